@@ -1,0 +1,408 @@
+//! The cards of a node: attaching, leases, and who may write.
+//!
+//! A volume is attached by many readers or by one writer. Its disk node keeps the list of cards. A card
+//! holds a lease, which it renews; the lease ends earlier for the card (counted from when it *sent* the
+//! renewal) than for the disk node (counted from when that arrived, half as long again). So a card that
+//! the disk node has given up uses no copies any more, and writes need not wait for it. The promise holds
+//! while no clock runs more than a third faster than another.
+//!
+//! After a start the disk node writes nothing until no card of its earlier life can be alive: until every
+//! other member has said that it knows of the new life, or a lease has run out.
+
+mod card;
+mod desk;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
+use crate::io::Input;
+use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::time::{Duration, Instant};
+use crate::volume::{Coherence, VolumeSpec};
+
+use card::{Card, Pending};
+use desk::Desk;
+
+/// What a [`Control`] is told at its start.
+#[derive(Clone, Debug)]
+pub struct ControlConfig {
+    /// This node.
+    pub node: NodeId,
+    /// Members of the cluster.
+    pub nodes: u16,
+    /// Which life of this node: higher than in all earlier ones.
+    pub incarnation: u64,
+    /// How long a card uses copies without a word from the disk node.
+    pub lease: Duration,
+    /// A request that the disk node has not answered by then fails.
+    pub disk_wait: Duration,
+    /// The disks of this node.
+    pub disks: Vec<VolumeSpec>,
+}
+
+/// Everything that can happen to a [`Control`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlInput {
+    /// A peer can be reached; what it said of itself.
+    PeerUp {
+        /// Who.
+        node: NodeId,
+        /// Which life of it.
+        incarnation: u64,
+        /// Its disks.
+        disks: Vec<VolumeSpec>,
+    },
+    /// A peer cannot be reached.
+    PeerDown {
+        /// Who.
+        node: NodeId,
+    },
+    /// A message has arrived.
+    Message {
+        /// The sender.
+        from: NodeId,
+        /// The message.
+        message: ControlMessage,
+    },
+    /// Attach a volume here, and keep it attached.
+    Attach {
+        /// Comes back in [`ControlOutput::AttachDone`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+        /// The policy the card insists on; empty: the volume's.
+        policy: String,
+        /// As the writer.
+        writer: bool,
+    },
+    /// Give the card up.
+    Detach {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// The card shall be the writer.
+    TakeWriter {
+        /// Comes back in [`ControlOutput::WriterDone`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// The card need not be the writer any more. Its writes must be done.
+    ReleaseWriter {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Which parts of a volume are holes?
+    Extents {
+        /// Comes back in [`ControlOutput::ExtentsDone`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+    },
+    /// The answer to a [`ControlOutput::ReadExtents`].
+    ExtentsRead {
+        /// Which.
+        op: OpId,
+        /// The extents from the offset on.
+        result: Result<Vec<Extent>, IoError>,
+    },
+    /// The time of [`Control::next_timeout`] has come.
+    Timeout,
+}
+
+/// Everything a [`Control`] can want done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlOutput {
+    /// Send a message.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// The message.
+        message: ControlMessage,
+    },
+    /// Give this to every shard, before anything that follows is done.
+    Shards {
+        /// The input.
+        input: Input,
+    },
+    /// A card is attached, or is not.
+    AttachDone {
+        /// From [`ControlInput::Attach`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+        /// The card, or why not.
+        result: Result<Generation, Refusal>,
+    },
+    /// The card is the writer, or is not.
+    WriterDone {
+        /// From [`ControlInput::TakeWriter`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+        /// Why not.
+        result: Result<(), Refusal>,
+    },
+    /// Ask a disk of this node for its holes.
+    ReadExtents {
+        /// Comes back in [`ControlInput::ExtentsRead`].
+        op: OpId,
+        /// The volume.
+        volume: VolumeId,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+    },
+    /// The extents of a volume.
+    ExtentsDone {
+        /// From [`ControlInput::Extents`].
+        token: Token,
+        /// The extents from the offset on, or why not.
+        result: Result<Vec<Extent>, IoError>,
+    },
+}
+
+/// Why a [`Control`] wants to be woken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ControlTimer {
+    /// When to ask again to be attached.
+    Attach(VolumeId),
+    /// When to renew a lease.
+    Renew(VolumeId),
+    /// When to repeat a request, or give it up.
+    Request(RequestId),
+    /// When another node's card has not been renewed for too long.
+    Expire(VolumeId, NodeId),
+    /// When no card of an earlier life can be alive any more.
+    Grace,
+}
+
+/// What is known of this node's card of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CardStatus {
+    /// The volume.
+    pub volume: VolumeId,
+    /// It is attached now.
+    pub attached: bool,
+    /// The writer of the volume, as far as is known here.
+    pub writer: Option<NodeId>,
+}
+
+/// See the module's head.
+pub struct Control {
+    config: ControlConfig,
+    now: Instant,
+    specs: BTreeMap<VolumeId, VolumeSpec>,
+    /// The life of each peer that was seen last.
+    lives: BTreeMap<NodeId, u64>,
+    cards: BTreeMap<VolumeId, Card>,
+    pending: BTreeMap<RequestId, Pending>,
+    desk: Desk,
+    last_request: u64,
+    outputs: VecDeque<ControlOutput>,
+}
+
+/// How often an unanswered request is repeated.
+const RESEND: Duration = Duration::from_millis(200);
+
+impl Control {
+    /// The control of a node that starts now.
+    #[must_use]
+    pub fn new(config: ControlConfig, now: Instant) -> Self {
+        let mut control = Self {
+            now,
+            specs: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            cards: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            desk: Desk::new(&config, now),
+            last_request: config.incarnation << 20,
+            outputs: VecDeque::new(),
+            config,
+        };
+        for spec in control.config.disks.clone() {
+            control.learn(spec);
+        }
+        control.end_grace();
+        control
+    }
+
+    /// The volumes that are known.
+    pub fn volumes(&self) -> impl Iterator<Item = &VolumeSpec> {
+        self.specs.values()
+    }
+
+    /// A volume, if it is known.
+    #[must_use]
+    pub fn volume(&self, id: VolumeId) -> Option<&VolumeSpec> {
+        self.specs.get(&id)
+    }
+
+    /// This node's cards.
+    pub fn cards(&self) -> impl Iterator<Item = CardStatus> {
+        self.cards.iter().map(|(&volume, card)| CardStatus {
+            volume,
+            attached: card.generation.is_some(),
+            writer: match volume.disk_node() == self.config.node {
+                true => self.desk.writer(volume),
+                false => card.writer,
+            },
+        })
+    }
+
+    /// Other nodes' cards of a volume of this node.
+    pub fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
+        self.desk.cards_of(volume)
+    }
+
+    /// Takes one input. Drain the outputs before the next.
+    pub fn handle(&mut self, now: Instant, input: ControlInput) {
+        self.now = now;
+        match input {
+            ControlInput::PeerUp { node, incarnation, disks } => self.peer_up(node, incarnation, disks),
+            ControlInput::PeerDown { .. } => {}
+            ControlInput::Message { from, message } => self.message(from, message),
+            ControlInput::Attach { token, volume, policy, writer } => {
+                self.attach(token, volume, policy, writer);
+            }
+            ControlInput::Detach { volume } => self.detach(volume),
+            ControlInput::TakeWriter { token, volume } => self.take_writer(token, volume),
+            ControlInput::ReleaseWriter { volume } => self.release_writer(volume),
+            ControlInput::Extents { token, volume, offset, length } => {
+                self.extents(token, volume, offset, length);
+            }
+            ControlInput::ExtentsRead { op, result } => self.extents_read(op, result),
+            ControlInput::Timeout => self.timeout(),
+        }
+    }
+
+    /// The next output, until there is none.
+    pub fn poll(&mut self) -> Option<ControlOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// When to come back with [`ControlInput::Timeout`], and why.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<(Instant, ControlTimer)> {
+        let cards = self.cards.iter().filter_map(|(&volume, card)| card.timer(volume));
+        let pending = self.pending.iter().map(|(&request, p)| (p.deadline, ControlTimer::Request(request)));
+        cards.chain(pending).chain(self.desk.timers()).min()
+    }
+
+    fn timeout(&mut self) {
+        while let Some((at, timer)) = self.next_timeout() {
+            if at > self.now {
+                return;
+            }
+            match timer {
+                ControlTimer::Attach(volume) => self.send_attach(volume),
+                ControlTimer::Renew(volume) => self.send_renew(volume),
+                ControlTimer::Request(request) => self.send_pending(request),
+                ControlTimer::Expire(volume, node) => self.expire(volume, node),
+                ControlTimer::Grace => {
+                    self.desk.grace_until = Some(self.now);
+                    self.end_grace();
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, from: NodeId, message: ControlMessage) {
+        if from.0 >= self.config.nodes || from == self.config.node {
+            return;
+        }
+        match message {
+            ControlMessage::Seen { incarnation } => {
+                if incarnation == self.config.incarnation {
+                    self.desk.unseen.remove(&from);
+                    self.end_grace();
+                }
+            }
+            ControlMessage::Attach { request, volume, policy, writer } => {
+                self.peer_attach(from, request, volume, &policy, writer);
+            }
+            ControlMessage::Attached { request, volume, generation, lease_us, writer } => {
+                self.attached(from, request, volume, generation, lease_us, writer);
+            }
+            ControlMessage::Refused { request, volume, refusal } => {
+                self.refused(from, request, volume, refusal)
+            }
+            ControlMessage::Renew { volume, generation, sequence } => {
+                self.peer_renew(from, volume, generation, sequence);
+            }
+            ControlMessage::Renewed { volume, generation, sequence, writer } => {
+                self.renewed(from, volume, generation, sequence, writer);
+            }
+            ControlMessage::Expired { volume, generation } => self.expired(from, volume, generation),
+            ControlMessage::Detach { volume, generation } => self.peer_detach(from, volume, generation),
+            ControlMessage::Writer { request, volume, generation, take } => {
+                self.peer_writer(from, request, volume, generation, take);
+            }
+            ControlMessage::WriterDone { request, volume } => self.writer_done(from, request, volume),
+            ControlMessage::Extents { request, volume, offset, length } => {
+                self.peer_extents(from, request, volume, offset, length);
+            }
+            ControlMessage::ExtentsDone { request, result } => self.extents_done(from, request, result),
+        }
+    }
+
+    fn peer_up(&mut self, node: NodeId, incarnation: u64, disks: Vec<VolumeSpec>) {
+        if node.0 >= self.config.nodes || node == self.config.node {
+            return;
+        }
+        let reborn = self.lives.insert(node, incarnation).is_some_and(|life| life != incarnation);
+        if reborn {
+            self.desk_forgets(node);
+        }
+        for spec in disks {
+            if spec.id.disk_node() == node {
+                self.learn(spec);
+            }
+        }
+        let cards: Vec<VolumeId> = self.cards.keys().copied().filter(|v| v.disk_node() == node).collect();
+        for volume in cards {
+            if reborn {
+                self.suspend(volume);
+            }
+            self.attach_or_renew(volume);
+        }
+        self.push_send(node, ControlMessage::Seen { incarnation });
+        let pending: Vec<RequestId> =
+            self.pending.iter().filter(|(_, p)| p.volume.disk_node() == node).map(|(&r, _)| r).collect();
+        pending.into_iter().for_each(|request| self.send_pending(request));
+    }
+
+    fn learn(&mut self, spec: VolumeSpec) {
+        if self.specs.get(&spec.id) != Some(&spec) {
+            self.specs.insert(spec.id, spec.clone());
+            self.push_shards(Input::Volume { spec });
+        }
+    }
+
+    fn needs_no_lease(&self, volume: VolumeId) -> bool {
+        self.specs.get(&volume).is_some_and(|s| s.read_only || s.coherence == Coherence::Policy)
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.last_request += 1;
+        RequestId(self.last_request)
+    }
+
+    fn push_send(&mut self, to: NodeId, message: ControlMessage) {
+        self.outputs.push_back(ControlOutput::Send { to, message });
+    }
+
+    fn push_shards(&mut self, input: Input) {
+        self.outputs.push_back(ControlOutput::Shards { input });
+    }
+}
+
+#[cfg(test)]
+mod tests;

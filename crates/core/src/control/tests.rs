@@ -1,0 +1,254 @@
+//! Controls talking to each other over a network that keeps order.
+
+use super::*;
+use std::string::ToString;
+use std::vec;
+
+const V: VolumeId = VolumeId::new(NodeId(0), 0);
+const LEASE: Duration = Duration::from_secs(3);
+
+struct Pair {
+    controls: Vec<Control>,
+    wire: VecDeque<(NodeId, NodeId, ControlMessage)>,
+    outputs: Vec<(NodeId, ControlOutput)>,
+    now: Instant,
+    cut: bool,
+}
+
+fn spec(read_only: bool) -> VolumeSpec {
+    VolumeSpec {
+        id: V,
+        name: "disk".to_string(),
+        size_bytes: 1 << 20,
+        block_bytes: 4096,
+        policy: "hscc".to_string(),
+        read_only,
+        network_attached: false,
+        coherence: Coherence::Confirmed,
+    }
+}
+
+fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
+    let disks = if node == 0 { vec![spec(read_only)] } else { vec![] };
+    let disk_wait = Duration::from_secs(30);
+    ControlConfig { node: NodeId(node), nodes: 3, incarnation, lease: LEASE, disk_wait, disks }
+}
+
+impl Pair {
+    fn new(read_only: bool) -> Self {
+        let controls = (0..3).map(|node| Control::new(config(node, 1, read_only), Instant(0))).collect();
+        let mut pair =
+            Self { controls, wire: VecDeque::new(), outputs: Vec::new(), now: Instant(0), cut: false };
+        for node in 0..3 {
+            for peer in (0..3).filter(|&p| p != node) {
+                pair.meet(node, peer, 1);
+            }
+        }
+        pair.run();
+        pair
+    }
+
+    fn meet(&mut self, node: u16, peer: u16, incarnation: u64) {
+        let disks = self.controls[usize::from(peer)].config.disks.clone();
+        self.give(node, ControlInput::PeerUp { node: NodeId(peer), incarnation, disks });
+    }
+
+    fn give(&mut self, node: u16, input: ControlInput) {
+        self.controls[usize::from(node)].handle(self.now, input);
+        while let Some(output) = self.controls[usize::from(node)].poll() {
+            match output {
+                ControlOutput::Send { to, message } => self.wire.push_back((NodeId(node), to, message)),
+                output => self.outputs.push((NodeId(node), output)),
+            }
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some((from, to, message)) = self.wire.pop_front() {
+            if !self.cut {
+                self.give(to.0, ControlInput::Message { from, message });
+            }
+        }
+    }
+
+    /// Lets time pass, with all timers on the way.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let next = (0..3).filter_map(|n| Some((self.controls[n].next_timeout()?.0, n as u16))).min();
+            match next {
+                Some((at, node)) if at <= end => {
+                    self.now = self.now.max(at);
+                    self.give(node, ControlInput::Timeout);
+                    self.run();
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    fn attach(&mut self, node: u16, policy: &str, writer: bool) -> Result<Generation, Refusal> {
+        self.outputs.clear();
+        let policy = policy.to_string();
+        self.give(node, ControlInput::Attach { token: Token(1), volume: V, policy, writer });
+        self.run();
+        let done = self.outputs.iter().find_map(|(_, o)| match o {
+            ControlOutput::AttachDone { result, .. } => Some(result.clone()),
+            _ => None,
+        });
+        done.expect("an answer")
+    }
+
+    fn take_writer(&mut self, node: u16) -> Result<(), Refusal> {
+        self.outputs.clear();
+        self.give(node, ControlInput::TakeWriter { token: Token(2), volume: V });
+        self.run();
+        let done = self.outputs.iter().find_map(|(_, o)| match o {
+            ControlOutput::WriterDone { result, .. } => Some(result.clone()),
+            _ => None,
+        });
+        done.expect("an answer")
+    }
+
+    fn told(&self, node: u16, input: &Input) -> bool {
+        self.outputs.contains(&(NodeId(node), ControlOutput::Shards { input: input.clone() }))
+    }
+}
+
+#[test]
+fn a_card_is_known_at_the_disk_node_before_it_is_used() {
+    let mut p = Pair::new(false);
+    let generation = p.attach(1, "", false).unwrap();
+    let at = |node, input: Input| {
+        p.outputs.iter().position(|o| *o == (NodeId(node), ControlOutput::Shards { input: input.clone() }))
+    };
+    let known = at(0, Input::CardAttached { volume: V, node: NodeId(1), generation }).unwrap();
+    let used = at(1, Input::Attached { volume: V, generation }).unwrap();
+    assert!(known < used);
+}
+
+/// CARD-5: all cards of a volume use one policy; another one is refused by name.
+#[test]
+fn another_policy_is_refused_by_name() {
+    let mut p = Pair::new(false);
+    assert_eq!(p.attach(1, "hdc", false), Err(Refusal::PolicyIs("hscc".to_string())));
+    assert!(p.attach(1, "hscc depth=2", false).is_ok(), "the default, written out");
+    assert_eq!(p.attach(2, "hscc depth=3", false), Err(Refusal::PolicyIs("hscc".to_string())));
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_holders_name() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", true).unwrap();
+    assert_eq!(p.attach(2, "", true), Err(Refusal::WriterIs(NodeId(1))));
+    p.attach(2, "", false).unwrap();
+    assert_eq!(p.take_writer(2), Err(Refusal::WriterIs(NodeId(1))));
+    p.give(1, ControlInput::ReleaseWriter { volume: V });
+    p.run();
+    assert_eq!(p.take_writer(2), Ok(()));
+    p.attach(0, "", false).unwrap();
+    assert_eq!(p.take_writer(0), Err(Refusal::WriterIs(NodeId(2))));
+}
+
+#[test]
+fn a_read_only_disk_has_no_writer() {
+    let mut p = Pair::new(true);
+    assert_eq!(p.attach(1, "", true), Err(Refusal::ReadOnly));
+}
+
+#[test]
+fn leases_are_renewed() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", false).unwrap();
+    p.outputs.clear();
+    p.pass(Duration::from_secs(60));
+    let leases = p.outputs.iter().filter_map(|(_, o)| match o {
+        ControlOutput::Shards { input: Input::Lease { until, .. } } => Some(*until),
+        _ => None,
+    });
+    let last = leases.max().unwrap();
+    assert!(last > p.now, "{last:?}");
+}
+
+/// The card's lease ends before the disk node gives the card up.
+#[test]
+fn a_silent_card_is_given_up_after_its_lease() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", true).unwrap();
+    let lease = p.outputs.iter().find_map(|(_, o)| match o {
+        ControlOutput::Shards { input: Input::Lease { until, .. } } => Some(*until),
+        _ => None,
+    });
+    p.cut = true;
+    p.outputs.clear();
+    let given_up = Input::CardDetached { volume: V, node: NodeId(1) };
+    while !p.told(0, &given_up) {
+        assert!(p.now < Instant(0) + LEASE * 3);
+        p.pass(Duration::from_millis(10));
+    }
+    assert!(lease.unwrap() < p.now);
+    assert!(p.told(0, &Input::Writer { volume: V, node: None }), "its writes are refused from here on");
+    // When it comes back, it drops all copies, then attaches again.
+    p.cut = false;
+    p.outputs.clear();
+    p.pass(Duration::from_secs(2));
+    let suspended = p
+        .outputs
+        .iter()
+        .position(|(_, o)| *o == ControlOutput::Shards { input: Input::Suspended { volume: V } });
+    let attached = p.outputs.iter().position(|(n, o)| {
+        *n == NodeId(1) && matches!(o, ControlOutput::Shards { input: Input::Attached { .. } })
+    });
+    assert!(suspended.unwrap() < attached.unwrap());
+    assert_eq!(p.controls[0].desk.writer(V), Some(NodeId(1)), "it is the writer again");
+}
+
+#[test]
+fn after_a_start_writes_wait_for_the_cards_of_the_earlier_life() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", false).unwrap();
+    p.controls[0] = Control::new(config(0, 2, false), p.now);
+    p.outputs.clear();
+    p.meet(0, 1, 1);
+    p.meet(0, 2, 1);
+    p.run();
+    assert!(!p.told(0, &Input::WritesAllowed), "nobody has heard of the new life yet");
+    p.meet(1, 0, 2);
+    assert!(p.told(1, &Input::Suspended { volume: V }), "copies are dropped first");
+    p.meet(2, 0, 2);
+    p.run();
+    assert!(p.told(0, &Input::WritesAllowed));
+    assert_eq!(p.controls[0].cards_of(V).collect::<Vec<_>>(), [NodeId(1)], "attached again by itself");
+}
+
+#[test]
+fn after_a_start_writes_wait_no_longer_than_a_lease() {
+    let mut p = Pair::new(false);
+    p.controls[0] = Control::new(config(0, 2, false), p.now);
+    p.outputs.clear();
+    p.cut = true;
+    p.pass(LEASE);
+    assert!(!p.told(0, &Input::WritesAllowed));
+    p.pass(LEASE);
+    assert!(p.told(0, &Input::WritesAllowed));
+}
+
+#[test]
+fn extents_are_asked_of_the_disk_node() {
+    let mut p = Pair::new(false);
+    p.give(1, ControlInput::Extents { token: Token(3), volume: V, offset: 0, length: 4096 });
+    p.run();
+    let op = p.outputs.iter().find_map(|(_, o)| match o {
+        ControlOutput::ReadExtents { op, .. } => Some(*op),
+        _ => None,
+    });
+    let result = Ok(vec![Extent { length: 4096, hole: true }]);
+    p.give(0, ControlInput::ExtentsRead { op: op.unwrap(), result: result.clone() });
+    p.run();
+    assert!(p.outputs.contains(&(NodeId(1), ControlOutput::ExtentsDone { token: Token(3), result })));
+    p.give(1, ControlInput::Extents { token: Token(4), volume: V, offset: u64::MAX, length: 4096 });
+    p.run();
+    let invalid = ControlOutput::ExtentsDone { token: Token(4), result: Err(IoError::Invalid) };
+    assert!(p.outputs.contains(&(NodeId(1), invalid)));
+}

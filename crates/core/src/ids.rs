@@ -1,0 +1,135 @@
+//! Identifiers: newtypes, so that a node is never taken for a block.
+
+use core::fmt;
+
+/// A member of the cluster: its position in the member list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// Members a cluster can have: a volume's identifier leaves 10 bits for its disk node.
+    pub const MAX_NODES: usize = 1 << 10;
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}", self.0)
+    }
+}
+
+/// A volume, by the physical ID of its disk: the disk node and the disk's number there.
+///
+/// CARDs (section 4) identify a device by *(major, minor, physical ID)*: the first two may differ
+/// from node to node, the physical ID is the same for all cards of a disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeId(pub u16);
+
+impl VolumeId {
+    /// Disks one node can contribute.
+    pub const MAX_DISKS: u16 = 1 << 6;
+
+    /// The volume on disk number `disk` (below [`Self::MAX_DISKS`]) of `node` (below
+    /// [`NodeId::MAX_NODES`]).
+    #[must_use]
+    pub const fn new(node: NodeId, disk: u16) -> Self {
+        assert!((node.0 as usize) < NodeId::MAX_NODES && disk < Self::MAX_DISKS);
+        Self(node.0 << 6 | disk)
+    }
+
+    /// The node that has the physical disk.
+    #[must_use]
+    pub const fn disk_node(self) -> NodeId {
+        NodeId(self.0 >> 6)
+    }
+
+    /// The disk's number at its node.
+    #[must_use]
+    pub const fn disk(self) -> u16 {
+        self.0 & (Self::MAX_DISKS - 1)
+    }
+}
+
+impl fmt::Debug for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}", self.disk_node().0, self.disk())
+    }
+}
+
+/// A block: the unit of caching. `index` counts blocks from the start of the volume.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId {
+    /// The volume the block belongs to.
+    pub volume: VolumeId,
+    /// Its position, in blocks.
+    pub index: u32,
+}
+
+impl BlockId {
+    /// Block `index` of `volume`.
+    #[must_use]
+    pub const fn new(volume: VolumeId, index: u32) -> Self {
+        Self { volume, index }
+    }
+
+    /// A well-mixed 64-bit hash, the same on every node and in every version of this code.
+    #[must_use]
+    pub const fn hash(self) -> u64 {
+        mix((self.volume.0 as u64) << 32 | self.index as u64)
+    }
+
+    /// The shard that owns the block when there are `shards` (a power of two).
+    ///
+    /// Runs of [`STRIPE_BLOCKS`] blocks share a shard, so that a sequential load fills all shards
+    /// evenly and a request of a few blocks takes one lock.
+    #[must_use]
+    pub const fn shard(self, shards: u16) -> u16 {
+        (self.index / STRIPE_BLOCKS) as u16 & (shards - 1)
+    }
+}
+
+impl fmt::Debug for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}/{}", self.volume, self.index)
+    }
+}
+
+/// Consecutive blocks that share a shard.
+pub const STRIPE_BLOCKS: u32 = 16;
+
+/// The finalizer of SplitMix64: a bijection on 64 bits in which every input bit reaches every output bit.
+#[must_use]
+pub const fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A place for one block of data in a shard's part of the cache memory. The core knows its number,
+/// the driver its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// Bytes of a write that the driver holds until the core releases them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BufferId(pub u64);
+
+/// What a front end calls its own request; comes back in the answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// A request of one shard of one node to another node; comes back in the answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct RequestId(pub u64);
+
+/// A disk operation of one shard; comes back in its completion.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OpId(pub u64);
+
+/// The order of writes to one shard of one volume, as its disk node decides it. Zero is before all writes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Stamp(pub u64);
+
+/// One attachment of a volume at a node, as its disk node counts them. A node that attaches again gets a new one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Generation(pub u64);

@@ -1,0 +1,124 @@
+//! The cache index (CARDs, section 3: HSCC): for each block two node ids, whoever delivered the copy
+//! (*previous*) and whoever asked for it next (*next*).
+//!
+//! The entry of a resident block lies in its frame. This table keeps entries of blocks that are not
+//! resident: those a home only knows a holder of, and those of copies that have left. It is small and
+//! forgets: entries are hints, a lost or wrong one costs a hop to the disk node. Its size does not
+//! depend on the number of nodes (HSCC-4, HSCC-5).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::ids::{BlockId, NodeId};
+
+/// An index entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Entry {
+    /// Who delivered the copy here.
+    pub previous: Option<NodeId>,
+    /// Who was last heard to ask for the block.
+    pub next: Option<NodeId>,
+}
+
+#[derive(Clone, Copy)]
+struct Packed {
+    /// Part of the block's hash, never zero; zero marks an empty place.
+    tag: u16,
+    previous: u16,
+    next: u16,
+}
+
+const EMPTY: Packed = Packed { tag: 0, previous: NOBODY, next: NOBODY };
+const NOBODY: u16 = u16::MAX;
+const WAYS: usize = 8;
+
+/// Entries of blocks that are not resident. Sets of eight, the latest first.
+pub(crate) struct Index {
+    entries: Vec<Packed>,
+}
+
+impl Index {
+    /// A table that belongs to a cache of `capacity` blocks: three eighths as many entries.
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self { entries: vec![EMPTY; (capacity as usize * 3 / 8).div_ceil(WAYS).max(1) * WAYS] }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<Packed>()
+    }
+
+    fn set(&self, block: BlockId) -> (usize, u16) {
+        let hash = block.hash();
+        let set = (hash >> 16) as usize % (self.entries.len() / WAYS);
+        (set * WAYS, (hash as u16).max(1))
+    }
+
+    pub(crate) fn get(&self, block: BlockId) -> Entry {
+        let (start, tag) = self.set(block);
+        let found = self.entries[start..][..WAYS].iter().find(|e| e.tag == tag);
+        found.map_or_else(Entry::default, |e| Entry { previous: node(e.previous), next: node(e.next) })
+    }
+
+    /// Keeps the entry, or forgets the block if there is nothing in it.
+    pub(crate) fn put(&mut self, block: BlockId, entry: Entry) {
+        let (start, tag) = self.set(block);
+        let set = &mut self.entries[start..][..WAYS];
+        let at = set.iter().position(|e| e.tag == tag);
+        if entry == Entry::default() {
+            if let Some(at) = at {
+                set[at..].rotate_left(1);
+                set[WAYS - 1] = EMPTY;
+            }
+            return;
+        }
+        set[..=at.unwrap_or(WAYS - 1)].rotate_right(1);
+        set[0] = Packed {
+            tag,
+            previous: entry.previous.map_or(NOBODY, |n| n.0),
+            next: entry.next.map_or(NOBODY, |n| n.0),
+        };
+    }
+}
+
+const fn node(id: u16) -> Option<NodeId> {
+    if id == NOBODY { None } else { Some(NodeId(id)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::VolumeId;
+
+    fn block(index: u32) -> BlockId {
+        BlockId::new(VolumeId(0), index)
+    }
+
+    #[test]
+    fn keeps_the_latest_and_forgets_the_rest() {
+        let mut index = Index::new(16);
+        for i in 0..1000 {
+            index.put(block(i), Entry { previous: None, next: Some(NodeId(i as u16)) });
+            assert_eq!(index.get(block(i)).next, Some(NodeId(i as u16)));
+        }
+        let known = (0..1000).filter(|&i| index.get(block(i)).next == Some(NodeId(i as u16))).count();
+        assert!(known <= 8, "{known}");
+    }
+
+    #[test]
+    fn an_empty_entry_is_forgotten() {
+        let mut index = Index::new(16);
+        index.put(block(1), Entry { previous: Some(NodeId(3)), next: None });
+        index.put(block(1), Entry::default());
+        assert_eq!(index.get(block(1)), Entry::default());
+    }
+
+    /// HSCC-5: what a bitmap of the holders would cost, and what two ids cost.
+    #[test]
+    fn an_entry_does_not_grow_with_the_cluster() {
+        let bitmap_bytes = |nodes: u64| nodes / 8;
+        assert_eq!((bitmap_bytes(128), bitmap_bytes(1024)), (16, 128));
+        let blocks = 1024 * (256 << 20) / 4096u64;
+        assert_eq!(blocks * bitmap_bytes(1024), 8 << 30);
+        assert_eq!(size_of::<Packed>(), 6);
+    }
+}

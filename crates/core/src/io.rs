@@ -1,0 +1,285 @@
+//! What goes into a shard and what comes out.
+
+use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId};
+use crate::message::{CommandKind, IoError, Message, Source};
+use crate::time::Instant;
+use crate::volume::VolumeSpec;
+
+/// Bytes that go with a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// None.
+    None,
+    /// A block in a slot.
+    Slot(Slot),
+    /// The bytes of a write.
+    Buffer(BufferId),
+}
+
+/// Where the payload of an arriving message goes, see [`crate::Shard::landing`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Landing {
+    /// Into this slot, which is pinned until the message is handled or the landing aborted.
+    Slot(Slot),
+    /// Into memory of the driver's, which it then names by a [`BufferId`].
+    Buffer,
+    /// Nowhere: read it past, and handle the message with [`Payload::None`].
+    Discard,
+}
+
+/// Everything that can happen to a shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A client wants a block.
+    Read {
+        /// Comes back in [`Output::Ready`] or [`Output::Failed`].
+        token: Token,
+        /// The block.
+        block: BlockId,
+    },
+    /// A block will be wanted soon: fetch it, nobody waits.
+    ReadAhead {
+        /// The block.
+        block: BlockId,
+    },
+    /// A client changes the disk. All blocks of the range belong to this shard (and lie in one stripe).
+    Command {
+        /// Comes back in [`Output::Done`].
+        token: Token,
+        /// The volume.
+        volume: VolumeId,
+        /// What to do.
+        kind: CommandKind,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+        /// Answer only when it is durable.
+        fua: bool,
+        /// [`Payload::Buffer`] for a write; given back by [`Output::Release`].
+        payload: Payload,
+    },
+    /// A message has arrived, its payload has landed.
+    Message {
+        /// The sender.
+        from: NodeId,
+        /// The message.
+        message: Message,
+        /// Where its payload is.
+        payload: Payload,
+    },
+    /// A payload that had begun to land never came to its end (the connection broke).
+    LandingAborted {
+        /// The slot that [`crate::Shard::landing`] had named.
+        slot: Slot,
+    },
+    /// A disk operation is done.
+    DiskDone {
+        /// Which.
+        op: OpId,
+        /// How it went.
+        result: Result<(), IoError>,
+    },
+    /// The time of [`crate::Shard::next_timeout`] has come.
+    Timeout,
+    /// A peer can be reached.
+    PeerUp {
+        /// Who.
+        node: NodeId,
+    },
+    /// A peer cannot be reached: what it was asked for is asked elsewhere.
+    PeerDown {
+        /// Who.
+        node: NodeId,
+    },
+    /// A volume of the cluster has become known (or has changed).
+    Volume {
+        /// Its description.
+        spec: VolumeSpec,
+    },
+    /// This node's card of the volume is attached.
+    Attached {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+    },
+    /// Until when this node's card may serve cached blocks.
+    Lease {
+        /// The volume.
+        volume: VolumeId,
+        /// The end of the lease.
+        until: Instant,
+    },
+    /// This node has no (valid) card any more: all copies are void.
+    Suspended {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// At the disk node: `node` has attached.
+    CardAttached {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
+        /// The card.
+        generation: Generation,
+    },
+    /// At the disk node: `node` has no card any more and serves no copies.
+    CardDetached {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
+    },
+    /// At the disk node: who may write.
+    Writer {
+        /// The volume.
+        volume: VolumeId,
+        /// The writer, if any.
+        node: Option<NodeId>,
+    },
+    /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
+    WritesAllowed,
+    /// Drop every copy that nobody is using.
+    DropCaches,
+}
+
+/// Everything a shard can want done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send a message. A [`Payload::Slot`] is pinned: call [`crate::Shard::unpin`] when its bytes have left (or never will).
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// The message.
+        message: Message,
+        /// Its payload.
+        payload: Payload,
+    },
+    /// Do something to a disk of this node and answer with [`Input::DiskDone`].
+    Disk {
+        /// Names the operation.
+        op: OpId,
+        /// The volume.
+        volume: VolumeId,
+        /// What to do.
+        work: DiskWork,
+    },
+    /// A block is ready. Its slot is pinned once for this token: call [`crate::Shard::unpin`] when done.
+    Ready {
+        /// From [`Input::Read`].
+        token: Token,
+        /// The block.
+        block: BlockId,
+        /// Where it is.
+        slot: Slot,
+        /// Where it came from.
+        origin: Origin,
+    },
+    /// A block cannot be had.
+    Failed {
+        /// From [`Input::Read`].
+        token: Token,
+        /// The block.
+        block: BlockId,
+        /// Why.
+        error: IoError,
+    },
+    /// A command is done.
+    Done {
+        /// From [`Input::Command`].
+        token: Token,
+        /// How it went.
+        result: Result<(), IoError>,
+    },
+    /// Copy bytes of a completed write into a cached copy. Nobody uses the slot at this time, but anybody may
+    /// from the next input on: copy before that (in the daemon: before unlocking the shard).
+    Patch {
+        /// The copy.
+        slot: Slot,
+        /// From here in the slot.
+        slot_offset: u32,
+        /// So many bytes.
+        length: u32,
+        /// The bytes: from a buffer, or zeroes.
+        from: Patch,
+    },
+    /// The bytes of a write are no longer needed.
+    Release {
+        /// Which.
+        buffer: BufferId,
+    },
+}
+
+/// What a [`Output::Patch`] writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patch {
+    /// Bytes of the buffer from `offset` on.
+    Buffer {
+        /// The buffer.
+        buffer: BufferId,
+        /// From here in the buffer.
+        offset: u32,
+    },
+    /// Zeroes.
+    Zero,
+}
+
+/// Work for a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskWork {
+    /// Read the block into the slot. The last block of a volume may be short: the rest of the slot is zeroed.
+    Read {
+        /// The block.
+        block: u32,
+        /// Where to.
+        slot: Slot,
+        /// Nobody waits for it yet.
+        read_ahead: bool,
+    },
+    /// Change the disk.
+    Command {
+        /// What to do.
+        kind: CommandKind,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+        /// Make it durable before answering.
+        fua: bool,
+        /// The bytes of a write.
+        payload: Payload,
+    },
+}
+
+/// Where a block that a client read came from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Origin {
+    /// This node's cache.
+    Local,
+    /// Another node's cache.
+    Remote,
+    /// The disk.
+    Disk,
+}
+
+impl Origin {
+    /// How a block counts that another node has delivered.
+    #[must_use]
+    pub const fn delivered(source: Source) -> Self {
+        match source {
+            Source::Cache => Self::Remote,
+            Source::Disk => Self::Disk,
+        }
+    }
+}
+
+/// What [`crate::Shard::read`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// Here: the slot is pinned, call [`crate::Shard::unpin`] when done.
+    Hit(Slot),
+    /// On its way: [`Output::Ready`] or [`Output::Failed`] will follow.
+    Pending,
+}

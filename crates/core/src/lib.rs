@@ -1,0 +1,66 @@
+//! The node's protocol as a deterministic state machine: no I/O, no clock, no threads, no data.
+//!
+//! A node is one [`Control`] (its cards, their leases, who may write) and a power of two of
+//! [`Shard`]s (cache, index, fetches, writes), which share nothing and never wait for each other.
+//! Both are driven alike:
+//!
+//! ```text
+//! loop {
+//!     wait for an input, or until next_timeout();
+//!     shard.handle(now, input);                     // one input ...
+//!     while let Some(output) = shard.poll() { .. }  // ... then drain all outputs, then the next input
+//! }
+//! ```
+//!
+//! What a driver owes:
+//!
+//! 1. `now` never goes back. Randomness comes from the seed given to [`Shard::new`] alone.
+//! 2. The bytes: a slot has [`VolumeSpec::block_bytes`] of memory, which the driver fills and sends as the
+//!    outputs say and which only an output or [`Shard::landing`] entitles it to touch.
+//! 3. Messages may be lost, repeated, delayed and reordered; each arrives whole or not at all.
+//! 4. After a restart a node begins with new state and a higher incarnation.
+//!
+//! Three drivers exist or will: the daemon (sockets and disks), the fault-injecting checker and
+//! the performance simulator; all run this same code.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod cache;
+mod control;
+mod ids;
+mod index;
+mod io;
+mod message;
+mod placement;
+pub mod policy;
+pub mod read_ahead;
+pub mod replacement;
+mod shard;
+mod stats;
+mod time;
+mod timers;
+mod volume;
+
+pub use cache::Frames;
+pub use control::{CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer};
+pub use ids::{
+    BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId, mix,
+};
+pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
+pub use message::{
+    Body, CommandKind, ControlMessage, CopyClass, Extent, IoError, Message, Note, Refusal, Source,
+    StoreOutcome,
+};
+pub use placement::{Placement, PlacementKind};
+pub use replacement::Replacement;
+pub use shard::{Shard, ShardConfig};
+pub use stats::Stats;
+pub use time::{Duration, Instant};
+pub use timers::Timer;
+pub use volume::{Coherence, VolumeSpec};

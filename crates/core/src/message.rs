@@ -1,0 +1,386 @@
+//! What nodes say to each other.
+//!
+//! A [`Message`] concerns one shard of one volume and goes from shard to shard; a [`ControlMessage`]
+//! concerns the attachment of a volume as a whole. `docs/internals/protocol.md` has both in one table.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::ids::{Generation, NodeId, RequestId, Stamp, VolumeId};
+
+/// A message about blocks of one shard of one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The shard, the same number at sender and receiver.
+    pub shard: u16,
+    /// All writes up to this one are complete, as far as the sender knows. What the sender says of a
+    /// block (its data, above all) holds at least as of this stamp.
+    pub floor: Stamp,
+    /// Blocks the sender's shard could still take in without evicting any (saturating).
+    pub free: u16,
+    /// What is said.
+    pub body: Body,
+}
+
+/// The body of a [`Message`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Asks for a block on behalf of `requester`, to whom the answer goes directly.
+    Read {
+        /// The requester's number for it.
+        request: RequestId,
+        /// The block.
+        block: u32,
+        /// Who wants it.
+        requester: NodeId,
+        /// Nodes that have passed the request on so far.
+        hops: u8,
+        /// The disk node may keep a copy (computer-attached); otherwise it reads straight into the
+        /// reply and keeps none (exclusive caching, remote disk drivers, section 4).
+        leave_copy: bool,
+        /// Nobody waits for it yet: the disk node may serve it after others.
+        read_ahead: bool,
+    },
+    /// A block. Payload: its bytes.
+    Data {
+        /// The number in the request.
+        request: RequestId,
+        /// The block.
+        block: u32,
+        /// Where the sender had it from.
+        source: Source,
+    },
+    /// The block cannot be served.
+    Nack {
+        /// The number in the request.
+        request: RequestId,
+        /// The block.
+        block: u32,
+        /// Why.
+        error: IoError,
+    },
+    /// An evicted block looks for a new host. Payload: its bytes.
+    Store {
+        /// The block.
+        block: u32,
+        /// What kind of copy it was.
+        class: CopyClass,
+        /// Stages it may still be passed on.
+        depth: u8,
+        /// Who evicted it.
+        evictor: NodeId,
+        /// Who had delivered it to the evictor.
+        previous: NodeId,
+    },
+    /// What became of a [`Body::Store`]; goes to the node that sent it last.
+    StoreAck {
+        /// The block.
+        block: u32,
+        /// Stored or not.
+        outcome: StoreOutcome,
+    },
+    /// A policy's word about its index.
+    Note {
+        /// The block.
+        block: u32,
+        /// What about it.
+        note: Note,
+    },
+    /// The blocks from `block` on are about to be written: drop every copy and confirm.
+    Invalidate {
+        /// The card it is meant for; one of an older generation has no copies any more.
+        generation: Generation,
+        /// The write's place in the order of writes.
+        stamp: Stamp,
+        /// First block.
+        block: u32,
+        /// Number of blocks.
+        count: u16,
+    },
+    /// No copy is left here of what the write named by `stamp` will change.
+    InvalidateAck {
+        /// As in the [`Body::Invalidate`].
+        generation: Generation,
+        /// As in the [`Body::Invalidate`].
+        stamp: Stamp,
+    },
+    /// A newly attached card's shard asks which writes are complete.
+    Sync {
+        /// The card.
+        generation: Generation,
+    },
+    /// The card may use copies from now on, but none that is older than `stamp`.
+    Synced {
+        /// As in the [`Body::Sync`].
+        generation: Generation,
+        /// The last write that has begun.
+        stamp: Stamp,
+    },
+    /// Changes the disk. Payload for [`CommandKind::Write`]: `length` bytes.
+    Command {
+        /// The writer's card: a command of an older one is refused.
+        generation: Generation,
+        /// The writer's number for it; grows from command to command.
+        request: RequestId,
+        /// All requests below this one are answered: their repetitions are stale.
+        oldest: RequestId,
+        /// What to do.
+        kind: CommandKind,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+        /// Answer only when it is durable.
+        fua: bool,
+    },
+    /// A command is done.
+    CommandDone {
+        /// As in the [`Body::Command`].
+        request: RequestId,
+        /// Its place in the order of writes.
+        stamp: Stamp,
+        /// How it went.
+        result: Result<(), IoError>,
+    },
+}
+
+impl Body {
+    /// Whether bytes follow the message.
+    #[must_use]
+    pub const fn has_payload(&self) -> bool {
+        matches!(
+            self,
+            Self::Data { .. } | Self::Store { .. } | Self::Command { kind: CommandKind::Write, .. }
+        )
+    }
+}
+
+/// Where a node had a block from that it delivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// From its cache.
+    Cache,
+    /// From its disk.
+    Disk,
+}
+
+/// How an evicted copy stood among the copies of its block (HSCC, section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyClass {
+    /// The only copy, as far as the evicting node knows.
+    Singleton,
+    /// The copy requested last.
+    MostRecent,
+    /// Evicted by the disk node (HDC).
+    Server,
+}
+
+/// What became of an evicted block sent to a new host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreOutcome {
+    /// It has a new host.
+    Stored,
+    /// The receiver has it already.
+    Present,
+    /// It was passed on to another node.
+    PassedOn,
+    /// Nobody keeps it.
+    Dropped,
+}
+
+/// What a policy tells another node about a block (HSCC, section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// To the home: `holder` keeps what `evictor` has evicted.
+    IndexUpdate {
+        /// The new host.
+        holder: NodeId,
+        /// The old one.
+        evictor: NodeId,
+    },
+    /// Drop the index entry and tell the previous node, until `holder` is reached.
+    InvalidateIndex {
+        /// The node with the new most recent copy.
+        holder: NodeId,
+    },
+    /// The block was written: drop the copy, and the index entry, and pass it on.
+    Invalidate {
+        /// Who wrote.
+        writer: NodeId,
+    },
+}
+
+/// What to do to a range of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandKind {
+    /// Write the payload.
+    Write,
+    /// Make it read as zeroes; `no_hole` keeps the space allocated.
+    Zero {
+        /// Do not punch a hole.
+        no_hole: bool,
+    },
+    /// The contents are no longer needed.
+    Trim,
+    /// Make durable what completed before. Concerns the whole disk: offset and length are zero.
+    Flush,
+}
+
+/// Why a block or a command failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IoError {
+    /// The disk failed, or its node did not answer in time.
+    Io,
+    /// The disk is full.
+    NoSpace,
+    /// Another node is the writer, or the volume is read-only.
+    NotPermitted,
+    /// The disk cannot do that.
+    NotSupported,
+    /// No card of the volume at this node.
+    NotAttached,
+    /// Beyond the end of the volume, or badly formed.
+    Invalid,
+}
+
+/// A message about a card, not about blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlMessage {
+    /// I know this life of yours and use no copies of an earlier one's volumes.
+    Seen {
+        /// The receiver's incarnation.
+        incarnation: u64,
+    },
+    /// Attach a volume of yours here.
+    Attach {
+        /// The requester's number for it.
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+        /// The policy the card insists on; empty: the volume's.
+        policy: String,
+        /// Attach as the writer.
+        writer: bool,
+    },
+    /// The card is attached.
+    Attached {
+        /// The number in the request.
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+        /// Microseconds the card may serve cached blocks without a further word.
+        lease_us: u32,
+        /// The card is the writer.
+        writer: bool,
+    },
+    /// The card is not attached, or does not become the writer.
+    Refused {
+        /// The number in the request.
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The card is still wanted.
+    Renew {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+        /// Counts the renewals: the lease runs from when this was sent.
+        sequence: u32,
+    },
+    /// The lease runs on.
+    Renewed {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+        /// As in the [`ControlMessage::Renew`].
+        sequence: u32,
+        /// Who is the writer now.
+        writer: Option<NodeId>,
+    },
+    /// There is no such card (any more): drop all copies and attach again.
+    Expired {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+    },
+    /// The card is no longer wanted.
+    Detach {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+    },
+    /// The card wants to be the writer, or no longer.
+    Writer {
+        /// The requester's number for it.
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+        /// Take or give back.
+        take: bool,
+    },
+    /// The card is the writer, or is no longer: as asked.
+    WriterDone {
+        /// As in the [`ControlMessage::Writer`].
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Which parts of the disk are holes?
+    Extents {
+        /// The requester's number for it.
+        request: RequestId,
+        /// The volume.
+        volume: VolumeId,
+        /// From here, in bytes.
+        offset: u64,
+        /// So many bytes.
+        length: u32,
+    },
+    /// The extents from the offset on, at most [`ControlMessage::MAX_EXTENTS`]; they may cover less than was asked.
+    ExtentsDone {
+        /// As in the [`ControlMessage::Extents`].
+        request: RequestId,
+        /// The extents, or why not.
+        result: Result<Vec<Extent>, IoError>,
+    },
+}
+
+impl ControlMessage {
+    /// Extents one answer carries at most.
+    pub const MAX_EXTENTS: usize = 1024;
+}
+
+/// A run of bytes that is all hole or all data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Its length in bytes.
+    pub length: u32,
+    /// It is a hole and reads as zeroes.
+    pub hole: bool,
+}
+
+/// Why a card is not attached, or does not become the writer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The node has no such disk.
+    NoSuchVolume,
+    /// All cards of a volume use one policy: this one.
+    PolicyIs(String),
+    /// The disk is read-only.
+    ReadOnly,
+    /// Another node is the writer.
+    WriterIs(NodeId),
+}

@@ -1,0 +1,164 @@
+//! What a policy sees of its node, and what it can have done.
+
+use alloc::vec::Vec;
+
+use crate::cache::{Cache, Mark};
+use crate::ids::{BlockId, NodeId};
+use crate::index::{Entry, Index};
+use crate::message::Note;
+use crate::placement::Placement;
+
+/// Something a policy wants done besides its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send a note about a block.
+    Note {
+        /// To whom.
+        to: NodeId,
+        /// About which block.
+        block: BlockId,
+        /// What it says.
+        note: Note,
+    },
+    /// Drop this node's copy of a block.
+    Discard(BlockId),
+}
+
+/// A policy's view of its shard.
+pub struct Context<'a> {
+    pub(crate) me: NodeId,
+    pub(crate) disk_node: NodeId,
+    pub(crate) placement: &'a Placement,
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) index: &'a mut Index,
+    /// Free places of each node's shard, as it said last; [`u16::MAX`] before it said anything.
+    pub(crate) free_of: &'a [u16],
+    pub(crate) up: &'a [bool],
+    /// Blocks cached here by their home.
+    pub(crate) load_of: &'a [u32],
+    /// Whether this node may hold copies of the volume.
+    pub(crate) attached: bool,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+/// How many old blocks a search for a duplicate looks at.
+const TAIL: usize = 64;
+
+impl Context<'_> {
+    /// This node.
+    #[must_use]
+    pub const fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// The node with the physical disk.
+    #[must_use]
+    pub const fn disk_node(&self) -> NodeId {
+        self.disk_node
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.placement.nodes()).map(NodeId)
+    }
+
+    /// Whether a node can be reached, as far as is known.
+    #[must_use]
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.up.get(usize::from(node.0)).copied().unwrap_or(false)
+    }
+
+    /// The block's home.
+    #[must_use]
+    pub fn home(&self, block: BlockId) -> NodeId {
+        self.placement.home(block)
+    }
+
+    /// Whether a copy is here that can be served.
+    #[must_use]
+    pub fn cached(&self, block: BlockId) -> bool {
+        self.attached && self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::LOCKED))
+    }
+
+    /// The block's index entry.
+    #[must_use]
+    pub fn entry(&self, block: BlockId) -> Entry {
+        match self.cache.lookup(block) {
+            Some(slot) => Entry { previous: self.cache.previous(slot), next: self.cache.next(slot) },
+            None => self.index.get(block),
+        }
+    }
+
+    /// Sets who asked for the block last. (Nobody follows itself.)
+    pub fn set_next(&mut self, block: BlockId, next: Option<NodeId>) {
+        let next = next.filter(|&node| node != self.me);
+        match self.cache.lookup(block) {
+            Some(slot) => self.cache.set_next(slot, next),
+            None => {
+                let entry = self.index.get(block);
+                self.index.put(block, Entry { next, ..entry });
+            }
+        }
+    }
+
+    /// Forgets the entry of a block that is not here; of one that is, who asked for it last.
+    pub fn forget(&mut self, block: BlockId) {
+        match self.cache.lookup(block) {
+            Some(slot) => self.cache.set_next(slot, None),
+            None => self.index.put(block, Entry::default()),
+        }
+    }
+
+    /// Whether a stored block would find room of this kind.
+    #[must_use]
+    pub fn has_room(&self, room: Room) -> bool {
+        self.attached && self.victim_for(room).is_ok()
+    }
+
+    /// The block that a stored one displaces: none needed, or this one, or there is no room.
+    pub(crate) fn victim_for(&self, room: Room) -> Result<Option<crate::ids::Slot>, ()> {
+        if self.cache.resident() < self.cache.capacity() {
+            return Ok(None);
+        }
+        let fits = |slot: &crate::ids::Slot| {
+            self.cache.frames().is_idle(slot.0)
+                && match room {
+                    Room::Free => false,
+                    Room::Duplicate => self.cache.next(*slot).is_some(),
+                    Room::Unread => self.cache.is(*slot, Mark::AHEAD),
+                    Room::Evict => true,
+                }
+        };
+        match room {
+            Room::Free => Err(()),
+            Room::Evict => Ok(None),
+            Room::Duplicate | Room::Unread => self.cache.tail().take(TAIL).find(fits).map(Some).ok_or(()),
+        }
+    }
+
+    /// Free places at a node, as it said last.
+    #[must_use]
+    pub fn free_at(&self, node: NodeId) -> u16 {
+        self.free_of.get(usize::from(node.0)).copied().unwrap_or(0)
+    }
+
+    /// Blocks cached here whose home is `node` (HSCC-8).
+    #[must_use]
+    pub fn cached_for(&self, node: NodeId) -> u32 {
+        self.load_of.get(usize::from(node.0)).copied().unwrap_or(0)
+    }
+
+    /// Sends a note about a block, if it goes to another node.
+    pub fn note(&mut self, to: NodeId, block: BlockId, note: Note) {
+        if to != self.me {
+            self.effects.push(Effect::Note { to, block, note });
+        }
+    }
+
+    /// Drops this node's copy of a block, once the policy has answered.
+    pub fn discard(&mut self, block: BlockId) {
+        self.effects.push(Effect::Discard(block));
+    }
+}
+
+use super::Room;

@@ -1,0 +1,521 @@
+//! One shard of a node: its part of the cache, and the requests about it.
+//!
+//! This file has the state, the dispatch of inputs and the path of a local hit. What happens then is in
+//! [`fetch`] (a block is missing), [`evict`] (a block leaves, or comes from a node it left), [`command`]
+//! (writes) and [`coherence`] (which copies may be used: the only place that decides it).
+
+mod coherence;
+mod command;
+mod evict;
+mod fetch;
+mod volume;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::{Cache, Mark};
+use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId};
+use crate::index::Index;
+use crate::io::{Input, Landing, Origin, Output, Payload, Read};
+use crate::message::{Body, IoError, Message};
+use crate::placement::{Placement, PlacementKind};
+use crate::policy::{Context, Effect, Policy};
+use crate::replacement::Replacement;
+use crate::stats::Stats;
+use crate::time::{Duration, Instant};
+use crate::timers::{Timer, Timers};
+
+use command::{Commands, DiskCommand};
+use evict::Leaving;
+use fetch::Fetches;
+use volume::Volume;
+
+/// What a shard is told at its start.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    /// This node.
+    pub node: NodeId,
+    /// Members of the cluster.
+    pub nodes: u16,
+    /// Which life of this node: higher than in all earlier ones.
+    pub incarnation: u64,
+    /// This shard's number.
+    pub shard: u16,
+    /// Shards of a node: a power of two, the same at all nodes.
+    pub shards: u16,
+    /// Blocks this shard caches.
+    pub capacity_blocks: u32,
+    /// Bytes of a block: those of all volumes it will hear of.
+    pub block_bytes: u32,
+    /// Which block leaves when room is needed.
+    pub replacement: Replacement,
+    /// How blocks get their homes.
+    pub placement: PlacementKind,
+    /// A request to a peer that takes longer is repeated to the disk node.
+    pub peer_timeout: Duration,
+    /// A request that the disk node has not answered by then fails.
+    pub disk_wait: Duration,
+    /// A request that reaches a node which is fetching the block itself waits for it there. Off: it goes on
+    /// to the disk node, as in the paper.
+    pub park: bool,
+}
+
+/// See the module's head.
+pub struct Shard {
+    config: ShardConfig,
+    now: Instant,
+    placement: Placement,
+    volumes: BTreeMap<VolumeId, Volume>,
+    cache: Cache,
+    index: Index,
+    fetches: Fetches,
+    leaving: BTreeMap<BlockId, Leaving>,
+    commands: Commands,
+    disk_commands: BTreeMap<OpId, DiskCommand>,
+    /// Commands that wait for an earlier one on the same blocks, oldest first.
+    held_commands: VecDeque<DiskCommand>,
+    writes_allowed: bool,
+    up: Vec<bool>,
+    free_of: Vec<u16>,
+    load_of: Vec<u32>,
+    timers: Timers,
+    last_request: u64,
+    last_op: u64,
+    outputs: VecDeque<Output>,
+    effects: Vec<Effect>,
+    stats: Stats,
+}
+
+impl Shard {
+    /// An empty shard. The seed is for future use by policies that choose at random.
+    ///
+    /// # Panics
+    /// If `shards` is no power of two.
+    #[must_use]
+    pub fn new(config: ShardConfig, _seed: u64) -> Self {
+        assert!(config.shards.is_power_of_two() && config.shard < config.shards);
+        let capacity = config.capacity_blocks.max(1);
+        let in_flight = (capacity / 16).clamp(16, 256);
+        let nodes = usize::from(config.nodes);
+        Self {
+            now: Instant(0),
+            placement: Placement::new(config.placement, config.nodes),
+            volumes: BTreeMap::new(),
+            cache: Cache::new(capacity, in_flight, config.replacement),
+            index: Index::new(capacity),
+            fetches: Fetches::default(),
+            leaving: BTreeMap::new(),
+            commands: Commands::default(),
+            disk_commands: BTreeMap::new(),
+            held_commands: VecDeque::new(),
+            writes_allowed: config.nodes == 1,
+            up: vec![false; nodes],
+            free_of: vec![u16::MAX; nodes],
+            load_of: vec![0; nodes],
+            timers: Timers::default(),
+            last_request: 0,
+            last_op: 0,
+            outputs: VecDeque::new(),
+            effects: Vec::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Slots of the shard's arena: for the blocks it caches and for those on their way.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.cache.slots()
+    }
+
+    /// What the shard has done so far.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Blocks of a volume that are cached here.
+    #[must_use]
+    pub fn cached(&self, volume: VolumeId) -> u64 {
+        self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == volume).count() as u64
+    }
+
+    /// All blocks cached here.
+    #[must_use]
+    pub const fn resident(&self) -> u32 {
+        self.cache.resident()
+    }
+
+    /// Whether a copy of the block is cached here.
+    #[must_use]
+    pub fn contains(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some()
+    }
+
+    /// The two ids of a block's index entry: previous and next (CARDs, section 3).
+    #[must_use]
+    pub fn index_entry(&self, block: BlockId) -> (Option<NodeId>, Option<NodeId>) {
+        match self.cache.lookup(block) {
+            Some(slot) => (self.cache.previous(slot), self.cache.next(slot)),
+            None => {
+                let entry = self.index.get(block);
+                (entry.previous, entry.next)
+            }
+        }
+    }
+
+    /// Bytes of metadata, all tables together.
+    #[must_use]
+    pub fn index_bytes(&self) -> usize {
+        self.cache.index_bytes() + self.index.bytes()
+    }
+
+    /// A client wants a block. On a hit, nothing is allocated and no output made.
+    pub fn read(&mut self, now: Instant, token: Token, block: BlockId) -> Read {
+        self.now = now;
+        if let Some(volume) = self.volumes.get(&block.volume)
+            && volume.may_use_copies(now)
+            && let Some(slot) = self.cache.lookup(block)
+            && !self.cache.is(slot, Mark::LOCKED)
+        {
+            let origin = self.use_copy(slot);
+            self.count_read(origin);
+            self.cache.pin(slot);
+            return Read::Hit(slot);
+        }
+        self.read_missing(token, block);
+        self.settle();
+        Read::Pending
+    }
+
+    /// Notes the use of a resident copy; where it came from, the first time, if it was fetched ahead.
+    fn use_copy(&mut self, slot: Slot) -> Origin {
+        let origin = match (self.cache.is(slot, Mark::AHEAD), self.cache.is(slot, Mark::FROM_DISK)) {
+            (false, _) => Origin::Local,
+            (true, false) => Origin::Remote,
+            (true, true) => Origin::Disk,
+        };
+        self.cache.mark(slot, Mark::AHEAD, false);
+        self.cache.mark(slot, Mark::HOSTED, false);
+        self.cache.touch(slot);
+        origin
+    }
+
+    const fn count_read(&mut self, origin: Origin) {
+        self.stats.reads += 1;
+        match origin {
+            Origin::Local => self.stats.local_hits += 1,
+            Origin::Remote => self.stats.remote_hits += 1,
+            Origin::Disk => self.stats.disk_reads += 1,
+        }
+    }
+
+    /// A user of a slot is done with it. Poll for outputs afterwards.
+    pub fn unpin(&mut self, slot: Slot) {
+        if self.cache.unpin(slot) {
+            self.resume_slot_waiters();
+            self.settle();
+        }
+    }
+
+    /// Where the payload of an arriving message goes; asked once, before it is received.
+    pub fn landing(&mut self, from: NodeId, message: &Message) -> Landing {
+        match message.body {
+            Body::Data { request, block, .. } => {
+                self.land_data(request, BlockId::new(message.volume, block), message.floor)
+            }
+            Body::Store { block, .. } => self.land_store(from, BlockId::new(message.volume, block), message),
+            Body::Command { .. } => self.land_command(from, message),
+            Body::Read { .. }
+            | Body::Nack { .. }
+            | Body::StoreAck { .. }
+            | Body::Note { .. }
+            | Body::Invalidate { .. }
+            | Body::InvalidateAck { .. }
+            | Body::Sync { .. }
+            | Body::Synced { .. }
+            | Body::CommandDone { .. } => Landing::Discard,
+        }
+    }
+
+    /// Takes one input. Drain the outputs before the next.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        self.now = now;
+        match input {
+            Input::Read { token, block } => {
+                if let Read::Hit(slot) = self.read(now, token, block) {
+                    self.outputs.push_back(Output::Ready { token, block, slot, origin: Origin::Local });
+                }
+            }
+            Input::ReadAhead { block } => self.read_ahead(block),
+            Input::Command { token, volume, kind, offset, length, fua, payload } => {
+                self.client_command(token, volume, kind, offset, length, fua, payload);
+            }
+            Input::Message { from, message, payload } => self.message(from, message, payload),
+            Input::LandingAborted { slot } => self.landing_aborted(slot),
+            Input::DiskDone { op, result } => self.disk_done(op, result),
+            Input::Timeout => self.timeout(),
+            Input::PeerUp { node } => self.peer_up(node),
+            Input::PeerDown { node } => self.peer_down(node),
+            Input::Volume { spec } => self.volume_known(spec),
+            Input::Attached { volume, generation } => self.attached(volume, generation),
+            Input::Lease { volume, until } => self.leased(volume, until),
+            Input::Suspended { volume } => self.suspended(volume),
+            Input::CardAttached { volume, node, generation } => self.card_attached(volume, node, generation),
+            Input::CardDetached { volume, node } => self.card_detached(volume, node),
+            Input::Writer { volume, node } => self.writer_changed(volume, node),
+            Input::WritesAllowed => {
+                self.writes_allowed = true;
+                self.start_held_commands();
+            }
+            Input::DropCaches => self.drop_caches(),
+        }
+        self.settle();
+    }
+
+    /// The next output, until there is none.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to come back with [`Input::Timeout`], and why.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<(Instant, Timer)> {
+        self.timers.next()
+    }
+
+    /// Nothing is under way: no fetch, no write, no block on its way.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.fetches.is_empty()
+            && self.leaving.is_empty()
+            && self.commands.is_empty()
+            && self.disk_commands.is_empty()
+            && self.held_commands.is_empty()
+    }
+
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
+        self.cache.check();
+        self.fetches.check();
+        let pinned = self.cache.resident_slots().filter(|&slot| self.cache.pins(slot) > 0).count() as u32;
+        let free = self.cache.free_slots();
+        assert!(
+            pinned + free <= self.cache.slots(),
+            "every slot is free, or somebody's: {pinned} pinned and {free} free of {}",
+            self.cache.slots()
+        );
+        assert!(
+            self.timers.len()
+                <= 4 * (1
+                    + self.fetches.len()
+                    + self.commands.len()
+                    + self.disk_commands.len()
+                    + self.leaving.len()
+                    + self.volumes.len()),
+            "timers belong to something"
+        );
+    }
+
+    fn message(&mut self, from: NodeId, message: Message, payload: Payload) {
+        self.stats.messages_received += 1;
+        let known = message.shard == self.config.shard
+            && from.0 < self.config.nodes
+            && from != self.config.node
+            && self.volumes.contains_key(&message.volume);
+        if !known {
+            self.put_back(payload);
+            return;
+        }
+        self.free_of[usize::from(from.0)] = message.free;
+        self.learn_floor(message.volume, message.floor);
+        let block = |index| BlockId::new(message.volume, index);
+        match message.body {
+            Body::Read { request, block: index, requester, hops, leave_copy, read_ahead } => {
+                if requester.0 < self.config.nodes {
+                    let read = fetch::PeerRead { request, requester, hops, leave_copy, read_ahead };
+                    self.peer_read(block(index), read);
+                }
+            }
+            Body::Data { request, block: index, source } => {
+                self.data(from, request, block(index), source, message.floor, payload);
+            }
+            Body::Nack { request, block: index, error } => self.nack(from, request, block(index), error),
+            Body::Store { block: index, class, depth, evictor, previous } => {
+                let store = evict::Store { class, depth, evictor, previous, floor: message.floor };
+                self.store(from, block(index), store, payload);
+            }
+            Body::StoreAck { block: index, .. } => self.store_ack(from, block(index)),
+            Body::Note { block: index, note } => self.note(block(index), note),
+            Body::Invalidate { generation, stamp, block: first, count } => {
+                self.invalidate(from, message.volume, generation, stamp, first, count);
+            }
+            Body::InvalidateAck { generation, stamp } => {
+                self.invalidate_ack(from, message.volume, generation, stamp);
+            }
+            Body::Sync { generation } => self.sync(from, message.volume, generation),
+            Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
+            Body::Command { generation, request, oldest, kind, offset, length, fua } => {
+                let command = command::PeerCommand { generation, request, oldest, kind, offset, length, fua };
+                self.peer_command(from, message.volume, command, payload);
+            }
+            Body::CommandDone { request, stamp, result } => self.command_done(from, request, stamp, result),
+        }
+    }
+
+    fn timeout(&mut self) {
+        while let Some(timer) = self.timers.due(self.now) {
+            match timer {
+                Timer::Fetch(request) => self.fetch_timeout(request),
+                Timer::Command(request) => self.command_timeout(request),
+                Timer::Invalidate(op) => self.invalidate_timeout(op),
+                Timer::Leaving(block) => self.forget_leaving(block),
+                Timer::Sync(volume) => self.send_sync(volume),
+            }
+        }
+    }
+
+    fn disk_done(&mut self, op: OpId, result: Result<(), IoError>) {
+        if self.disk_commands.contains_key(&op) {
+            self.disk_command_done(op, result);
+        } else {
+            self.disk_read_done(op, result);
+        }
+    }
+
+    fn peer_up(&mut self, node: NodeId) {
+        if let Some(up) = self.up.get_mut(usize::from(node.0)) {
+            *up = true;
+            self.ask_again(node);
+            self.send_commands_again(node);
+        }
+    }
+
+    fn peer_down(&mut self, node: NodeId) {
+        if let Some(up) = self.up.get_mut(usize::from(node.0)) {
+            *up = false;
+            self.free_of[usize::from(node.0)] = u16::MAX;
+            self.ask_elsewhere(node);
+            self.forget_leaving_to(node);
+        }
+    }
+
+    fn is_up(&self, node: NodeId) -> bool {
+        node == self.config.node || self.up.get(usize::from(node.0)).copied().unwrap_or(false)
+    }
+
+    fn send(&mut self, to: NodeId, volume: VolumeId, body: Body, payload: Payload) {
+        debug_assert!(to != self.config.node, "a node sends itself no messages");
+        self.stats.messages_sent += 1;
+        let free = self.cache.capacity().saturating_sub(self.cache.resident());
+        let message = Message {
+            volume,
+            shard: self.config.shard,
+            floor: self.volumes.get(&volume).map_or_else(Default::default, |v| v.floor),
+            free: if self.may_hold(volume) { u16::try_from(free).unwrap_or(u16::MAX - 1) } else { 0 },
+            body,
+        };
+        self.outputs.push_back(Output::Send { to, message, payload });
+    }
+
+    fn may_hold(&self, volume: VolumeId) -> bool {
+        self.volumes.get(&volume).is_some_and(|v| v.may_use_copies(self.now))
+    }
+
+    /// Gives up a payload that nobody wants.
+    fn put_back(&mut self, payload: Payload) {
+        match payload {
+            Payload::None => {}
+            Payload::Slot(slot) => {
+                if self.cache.unpin(slot) {
+                    self.resume_slot_waiters();
+                }
+            }
+            Payload::Buffer(buffer) => self.outputs.push_back(Output::Release { buffer }),
+        }
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.last_request += 1;
+        RequestId(self.last_request)
+    }
+
+    fn next_op(&mut self) -> OpId {
+        self.last_op += 1;
+        OpId(self.last_op)
+    }
+
+    /// Lets the volume's policy do something, then carries out its effects.
+    fn with_policy<T>(
+        &mut self,
+        volume: VolumeId,
+        run: impl FnOnce(&mut dyn Policy, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let attached = self.may_hold(volume);
+        let policy: &mut Box<dyn Policy> = &mut self.volumes.get_mut(&volume)?.policy;
+        let mut effects = core::mem::take(&mut self.effects);
+        let mut context = Context {
+            me: self.config.node,
+            disk_node: volume.disk_node(),
+            placement: &self.placement,
+            cache: &mut self.cache,
+            index: &mut self.index,
+            free_of: &self.free_of,
+            up: &self.up,
+            load_of: &self.load_of,
+            attached,
+            effects: &mut effects,
+        };
+        let answer = run(policy.as_mut(), &mut context);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Note { to, block, note } => {
+                    if to != self.config.node && self.is_up(to) {
+                        self.send(to, block.volume, Body::Note { block: block.index, note }, Payload::None);
+                    }
+                }
+                Effect::Discard(block) => self.drop_copy(block),
+            }
+        }
+        self.effects = effects;
+        Some(answer)
+    }
+
+    fn note(&mut self, block: BlockId, note: crate::message::Note) {
+        let request = crate::policy::Request::Note(note);
+        self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
+    }
+
+    /// Makes a held slot the copy of a block, evicting others if there are too many.
+    fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
+        self.index.put(block, crate::index::Entry::default());
+        self.cache.insert(slot, block, previous);
+        self.load_of[usize::from(self.placement.home(block).0)] += 1;
+        self.make_room();
+    }
+
+    /// Ends the residence of a copy, whatever the reason.
+    fn unkeep(&mut self, slot: Slot) {
+        let block = self.cache.block(slot);
+        self.load_of[usize::from(self.placement.home(block).0)] -= 1;
+        let freed = self.cache.pins(slot) == 0;
+        self.cache.remove(slot);
+        if freed {
+            self.resume_slot_waiters();
+        }
+    }
+
+    fn drop_caches(&mut self) {
+        let slots: Vec<Slot> = self.cache.resident_slots().collect();
+        for slot in slots {
+            if self.cache.frames().is_idle(slot.0) {
+                self.unkeep(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

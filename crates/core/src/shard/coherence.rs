@@ -1,0 +1,256 @@
+//! Which copies may be used: one writer, many readers, and invalidation confirmed before each write.
+//!
+//! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the
+//! disk, every card of another node drops its copies of the blocks and confirms; until the write is
+//! complete the disk node serves none of these blocks. A *floor* travels with each message: all writes up
+//! to it are complete, hence every card has confirmed their invalidation and its copies are as new. So a
+//! block delivered by anybody may be used if the deliverer's floor is at least the receiver's (and, for a
+//! new card, at least the last write that had begun when it was attached), and at least the stamp of the last write to that very block which the receiver has confirmed (`recent`). It follows
+//! that no copy is ever older than the last complete write, whatever the network does to messages, and
+//! that nobody sees a write's new contents while anybody may still see the old.
+//!
+//! A card that does not confirm holds writes up until its lease has ended at the disk node, by when it has
+//! ended at the card too and the card uses no copies (see [`crate::Control`]).
+//!
+//! Range locks can replace this file: nothing outside it decides about the use of copies.
+
+use alloc::vec::Vec;
+
+use super::Shard;
+use super::volume::Volume;
+use crate::cache::Mark;
+use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
+use crate::io::Payload;
+use crate::message::Body;
+use crate::policy;
+use crate::time::{Duration, Instant};
+use crate::timers::Timer;
+use crate::volume::VolumeSpec;
+
+/// How often an unanswered question between a card and the disk node is asked again.
+pub(super) const RESEND: Duration = Duration::from_millis(100);
+
+impl Shard {
+    pub(super) fn volume_known(&mut self, spec: VolumeSpec) {
+        if self.volumes.get(&spec.id).is_some_and(|known| known.spec == spec) {
+            return;
+        }
+        let Ok(policy) = policy::build(&spec.policy) else { return };
+        let at_disk_node = spec.id.disk_node() == self.config.node;
+        self.drop_copies(spec.id);
+        let first = Stamp(self.config.incarnation << 20);
+        self.volumes.insert(spec.id, Volume::new(spec, policy, at_disk_node, first));
+    }
+
+    /// This node's card is attached: learn which writes are complete, then begin.
+    pub(super) fn attached(&mut self, id: VolumeId, generation: Generation) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        volume.card = Some(generation);
+        volume.synced = volume.at_disk_node || volume.needs_no_lease();
+        if !volume.synced {
+            self.send_sync(id);
+        }
+        self.resume_volume(id);
+    }
+
+    pub(super) fn send_sync(&mut self, id: VolumeId) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        self.timers.clear(volume.sync_deadline, Timer::Sync(id));
+        if let Some(generation) = volume.card.filter(|_| !volume.synced) {
+            volume.sync_deadline = self.now + RESEND;
+            self.timers.set(volume.sync_deadline, Timer::Sync(id));
+            self.send(id.disk_node(), id, Body::Sync { generation }, Payload::None);
+        }
+    }
+
+    /// At the disk node. The writes under way do not wait for this card, so it must refuse what is older.
+    pub(super) fn sync(&mut self, from: NodeId, id: VolumeId, generation: Generation) {
+        let Some(volume) = self.volumes.get(&id) else { return };
+        if volume.desk.cards.get(&from) != Some(&generation) {
+            return;
+        }
+        let stamp = volume.desk.last_stamp;
+        self.send(from, id, Body::Synced { generation, stamp }, Payload::None);
+    }
+
+    pub(super) fn synced(&mut self, from: NodeId, id: VolumeId, generation: Generation, stamp: Stamp) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if from == id.disk_node() && volume.card == Some(generation) && !volume.synced {
+            volume.synced = true;
+            volume.accept_from = stamp;
+            self.timers.clear(volume.sync_deadline, Timer::Sync(id));
+            self.resume_volume(id);
+        }
+    }
+
+    pub(super) fn leased(&mut self, id: VolumeId, until: Instant) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            let was_held_up = !volume.may_use_copies(self.now);
+            volume.lease_until = volume.lease_until.max(until);
+            if was_held_up {
+                self.resume_volume(id);
+            }
+        }
+    }
+
+    /// The card is no longer valid: what is cached may be stale from now on.
+    pub(super) fn suspended(&mut self, id: VolumeId) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        volume.card = None;
+        volume.synced = false;
+        volume.lease_until = Instant(0);
+        if !volume.at_disk_node {
+            volume.recent.clear();
+            self.drop_copies(id);
+        }
+    }
+
+    pub(super) fn card_attached(&mut self, id: VolumeId, node: NodeId, generation: Generation) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.desk.cards.insert(node, generation);
+            volume.desk.answered.remove(&node);
+        }
+    }
+
+    pub(super) fn card_detached(&mut self, id: VolumeId, node: NodeId) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        volume.desk.cards.remove(&node);
+        volume.desk.answered.remove(&node);
+        let ops: Vec<OpId> =
+            self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
+        for op in ops {
+            self.confirmed(op, node);
+        }
+    }
+
+    pub(super) fn writer_changed(&mut self, id: VolumeId, node: Option<NodeId>) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.desk.writer = node;
+        }
+    }
+
+    /// A write's place in the order of writes. From here on its blocks are served to nobody.
+    pub(super) fn open_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) -> Stamp {
+        let Some(volume) = self.volumes.get_mut(&id) else { return Stamp(0) };
+        volume.desk.last_stamp.0 += 1;
+        let stamp = volume.desk.last_stamp;
+        volume.desk.open.insert(stamp);
+        for index in blocks {
+            volume.recent.insert(index, stamp);
+        }
+        stamp
+    }
+
+    /// The write is on the disk, or has failed: it is complete either way.
+    pub(super) fn close_write(&mut self, id: VolumeId, stamp: Stamp) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        volume.desk.open.remove(&stamp);
+        let complete = volume.desk.open.first().map_or(volume.desk.last_stamp, |&open| Stamp(open.0 - 1));
+        self.learn_floor(id, complete);
+    }
+
+    /// A node says that all writes up to `floor` are complete. At the disk node that is no news.
+    pub(super) fn learn_floor(&mut self, id: VolumeId, floor: Stamp) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let known = if volume.at_disk_node {
+            volume.desk.open.first().map_or(volume.desk.last_stamp, |&open| Stamp(open.0 - 1))
+        } else {
+            floor
+        };
+        if known > volume.floor {
+            volume.floor = known;
+            volume.recent.retain(|_, &mut stamp| stamp > known);
+        }
+    }
+
+    /// Remembers a write to blocks that may not be complete yet.
+    pub(super) fn learn_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>, stamp: Stamp) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if stamp > volume.floor {
+            for index in blocks {
+                let last = volume.recent.entry(index).or_default();
+                *last = stamp.max(*last);
+            }
+        }
+    }
+
+    /// The disk node is about to write: drop all copies, then confirm.
+    pub(super) fn invalidate(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        stamp: Stamp,
+        first: u32,
+        count: u16,
+    ) {
+        let Some(volume) = self.volumes.get(&id) else { return };
+        if from != id.disk_node() || count > crate::ids::STRIPE_BLOCKS as u16 {
+            return;
+        }
+        if volume.card == Some(generation) {
+            let blocks = first..first.saturating_add(u32::from(count));
+            self.learn_write(id, blocks.clone(), stamp);
+            for index in blocks {
+                let block = BlockId::new(id, index);
+                if self.contains(block) || self.leaving.contains_key(&block) {
+                    self.stats.invalidations += 1;
+                }
+                self.drop_copy(block);
+                self.index.put(block, crate::index::Entry::default());
+            }
+        }
+        self.send(from, id, Body::InvalidateAck { generation, stamp }, Payload::None);
+    }
+
+    pub(super) fn invalidate_ack(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        stamp: Stamp,
+    ) {
+        let current = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&from));
+        if current != Some(&generation) {
+            return;
+        }
+        let op = self.disk_commands.iter().find(|(_, c)| c.volume == id && c.stamp == Some(stamp));
+        if let Some((&op, _)) = op {
+            self.confirmed(op, from);
+        }
+    }
+
+    /// Forgets this node's copy of a block, wherever it is.
+    pub(super) fn drop_copy(&mut self, block: BlockId) {
+        if let Some(slot) = self.cache.lookup(block) {
+            self.unkeep(slot);
+        }
+        self.forget_leaving(block);
+    }
+
+    fn drop_copies(&mut self, id: VolumeId) {
+        let slots: Vec<Slot> =
+            self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
+        for slot in slots {
+            self.unkeep(slot);
+        }
+        let leaving: Vec<BlockId> = self.leaving.keys().copied().filter(|b| b.volume == id).collect();
+        for block in leaving {
+            self.forget_leaving(block);
+        }
+    }
+
+    /// Hides this node's copies of blocks while they are written; drops those that somebody is reading.
+    pub(super) fn lock_copies(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) {
+        for index in blocks {
+            let block = BlockId::new(id, index);
+            self.forget_leaving(block);
+            let Some(slot) = self.cache.lookup(block) else { continue };
+            if self.cache.pins(slot) == 0 {
+                self.cache.mark(slot, Mark::LOCKED, true);
+            } else {
+                self.unkeep(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A block leaves the cache, or comes here from the node that evicted it.
+
+use alloc::vec::Vec;
+
+use super::Shard;
+use crate::cache::Mark;
+use crate::ids::{BlockId, NodeId, Slot, Stamp};
+use crate::index::Entry;
+use crate::io::{Landing, Payload};
+use crate::message::{Body, CopyClass, Message, StoreOutcome};
+use crate::policy::{Answer, Eviction, Request};
+use crate::time::{Duration, Instant};
+use crate::timers::Timer;
+
+/// An evicted block on its way to a new host. It can be read until the host has answered.
+pub(super) struct Leaving {
+    /// Pinned once.
+    pub(super) slot: Slot,
+    to: NodeId,
+    deadline: Instant,
+}
+
+/// A [`Body::Store`], without the block.
+#[derive(Clone, Copy)]
+pub(super) struct Store {
+    pub(super) class: CopyClass,
+    pub(super) depth: u8,
+    pub(super) evictor: NodeId,
+    pub(super) previous: NodeId,
+    pub(super) floor: Stamp,
+}
+
+/// How long a host may take to answer before the sender forgets the block.
+const ANSWER: Duration = Duration::from_millis(100);
+
+impl Shard {
+    /// Evicts until the cache holds no more than it should. The replacement chooses whom (CARD-8).
+    pub(super) fn make_room(&mut self) {
+        while self.cache.resident() > self.cache.capacity() {
+            let Some(victim) = self.cache.victim() else { return };
+            self.evict(victim);
+        }
+    }
+
+    fn evict(&mut self, victim: Slot) {
+        let block = self.cache.block(victim);
+        self.stats.evictions += 1;
+        if self.cache.is(victim, Mark::HOSTED) {
+            self.stats.stored_in_vain += 1;
+        }
+        let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
+        let eviction = match self.may_hold(block.volume) {
+            true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
+            false => None,
+        };
+        // What can be found by it later is worth remembering: a newer copy, or where an older one went.
+        let previous = entry.previous.filter(|&p| p != block.volume.disk_node());
+        match eviction {
+            Some(Eviction::Send { to, class, depth }) if self.can_send(to) => {
+                self.cache.pin(victim);
+                self.unkeep(victim);
+                self.index.put(block, Entry { previous, next: entry.next });
+                self.stats.forwarded += 1;
+                let deadline = self.now + ANSWER;
+                self.leaving.insert(block, Leaving { slot: victim, to, deadline });
+                self.timers.set(deadline, Timer::Leaving(block));
+                let me = self.config.node;
+                self.send_store(to, block, victim, class, depth, me, entry.previous.unwrap_or(me));
+            }
+            _ => {
+                self.unkeep(victim);
+                if let Some(next) = entry.next {
+                    self.index.put(block, Entry { previous, next: Some(next) });
+                }
+            }
+        }
+    }
+
+    /// Forwarding is for quiet times: when slots run short, evicted blocks are dropped.
+    fn can_send(&self, to: NodeId) -> bool {
+        let spare = self.cache.slots() - self.cache.capacity();
+        to != self.config.node && self.is_up(to) && self.leaving.len() < (spare / 2) as usize
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of the message")]
+    fn send_store(
+        &mut self,
+        to: NodeId,
+        block: BlockId,
+        slot: Slot,
+        class: CopyClass,
+        depth: u8,
+        evictor: NodeId,
+        previous: NodeId,
+    ) {
+        self.cache.pin(slot);
+        let body = Body::Store { block: block.index, class, depth, evictor, previous };
+        self.send(to, block.volume, body, Payload::Slot(slot));
+    }
+
+    pub(super) fn store_ack(&mut self, from: NodeId, block: BlockId) {
+        if self.leaving.get(&block).is_some_and(|leaving| leaving.to == from) {
+            self.forget_leaving(block);
+        }
+    }
+
+    pub(super) fn forget_leaving(&mut self, block: BlockId) {
+        if let Some(leaving) = self.leaving.remove(&block) {
+            self.timers.clear(leaving.deadline, Timer::Leaving(block));
+            self.put_back(Payload::Slot(leaving.slot));
+        }
+    }
+
+    pub(super) fn forget_leaving_to(&mut self, node: NodeId) {
+        let gone: Vec<BlockId> =
+            self.leaving.iter().filter(|(_, l)| l.to == node).map(|(&block, _)| block).collect();
+        gone.into_iter().for_each(|block| self.forget_leaving(block));
+    }
+
+    /// Takes a slot for an evicted block that may be of use here.
+    pub(super) fn land_store(&mut self, _from: NodeId, block: BlockId, message: &Message) -> Landing {
+        // The last free slots are for blocks that somebody waits for.
+        let spare = self.cache.slots() - self.cache.capacity();
+        let scarce = self.cache.free_slots() <= spare / 2;
+        let wanted = self.may_store(block, message.floor) && self.cache.lookup(block).is_none();
+        if !wanted || scarce {
+            return Landing::Discard;
+        }
+        self.cache.take().map_or(Landing::Discard, Landing::Slot)
+    }
+
+    fn may_store(&self, block: BlockId, floor: Stamp) -> bool {
+        self.may_hold(block.volume)
+            && !self.is_being_written(block)
+            && self
+                .volumes
+                .get(&block.volume)
+                .is_some_and(|v| u64::from(block.index) < v.spec.blocks() && v.is_fresh(block.index, floor))
+    }
+
+    /// An evicted block has come from another node.
+    pub(super) fn store(&mut self, from: NodeId, block: BlockId, store: Store, payload: Payload) {
+        let request = Request::Store {
+            class: store.class,
+            depth: store.depth,
+            evictor: store.evictor,
+            previous: store.previous,
+        };
+        let nodes = self.config.nodes;
+        let usable = self.may_store(block, store.floor)
+            && store.evictor.0 < nodes
+            && store.previous.0 < nodes
+            && (payload != Payload::None || self.cache.lookup(block).is_some());
+        let answer = match usable {
+            true => self.with_policy(block.volume, |policy, cx| {
+                let answer = policy.handle_request(cx, block, request);
+                match answer {
+                    // The block that makes room is named before anything changes.
+                    Answer::Keep(room) => (answer, cx.victim_for(room)),
+                    _ => (answer, Err(())),
+                }
+            }),
+            false => None,
+        };
+        let outcome = match (answer, payload) {
+            (Some((Answer::Present, _)), _) => StoreOutcome::Present,
+            (Some((Answer::Keep(_), Ok(victim))), Payload::Slot(slot))
+                if self.cache.lookup(block).is_none() =>
+            {
+                if let Some(victim) = victim {
+                    self.unkeep(victim);
+                    self.stats.evictions += 1;
+                }
+                self.keep(slot, block, Some(store.previous));
+                if self.cache.is_resident(slot) {
+                    self.cache.mark(slot, Mark::HOSTED, true);
+                }
+                self.stats.stored_for_others += 1;
+                // Somebody may be waiting for just this block.
+                self.resume_fetch(block);
+                StoreOutcome::Stored
+            }
+            (Some((Answer::Forward(to), _)), Payload::Slot(slot))
+                if to != from && self.is_up(to) && to != self.config.node =>
+            {
+                let depth = store.depth.saturating_sub(1);
+                self.send_store(to, block, slot, store.class, depth, store.evictor, store.previous);
+                StoreOutcome::PassedOn
+            }
+            _ => StoreOutcome::Dropped,
+        };
+        self.put_back(payload);
+        self.send(from, block.volume, Body::StoreAck { block: block.index, outcome }, Payload::None);
+    }
+}

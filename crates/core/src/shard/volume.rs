@@ -1,0 +1,93 @@
+//! What a shard knows of a volume.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::command::Answered;
+use crate::ids::{Generation, NodeId, Stamp};
+use crate::policy::Policy;
+use crate::time::Instant;
+use crate::volume::{Coherence, VolumeSpec};
+
+pub(super) struct Volume {
+    pub(super) spec: VolumeSpec,
+    pub(super) policy: Box<dyn Policy>,
+    /// This node has the disk.
+    pub(super) at_disk_node: bool,
+    /// This node's card, while it is attached.
+    pub(super) card: Option<Generation>,
+    /// The card knows which writes are complete.
+    pub(super) synced: bool,
+    /// When the disk node is asked again, until it has answered.
+    pub(super) sync_deadline: Instant,
+    /// The card may serve cached blocks until then.
+    pub(super) lease_until: Instant,
+    /// All writes up to this one are complete; at the disk node exactly, elsewhere as far as is known.
+    pub(super) floor: Stamp,
+    /// The last write that had begun when the card was attached: older copies than this one's are refused.
+    pub(super) accept_from: Stamp,
+    /// Blocks whose last known write is later than `floor`.
+    pub(super) recent: BTreeMap<u32, Stamp>,
+    /// At the disk node: everything about the cards of the volume.
+    pub(super) desk: Desk,
+}
+
+/// What only the disk node keeps of a volume.
+#[derive(Default)]
+pub(super) struct Desk {
+    /// The cards of other nodes.
+    pub(super) cards: BTreeMap<NodeId, Generation>,
+    pub(super) writer: Option<NodeId>,
+    pub(super) last_stamp: Stamp,
+    /// Writes that have begun and are not complete.
+    pub(super) open: BTreeSet<Stamp>,
+    /// What was answered to each card's commands lately.
+    pub(super) answered: BTreeMap<NodeId, Answered>,
+}
+
+impl Volume {
+    /// `first_stamp` is before all writes of this life of the disk node, and after all of its earlier lives.
+    pub(super) fn new(
+        spec: VolumeSpec,
+        policy: Box<dyn Policy>,
+        at_disk_node: bool,
+        first_stamp: Stamp,
+    ) -> Self {
+        Self {
+            spec,
+            policy,
+            at_disk_node,
+            card: None,
+            synced: false,
+            sync_deadline: Instant(0),
+            lease_until: Instant(0),
+            floor: Stamp(0),
+            accept_from: Stamp(0),
+            recent: BTreeMap::new(),
+            desk: Desk { last_stamp: first_stamp, ..Desk::default() },
+        }
+    }
+
+    /// Whether copies of the volume may be kept here and used now.
+    pub(super) fn may_use_copies(&self, now: Instant) -> bool {
+        self.at_disk_node || self.synced && (self.needs_no_lease() || now < self.lease_until)
+    }
+
+    /// Nobody can write it, or nobody promises anything about writes.
+    pub(super) fn needs_no_lease(&self) -> bool {
+        self.spec.read_only || !self.confirms()
+    }
+
+    /// The disk node has copies invalidated, and confirmed, before it writes.
+    pub(super) fn confirms(&self) -> bool {
+        self.spec.coherence == Coherence::Confirmed
+    }
+
+    /// Whether what a node says of a block as of `floor` includes every write to it that is complete, or
+    /// for which this node has confirmed the invalidation.
+    pub(super) fn is_fresh(&self, block: u32, floor: Stamp) -> bool {
+        !self.confirms()
+            || floor >= self.floor.max(self.accept_from)
+                && self.recent.get(&block).is_none_or(|&written| written <= floor)
+    }
+}

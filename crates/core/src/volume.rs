@@ -1,0 +1,44 @@
+//! What a volume is, as its disk node announces it.
+
+use alloc::string::String;
+
+use crate::ids::VolumeId;
+
+/// How readers of a volume are kept from stale copies when it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Coherence {
+    /// The disk node has every copy invalidated, and confirmed, before a write reaches the disk.
+    #[default]
+    Confirmed,
+    /// The policy's `keep_consistency` alone (HSCC, section 3): no promise for concurrent writes.
+    Policy,
+}
+
+/// The description of a volume, the same at every node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeSpec {
+    /// Its physical ID.
+    pub id: VolumeId,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// The unit of caching in bytes: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: u32,
+    /// The policy all its cards use, with parameters: `hscc depth=2 load=free`.
+    pub policy: String,
+    /// Nobody can write it: no leases, no invalidation.
+    pub read_only: bool,
+    /// The disk node keeps no copies of what others read (network-attached; remote disk drivers, section 4).
+    pub network_attached: bool,
+    /// How copies are kept coherent.
+    pub coherence: Coherence,
+}
+
+impl VolumeSpec {
+    /// Number of blocks; the last one may be short.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        self.size_bytes.div_ceil(self.block_bytes as u64)
+    }
+}
