@@ -383,4 +383,6 @@ pub enum Refusal {
     ReadOnly,
     /// Another node is the writer.
     WriterIs(NodeId),
+    /// The disk node did not answer, or the card was given up meanwhile.
+    NoAnswer,
 }

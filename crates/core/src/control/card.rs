@@ -72,8 +72,18 @@ impl Control {
             return;
         }
         let card = self.new_card(policy, writer, Some(token));
-        self.cards.insert(volume, card);
+        if let Some(superseded) = self.cards.insert(volume, card) {
+            self.answer_attach(&superseded, volume);
+        }
         self.send_attach(volume);
+    }
+
+    /// Whoever waits for a card that is given up is told so.
+    fn answer_attach(&mut self, card: &Card, volume: VolumeId) {
+        if let Some(token) = card.token {
+            let result = Err(Refusal::NoAnswer);
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+        }
     }
 
     fn new_card(&mut self, policy: String, wants_writer: bool, token: Option<Token>) -> Card {
@@ -148,9 +158,15 @@ impl Control {
         if let Some(token) = token {
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
         }
+        // The disk node takes requests of the new card in order: those from before get new numbers.
         let waiting: Vec<RequestId> =
             self.pending.iter().filter(|(_, p)| p.volume == volume).map(|(&r, _)| r).collect();
-        waiting.into_iter().for_each(|request| self.send_pending(request));
+        for old in waiting {
+            let Some(pending) = self.pending.remove(&old) else { continue };
+            let request = self.next_request();
+            self.pending.insert(request, pending);
+            self.send_pending(request);
+        }
     }
 
     pub(super) fn refused(&mut self, from: NodeId, request: RequestId, volume: VolumeId, refusal: Refusal) {
@@ -248,6 +264,7 @@ impl Control {
 
     pub(super) fn detach(&mut self, volume: VolumeId) {
         let Some(card) = self.cards.remove(&volume) else { return };
+        self.answer_attach(&card, volume);
         let gone: Vec<RequestId> =
             self.pending.iter().filter(|(_, p)| p.volume == volume).map(|(&r, _)| r).collect();
         gone.into_iter().for_each(|request| self.give_up(request));
@@ -324,7 +341,7 @@ impl Control {
         let volume = pending.volume;
         match pending.what {
             What::Take(token) => {
-                let result = Err(Refusal::NoSuchVolume);
+                let result = Err(Refusal::NoAnswer);
                 self.outputs.push_back(ControlOutput::WriterDone { token, volume, result });
             }
             What::Release => {}

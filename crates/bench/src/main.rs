@@ -1,0 +1,310 @@
+//! The command line of the measurements.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use cards_bench::compare::{self, Comparison, Effort, Skipped};
+use cards_bench::load::{self, Access, Mode, Options, Target};
+use cards_bench::peers::{self, Site};
+use cards_bench::report::{self, Style};
+use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
+use cards_bench::suite::{Filter, Part};
+use cards_bench::table1::{self, Table1Options};
+use cards_bench::{Error, Uri, bare, interrupt, proc, remote};
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
+
+/// Measures CARDs and other NBD servers side by side.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "\
+Examples:
+  cards-bench run                                    everything, about 15 minutes
+  cards-bench run --only peers,own,unix,c1           one client, transport and connection count
+  cards-bench run --only peers,cards,nbdkit-memory --rounds 9 --seconds 0.5
+  cards-bench run --quick --markdown > bench.md      one short round, as a document
+  cards-bench remote --json                          remote hits against a bare round trip
+  cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
+  cards-bench load nbd://127.0.0.1:10809/disk --block 128K --depth 8 --access sequential
+  cards-bench load 'nbd+unix:///?socket=n.sock' --pid $(pidof nbdkit)"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Everything: NBD servers side by side, remote hits, Table 1
+    Run(Common),
+    /// A remote hit against a bare request/response
+    Remote(Common),
+    /// The CARDs paper's Table 1 on this machine
+    Table1(Common),
+    /// Loads one server
+    Load(LoadArgs),
+    /// The floor: serves the test disk from memory
+    #[command(hide = true)]
+    Bare {
+        #[arg(long)]
+        uri: Uri,
+        #[arg(long, value_parser = parse_size)]
+        size: u64,
+    },
+    /// The floor: answers each request with a block
+    #[command(hide = true)]
+    Pong {
+        #[arg(long)]
+        listen: String,
+        #[arg(long)]
+        block: usize,
+    },
+    /// Holds a captive cluster open
+    #[command(hide = true)]
+    Hold { note: PathBuf },
+}
+
+#[derive(Args)]
+struct Common {
+    /// Only these servers, transports, clients, loads, connection counts (c1, c4) or parts (peers, remote, table1)
+    #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+    only: Vec<String>,
+    /// Rounds per cell; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// How long each server is loaded per round
+    #[arg(long, default_value = "1", value_parser = parse_duration)]
+    seconds: Duration,
+    /// One round of a fifth of a second on a 256 MiB disk: shows that everything works, no more
+    #[arg(long)]
+    quick: bool,
+    /// Start no further measurement after this time
+    #[arg(long, default_value = "20m", value_parser = parse_duration)]
+    budget: Duration,
+    /// Size of the test disk; memory servers and caches need it several times
+    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    size: u64,
+    /// Where the test disk is made
+    #[arg(long, env = "TMPDIR", default_value = "/tmp")]
+    dir: PathBuf,
+    /// The 'cards' program [default: beside this one, or in PATH]
+    #[arg(long)]
+    cards: Option<PathBuf>,
+    /// Table 1: a delay added to each disk access
+    #[arg(long, default_value = "0", value_parser = parse_duration)]
+    disk_delay: Duration,
+    /// Determines the order of servers and the offsets
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// One JSON object on standard output instead of tables
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Markdown tables
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Args)]
+struct LoadArgs {
+    /// nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH
+    uri: Uri,
+    /// Reads or writes; writes put the test disk's content there
+    #[arg(long, value_enum, default_value = "read")]
+    mode: Mode,
+    /// The order of offsets
+    #[arg(long, value_enum, default_value = "random")]
+    access: Access,
+    /// Bytes per request
+    #[arg(long, default_value = "4K", value_parser = parse_size)]
+    block: u64,
+    /// Requests in flight per connection
+    #[arg(long, default_value_t = 32)]
+    depth: usize,
+    /// Connections
+    #[arg(long, default_value_t = 1)]
+    connections: usize,
+    /// How long
+    #[arg(long, default_value = "1", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Ask for structured replies
+    #[arg(long)]
+    structured: bool,
+    /// Check that reads return the test disk's content
+    #[arg(long)]
+    verify: bool,
+    /// Never sleep while waiting for replies
+    #[arg(long)]
+    spin: bool,
+    /// A server process, for its CPU time
+    #[arg(long, value_name = "PID")]
+    pid: Vec<i32>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The shell's convention for a program ended by SIGINT.
+        Err(Error::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("cards-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<(), Error> {
+    // The floor's servers loop for ever and end by the signal itself.
+    if !matches!(verb, Verb::Bare { .. } | Verb::Pong { .. }) {
+        interrupt::install();
+    }
+    match verb {
+        Verb::Run(common) => {
+            let filter = Filter::new(&common.only)?;
+            measure(common, |part| filter.part(part))
+        }
+        Verb::Remote(common) => measure(common, |part| part == Part::Remote),
+        Verb::Table1(common) => measure(common, |part| part == Part::Table1),
+        Verb::Load(args) => load_one(args),
+        Verb::Bare { uri, size } => bare::disk::serve(&uri.address, size),
+        Verb::Pong { listen, block } => bare::pingpong::serve(&listen, block),
+        Verb::Hold { note } => peers::hold(&note),
+    }
+}
+
+fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Error> {
+    if common.quick {
+        common.rounds = 1;
+        common.seconds = Duration::from_millis(200);
+        common.size = common.size.min(256 << 20);
+    }
+    // Whole blocks of every load and every warming read.
+    const SIZE_UNIT: u64 = 4 << 20;
+    if common.size < SIZE_UNIT || !common.size.is_multiple_of(SIZE_UNIT) {
+        let remedy = "must be a multiple of 4M".to_owned();
+        return Err(Error::Option { option: "size", value: format_size(common.size), remedy });
+    }
+    let filter = Filter::new(&common.only)?;
+    let site = Site::new(&common.dir, common.size, common.cards.clone())?;
+    let effort = Effort {
+        duration: common.seconds,
+        rounds: common.rounds.into(),
+        deadline: Instant::now() + common.budget,
+        seed: common.seed.into(),
+    };
+    let style = if common.markdown { Style::Markdown } else { Style::Plain };
+    let say = |text: &str| {
+        if !common.json {
+            println!("{text}");
+        }
+    };
+    let title = |text: &str| say(&format!("{}{text}\n", if common.markdown { "## " } else { "" }));
+    match site.cores {
+        Some(cores) => say(&format!("servers on core {}, client on core {}", cores.server, cores.client)),
+        None => say("only one core: client and servers compete for it, nothing is pinned"),
+    }
+    if let Some(load) = proc::busy() {
+        say(&format!(
+            "warning: other work runs here (load {load}); trust the ratios and the CPU per request"
+        ));
+    }
+    say(&format!(
+        "disk {}, median of {} rounds of {:?} each\n",
+        format_size(common.size),
+        common.rounds,
+        common.seconds
+    ));
+
+    let mut comparison = Comparison::default();
+    if wanted(Part::Peers) {
+        title("NBD servers side by side");
+        comparison = compare::run(&site, &filter, &effort, |cell| say(&report::cell(cell, style)))?;
+        say(&report::verdict(&comparison, style));
+    }
+    let mut hits = None;
+    if wanted(Part::Remote) {
+        title("Remote hits against a bare round trip");
+        let result = remote::run(&site, &effort)?;
+        say(&remote::format(&result, style));
+        hits = Some(result);
+    }
+    let mut table1_skipped = None;
+    let mut paper = None;
+    if wanted(Part::Table1) && Instant::now() >= effort.deadline {
+        say("time over, not measured (--budget): table1");
+    } else if wanted(Part::Table1) {
+        title("Table 1: a card as a remote disk, and the local disk");
+        let options = Table1Options { duration: common.seconds, disk_delay: common.disk_delay };
+        let result = match table1::run(&site, &options) {
+            Ok(result) => result,
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                say(&format!("skipped: the card's half of table 1: {error}"));
+                table1_skipped = Some(Skipped::new("the card's half of table 1".to_owned(), &error));
+                table1::local(&site, &options)?
+            }
+        };
+        say(&table1::format(&result, style));
+        paper = Some(result);
+    }
+    let hits_skipped = hits.iter().flat_map(|hits: &remote::Remote| &hits.skipped);
+    let skipped = comparison.skipped.iter().chain(hits_skipped).chain(&table1_skipped);
+    let failures = skipped.filter(|skipped| skipped.is_failure).count();
+    if common.json {
+        let table1 = paper
+            .map(|ours| json!({ "ours": ours, "paper": table1::Table1::PAPER, "skipped": table1_skipped }));
+        let report = json!({
+            "cores": site.cores,
+            "size": common.size,
+            "rounds": common.rounds,
+            "seconds": common.seconds.as_secs_f64(),
+            "aims": report::aims(&comparison),
+            "comparison": comparison,
+            "remote": hits,
+            "table1": table1,
+        });
+        println!("{report}");
+    }
+    if failures > 0 { Err(Error::Incomplete { failures }) } else { Ok(()) }
+}
+
+fn load_one(args: LoadArgs) -> Result<(), Error> {
+    let too_large = |_| Error::Option {
+        option: "block",
+        value: format_size(args.block),
+        remedy: "must be a multiple of 4K up to 32M".to_owned(),
+    };
+    let options = Options {
+        mode: args.mode,
+        access: args.access,
+        block: u32::try_from(args.block).map_err(too_large)?,
+        depth: args.depth,
+        connections: args.connections,
+        duration: args.seconds,
+        structured: args.structured,
+        verify: args.verify,
+        spin: args.spin,
+        ..Options::default()
+    };
+    let outcome = load::run(&Target { uri: args.uri, pids: args.pid }, &options)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&outcome).expect("numbers are valid JSON"));
+        return Ok(());
+    }
+    let latency = outcome.latency;
+    println!(
+        "{} requests, {} IOPS, {}, latency mean {} us, p50 {} us, p99 {} us{}",
+        outcome.requests,
+        format_count(outcome.iops),
+        format_rate(outcome.bytes_per_s),
+        report::micros(latency.mean_us),
+        report::micros(latency.p50_us),
+        report::micros(latency.p99_us),
+        outcome.server_cpu_us.map_or(String::new(), |us| format!(", server CPU {} us", report::micros(us))),
+    );
+    Ok(())
+}

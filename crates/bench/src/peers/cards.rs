@@ -1,0 +1,251 @@
+//! CARDs, through its captive cluster: `cards dev … --run CMD`, where CMD is this program holding the
+//! cluster open and telling where it listens.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Peer, READY_LIMIT, Running, Server, Site, Transport};
+use crate::load::Target;
+use crate::proc::affinity;
+use crate::proc::child::{Guard, find_tool};
+use crate::size::format_size;
+use crate::{Error, Uri, interrupt};
+
+/// How a cluster is set up.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// Daemons; node 1 holds the disk.
+    pub nodes: usize,
+    /// Cache per node in bytes.
+    pub cache: u64,
+    /// Bytes per cached block.
+    pub block: u32,
+    /// Where copies live.
+    pub policy: &'static str,
+    /// The disk's file.
+    pub disk: PathBuf,
+    /// Added to each disk access, as a modelled slow disk.
+    pub disk_delay: Duration,
+    /// Nobody may write, so that every node may attach at once.
+    pub read_only: bool,
+    /// Also listen on TCP.
+    pub tcp: bool,
+}
+
+/// A running cluster. Dropping it ends its processes.
+#[derive(Debug)]
+pub struct Cluster {
+    guard: Guard,
+    note: PathBuf,
+    whereabouts: Whereabouts,
+}
+
+/// What the command inside the captive cluster reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Whereabouts {
+    /// The export at each node over its unix socket.
+    unix: Vec<String>,
+    /// The same over TCP; empty when it was not asked for.
+    tcp: Vec<String>,
+    /// The process of each node.
+    pids: Vec<i32>,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until every node told where it listens.
+    pub fn start(site: &Site, options: &ClusterOptions) -> Result<Cluster, Error> {
+        let program = find_program(site.cards.as_deref())?;
+        let holder = std::env::current_exe().map_err(Error::io("finding this program"))?;
+        let note = site.path("cluster.json");
+        let _ = fs::remove_file(&note);
+        let mut command = Command::new(program);
+        command.args(arguments(options, &holder, &note));
+        let guard = Guard::spawn("cards dev", command, site.server_core(), &site.log("cards"))?;
+        // Owned from here on: if it is never ready, dropping it ends what was started.
+        let whereabouts = Whereabouts { unix: Vec::new(), tcp: Vec::new(), pids: Vec::new() };
+        let mut cluster = Cluster { guard, note, whereabouts };
+        let note = cluster.note.clone();
+        cluster.whereabouts = cluster
+            .guard
+            .wait_for(READY_LIMIT, || serde_json::from_str(&fs::read_to_string(&note).ok()?).ok())?;
+        Ok(cluster)
+    }
+
+    /// The volume at a node, 1 being the one with the disk; all nodes' processes count as the server.
+    pub fn target(&self, node: usize, transport: Transport) -> Result<Target, Error> {
+        let uris = match transport {
+            Transport::Unix => &self.whereabouts.unix,
+            Transport::Tcp => &self.whereabouts.tcp,
+        };
+        let uri = node.checked_sub(1).and_then(|index| uris.get(index)).ok_or_else(|| Error::Output {
+            tool: "cards dev",
+            reason: format!("no {} address of node {node}", transport.name()),
+        })?;
+        Ok(Target { uri: uri.parse::<Uri>()?, pids: self.whereabouts.pids.clone() })
+    }
+
+    /// Moves a node to the client's core, as the near end of a round trip whose far end stays on the
+    /// server's core.
+    pub fn pin_beside_client(&self, node: usize, site: &Site) -> Result<(), Error> {
+        let pid = node.checked_sub(1).and_then(|index| self.whereabouts.pids.get(index));
+        match (pid, site.client_core()) {
+            (Some(&pid), Some(core)) => {
+                affinity::pin_process(pid, core).map_err(Error::io(format!("pinning node {node}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Without its note the holder ends, and the captive cluster with it, in good order.
+        let _ = fs::remove_file(&self.note);
+        self.guard.ends_within(Duration::from_secs(5));
+    }
+}
+
+pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> {
+    let options = ClusterOptions {
+        nodes: 1,
+        // A quarter more than the disk: the cache must hold all of it whatever its bookkeeping costs.
+        cache: site.size + site.size / 4 + (64 << 20),
+        block: 64 << 10,
+        policy: "hscc",
+        disk: site.image("disk-cards.raw")?,
+        disk_delay: Duration::ZERO,
+        read_only: false,
+        tcp: transport == Transport::Tcp,
+    };
+    let cluster = Cluster::start(site, &options)?;
+    let target = cluster.target(1, transport)?;
+    Ok(Server { peer: Peer::Cards, target, _running: Running::Cluster { _cluster: cluster } })
+}
+
+fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String> {
+    let mut arguments = vec![
+        "dev".to_owned(),
+        format!("--nodes={}", options.nodes),
+        format!("--cache={}", format_size(options.cache)),
+        format!("--block={}", format_size(options.block.into())),
+        format!("--policy={}", options.policy),
+        format!("--disk={}", options.disk.display()),
+        "--json".to_owned(),
+    ];
+    if !options.disk_delay.is_zero() {
+        arguments.push(format!("--disk-delay={}us", options.disk_delay.as_micros()));
+    }
+    if options.read_only {
+        arguments.push("--read-only".to_owned());
+    }
+    if options.tcp {
+        arguments.push("--tcp".to_owned());
+    }
+    arguments.push("--run".to_owned());
+    arguments.push(format!("exec {} hold {}", quote(holder), quote(note)));
+    arguments
+}
+
+/// A path as one word of a shell command.
+fn quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+fn find_program(given: Option<&Path>) -> Result<PathBuf, Error> {
+    if let Some(path) = given {
+        let tool = path.display().to_string();
+        let missing = Error::MissingTool { tool, remedy: "--cards must name the 'cards' program" };
+        return if path.is_file() { Ok(path.to_owned()) } else { Err(missing) };
+    }
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("cards"));
+    beside.filter(|path| path.is_file()).or_else(|| find_tool("cards")).ok_or(Error::MissingTool {
+        tool: "cards".to_owned(),
+        remedy: "build it with 'cargo build --release -p cards-cli', or name it with --cards",
+    })
+}
+
+/// Runs inside the captive cluster: writes where it listens to `note`, then waits until that file is
+/// removed.
+pub fn hold(note: &Path) -> Result<(), Error> {
+    let whereabouts = Whereabouts::from_environment(|name| std::env::var(name).ok())?;
+    let text = serde_json::to_string(&whereabouts).expect("strings and numbers are valid JSON");
+    // Renamed into place, so that a reader never sees half of it.
+    let partial = note.with_extension("partial");
+    fs::write(&partial, text).map_err(Error::io(format!("writing {}", partial.display())))?;
+    fs::rename(&partial, note).map_err(Error::io(format!("writing {}", note.display())))?;
+    while note.exists() {
+        interrupt::sleep(Duration::from_millis(50))?;
+    }
+    Ok(())
+}
+
+impl Whereabouts {
+    fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Whereabouts, Error> {
+        let numbered = |prefix: &str| (1..).map_while(|n| variable(&format!("{prefix}{n}"))).collect();
+        let unix: Vec<String> = numbered("uri");
+        let missing = |reason: &str| Error::Output { tool: "cards dev", reason: reason.to_owned() };
+        if unix.is_empty() {
+            return Err(missing("no variable uri1; 'hold' only works as the command of 'cards dev --run'"));
+        }
+        let dir = variable("CARDS_DIR").ok_or_else(|| missing("no variable CARDS_DIR"))?;
+        let pids = (1..=unix.len()).map(|node| read_pid(&Path::new(&dir).join(format!("node{node}.pid"))));
+        Ok(Whereabouts { pids: pids.collect::<Result<_, _>>()?, tcp: numbered("tcp"), unix })
+    }
+}
+
+fn read_pid(path: &Path) -> Result<i32, Error> {
+    let text = fs::read_to_string(path).map_err(Error::io(format!("reading {}", path.display())))?;
+    text.trim().parse().map_err(|_| Error::Output {
+        tool: "cards dev",
+        reason: format!("{} holds '{}', not a process id", path.display(), text.trim()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_of_a_captive_cluster_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("node1.pid"), "41\n").unwrap();
+        fs::write(dir.path().join("node2.pid"), "42").unwrap();
+        let variable = |name: &str| match name {
+            "uri1" => Some("nbd+unix:///disk?socket=/a".to_owned()),
+            "uri2" => Some("nbd+unix:///disk?socket=/b".to_owned()),
+            "CARDS_DIR" => Some(dir.path().display().to_string()),
+            _ => None,
+        };
+        let found = Whereabouts::from_environment(variable).unwrap();
+        assert_eq!((found.unix.len(), found.tcp.len(), found.pids.clone()), (2, 0, vec![41, 42]));
+        let text = serde_json::to_string(&found).unwrap();
+        assert_eq!(serde_json::from_str::<Whereabouts>(&text).unwrap(), found);
+        fs::write(dir.path().join("node2.pid"), "x").unwrap();
+        assert!(Whereabouts::from_environment(variable).unwrap_err().to_string().contains("node2.pid"));
+        assert!(Whereabouts::from_environment(|_| None).unwrap_err().to_string().contains("uri1"));
+    }
+
+    #[test]
+    fn the_command_line_quotes_paths() {
+        let options = ClusterOptions {
+            nodes: 3,
+            cache: 1 << 30,
+            block: 4096,
+            policy: "rd",
+            disk: "/d".into(),
+            disk_delay: Duration::from_millis(10),
+            read_only: true,
+            tcp: true,
+        };
+        let arguments = arguments(&options, Path::new("/it's"), Path::new("/n o"));
+        assert!(arguments.contains(&"--cache=1G".to_owned()));
+        assert!(arguments.contains(&"--disk-delay=10000us".to_owned()));
+        assert!(arguments.contains(&"--tcp".to_owned()));
+        assert!(arguments.contains(&"--read-only".to_owned()));
+        assert_eq!(arguments.last().unwrap(), r"exec '/it'\''s' hold '/n o'");
+    }
+}

@@ -1,0 +1,162 @@
+//! A disk: what all its engines share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use crate::delivery::Delivery;
+use crate::error::{DiskError, JobError};
+use crate::fault::Faults;
+use crate::file::Holder;
+use crate::job::Op;
+use crate::mailbox::Mailbox;
+use crate::nbd::Origin;
+use crate::options::{Backend, DiskOptions, Source};
+use crate::pool::{Pool, Task};
+use crate::stats::DiskStats;
+use crate::throttle::Throttle;
+
+/// Largest size whose every offset is a file offset of the operating system.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// A file, a block device or another server's export, open for use.
+///
+/// Files and devices are locked (`flock`, and exclusive open of a device that is written) until the last
+/// handle and engine is dropped.
+#[derive(Debug)]
+pub struct Disk {
+    name: String,
+    size: u64,
+    block_size: u32,
+    read_only: bool,
+    pub(crate) storage: Storage,
+    pub(crate) delivery: Delivery,
+    pub(crate) backend: Backend,
+    pub(crate) throttle: Throttle,
+    pub(crate) faults: Faults,
+    pub(crate) stats: DiskStats,
+    sync_failed: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Storage {
+    File { holder: Holder, pool: OnceLock<Pool>, threads: usize },
+    Nbd(Origin),
+}
+
+impl Disk {
+    /// Opens what `options` name. Blocks: on a file for as long as the file system takes, on another server
+    /// for its handshake (at most 10 s), so call it before the data threads run.
+    pub fn open(options: &DiskOptions) -> Result<Arc<Self>, DiskError> {
+        let faults = options.fault.as_deref().map(Faults::parse).transpose()?.unwrap_or_default();
+        let (name, size, block_size, read_only, storage) = match &options.source {
+            Source::Path(path) => {
+                let holder = Holder::open(path, options)?;
+                let shape = holder.shape();
+                let storage = Storage::File { holder, pool: OnceLock::new(), threads: options.threads };
+                (path.display().to_string(), shape.size, shape.block_size, options.read_only, storage)
+            }
+            Source::Uri(text) => {
+                let origin = Origin::connect(text, options)?;
+                let read_only = options.read_only || origin.read_only();
+                (text.clone(), origin.size(), origin.block_size(), read_only, Storage::Nbd(origin))
+            }
+        };
+        Ok(Arc::new(Self {
+            name,
+            size: size.min(SIZE_MAX),
+            block_size,
+            read_only,
+            storage,
+            delivery: options.delivery,
+            backend: options.backend,
+            throttle: Throttle::new(options.delay, options.rate),
+            faults,
+            stats: DiskStats::default(),
+            sync_failed: AtomicBool::new(false),
+        }))
+    }
+
+    /// The path or URI it was opened with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes. Fixed at open.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Logical block size: of the device; 512 for a file, or what direct I/O needs there; an origin's
+    /// preferred size.
+    pub fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    /// Whether writes are refused: opened so, or an origin that exports read-only.
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &DiskStats {
+        &self.stats
+    }
+
+    /// Whether a sync failed; then no flush or FUA write succeeds until the disk is opened again.
+    pub fn sync_failed(&self) -> bool {
+        self.sync_failed.load(Relaxed)
+    }
+
+    /// A sync failed with `error`.
+    pub(crate) fn fail_syncs(&self, error: JobError) {
+        if !self.sync_failed.swap(true, Relaxed) {
+            tracing::error!(
+                disk = self.name,
+                %error,
+                "sync failed: unsynced writes may be lost; flushes and FUA writes fail until the disk is opened again"
+            );
+        }
+    }
+
+    /// Whether the disk can take `op` at all.
+    pub(crate) fn check(&self, op: &Op) -> Result<(), JobError> {
+        if let Some((offset, len)) = op.range()
+            && offset.checked_add(len).is_none_or(|end| end > self.size)
+        {
+            return Err(JobError::OutOfRange { offset, len, size: self.size });
+        }
+        if self.read_only && op.writes() { Err(JobError::ReadOnly) } else { Ok(()) }
+    }
+
+    pub(crate) fn submit_to_pool(&self, tasks: impl ExactSizeIterator<Item = Task>) {
+        if tasks.len() == 0 {
+            return;
+        }
+        if let Storage::File { pool, threads, .. } = &self.storage {
+            pool.get_or_init(|| Pool::new(*threads)).submit(tasks);
+        }
+    }
+
+    pub(crate) fn cancel_in_pool(&self, mailbox: &Arc<Mailbox>) {
+        if let Storage::File { pool, .. } = &self.storage
+            && let Some(pool) = pool.get()
+        {
+            pool.cancel(mailbox);
+        }
+    }
+
+    /// The origin's connection; only engines on one ask.
+    pub(crate) fn origin(&self) -> &Origin {
+        match &self.storage {
+            Storage::Nbd(origin) => origin,
+            Storage::File { .. } => unreachable!("engines ask by the kind of storage"),
+        }
+    }
+}
+
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

@@ -1,0 +1,87 @@
+//! What can go wrong, when a disk is opened and while it is used.
+
+use std::io;
+use std::path::PathBuf;
+
+use cards_wire::nbd::client::{HandshakeError, UriError};
+
+/// Why a disk cannot be contributed. Each message names the disk, the reason and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiskError {
+    #[error("disk {path}: no such file or device; create it first (truncate -s 1G {path}) or correct `path`")]
+    Missing { path: PathBuf },
+    #[error(
+        "disk {path}: permission denied; give the daemon's user read and write access, or run it as a user that has it"
+    )]
+    NotPermitted { path: PathBuf },
+    #[error("disk {path}: is read-only; set `read_only = true`, or make it writable")]
+    ReadOnly { path: PathBuf },
+    #[error("disk {path}: is a directory; name a file or a block device")]
+    Directory { path: PathBuf },
+    #[error("disk {path}: is {what}; only regular files and block devices can be contributed")]
+    Kind { path: PathBuf, what: &'static str },
+    #[error("disk {path}: is empty (0 bytes); give it a size (truncate -s 1G {path})")]
+    Empty { path: PathBuf },
+    #[error("disk {path}: in use by {by}; stop that first, or contribute another disk")]
+    Busy { path: PathBuf, by: &'static str },
+    #[error("disk {path}: its file system has no O_DIRECT; set `direct = false`")]
+    Direct { path: PathBuf },
+    #[error("disk {path}: {action} failed: {source}")]
+    Os { path: PathBuf, action: &'static str, source: io::Error },
+    #[error("disk {uri}: {source}")]
+    Uri { uri: String, source: UriError },
+    #[error("disk {uri}: no connection: {source}; check that the server runs and the address is right")]
+    Unreachable { uri: String, source: io::Error },
+    #[error("disk {uri}: {source}; check the export's name (nbdinfo --list)")]
+    Handshake { uri: String, source: HandshakeError },
+    #[error("disk {uri}: the export {reason}; contribute another one")]
+    Export { uri: String, reason: &'static str },
+    #[error(
+        "fault {spec:?}: {reason}; write for example read-eio=3, sync-eio=1+, write-short=1+2, slow=20ms"
+    )]
+    Fault { spec: String, reason: &'static str },
+}
+
+/// Why one job failed. Small and `Copy`: it travels in completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// The range is not on the disk. Nothing was done.
+    #[error("{len} bytes at {offset} reach past the end of the disk ({size} bytes)")]
+    OutOfRange { offset: u64, len: u64, size: u64 },
+    /// A write, zero or trim on a read-only disk. Nothing was done.
+    #[error("the disk is read-only")]
+    ReadOnly,
+    /// The file ended inside the range: somebody truncated it after it was opened.
+    #[error("disk shrank: no data at {offset}, though the disk had more when it was opened")]
+    Shrank { offset: u64 },
+    /// An earlier sync failed; see the crate documentation.
+    #[error(
+        "an earlier sync of this disk failed; what it covered may be lost: check the data and open the disk again"
+    )]
+    SyncFailed,
+    /// The connection to the origin was lost while a write was in flight, or stayed away too long.
+    #[error("connection to the origin server lost")]
+    Disconnected,
+    /// What the operating system or the origin server answered.
+    #[error("{}", io::Error::from_raw_os_error(*errno))]
+    Os { errno: i32 },
+}
+
+impl JobError {
+    /// The Linux errno a client is answered with.
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::OutOfRange { .. } => libc::EINVAL,
+            Self::ReadOnly => libc::EPERM,
+            Self::Shrank { .. } | Self::SyncFailed | Self::Disconnected => libc::EIO,
+            Self::Os { errno } => errno,
+        }
+    }
+
+    /// The error of the last system call of this thread.
+    pub(crate) fn last_os() -> Self {
+        Self::Os { errno: io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
+    }
+}

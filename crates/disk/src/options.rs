@@ -1,0 +1,80 @@
+//! How a disk is opened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::delivery::Delivery;
+
+/// Where the bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A regular file or a block device.
+    Path(PathBuf),
+    /// Another NBD server's export: `nbd://host[:port]/export` or `nbd+unix:///export?socket=/path`.
+    Uri(String),
+}
+
+/// Who talks to the kernel for files and block devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// io_uring where the kernel allows it, else threads. The environment variable
+    /// `CARDS_DISK_BACKEND=threads` forces threads, so that tools that see system calls (strace, libfiu) see
+    /// the disk's too.
+    #[default]
+    Auto,
+    /// A small pool of threads that call `pread` and `pwrite`.
+    Threads,
+}
+
+/// Options of [`Disk::open`](crate::Disk::open).
+#[derive(Debug, Clone)]
+pub struct DiskOptions {
+    pub source: Source,
+    /// Open without write access; writes fail with EPERM.
+    pub read_only: bool,
+    /// Bypass the page cache (`O_DIRECT`) for jobs whose offset, length and memory are aligned to
+    /// [`Disk::block_size`](crate::Disk::block_size); others go through the page cache.
+    pub direct: bool,
+    /// When completed reads are delivered.
+    pub delivery: Delivery,
+    /// Modelled slow disk: added to each read, before it starts (as nbdkit's delay filter). 0 = off.
+    pub delay: Duration,
+    /// Modelled slow disk: bytes per second, reads and writes of all engines together. 0 = off.
+    pub rate: u64,
+    pub backend: Backend,
+    /// Most threads of the disk's pool; at least 1, default 8.
+    pub threads: usize,
+    /// How long jobs wait for a lost origin server to come back before they fail with EIO, and how long a
+    /// connected one may be silent before it counts as lost. Default 30 s.
+    pub reconnect_wait: Duration,
+    /// Faults to inject, for tests; see the `fault` module for the language.
+    #[doc(hidden)]
+    pub fault: Option<String>,
+}
+
+impl DiskOptions {
+    /// A file or block device, everything else at its default.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::new(Source::Path(path.into()))
+    }
+
+    /// Another server's export, everything else at its default.
+    pub fn uri(uri: impl Into<String>) -> Self {
+        Self::new(Source::Uri(uri.into()))
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            read_only: false,
+            direct: false,
+            delivery: Delivery::Event,
+            delay: Duration::ZERO,
+            rate: 0,
+            backend: Backend::Auto,
+            threads: 8,
+            reconnect_wait: Duration::from_secs(30),
+            fault: None,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The disk layer over real files, both ways into the kernel.
+
+mod delivery;
+mod device;
+mod errors;
+mod files;
+mod harness;
+mod origin;
+mod refused;
+mod slow;
+mod sync;

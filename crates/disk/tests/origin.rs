@@ -1,0 +1,329 @@
+//! Another NBD server as the disk: nbdkit where it is installed, and a scripted server for what must go
+//! wrong.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_disk::{Disk, DiskError, DiskOptions, Engine, Job, JobError, Op, Outcome};
+use cards_wire::nbd::consts::*;
+use cards_wire::nbd::{self, Errno, Request, reply};
+
+use crate::files::against_oracle;
+use crate::harness::*;
+
+const SIZE: usize = 256 << 10;
+
+/// nbdkit on a unix socket; ends with the value.
+struct Nbdkit {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Nbdkit {
+    /// `None`, after saying why, where there is no nbdkit.
+    fn start(arguments: &[&str]) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("nbdkit");
+        command
+            .arg("--foreground")
+            .arg("--exit-with-parent")
+            .arg("--unix")
+            .arg(dir.path().join("s"))
+            .args(arguments);
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                println!("skipped: nbdkit: {error}");
+                return None;
+            }
+        };
+        Some(Self { child, dir })
+    }
+
+    /// Opens the export as soon as the server listens.
+    fn open(&self, read_only: bool) -> Result<Arc<Disk>, DiskError> {
+        let mut options = options(&self.dir.path().join("s"));
+        options.read_only = read_only;
+        for _ in 0..500 {
+            match Disk::open(&options) {
+                Err(DiskError::Unreachable { .. }) => std::thread::sleep(Duration::from_millis(10)),
+                result => return result,
+            }
+        }
+        panic!("nbdkit does not listen");
+    }
+}
+
+impl Drop for Nbdkit {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn options(socket: &Path) -> DiskOptions {
+    DiskOptions::uri(format!("nbd+unix:///?socket={}", socket.display()))
+}
+
+#[test]
+fn nbdkit_agrees_with_a_vector() {
+    let Some(kit) = Nbdkit::start(&["memory", "300001"]) else { return };
+    let disk = kit.open(false).unwrap();
+    assert_eq!((disk.size(), disk.read_only()), (300_001, false));
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        assert_eq!(engine.kind().name(), "nbd");
+        against_oracle(&engine, 300_001, 60, 3).await;
+    });
+}
+
+#[test]
+fn nbdkit_maps_holes_and_splits_long_jobs() {
+    const LONG: usize = 70 << 20;
+    let Some(kit) = Nbdkit::start(&["memory", "256M"]) else { return };
+    let disk = kit.open(false).unwrap();
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let content: Vec<u8> = (0..LONG).map(|i| (i >> 12) as u8 | 1).collect();
+        write(&engine, 64 << 20, &content, true).await.unwrap();
+        assert!(read(&engine, 64 << 20, LONG).await.unwrap() == content);
+        let map = one(&engine, Op::Extents { offset: 0, len: 256 << 20 }).await.unwrap();
+        let tail = (256 << 20) - (64 << 20) - LONG as u64;
+        assert_eq!(map, Outcome::Extents(vec![hole(64 << 20), data(LONG as u64), hole(tail)]));
+        one(&engine, Op::Trim { offset: 64 << 20, len: LONG as u64 }).await.unwrap();
+        let map = one(&engine, Op::Extents { offset: 0, len: 256 << 20 }).await.unwrap();
+        assert_eq!(map, Outcome::Extents(vec![hole(256 << 20)]));
+    });
+}
+
+#[test]
+fn nbdkit_errors_and_read_only() {
+    let Some(kit) =
+        Nbdkit::start(&["-r", "--filter=error", "memory", "1M", "error-pread=EIO", "error-pread-rate=1"])
+    else {
+        return;
+    };
+    assert!(matches!(kit.open(false), Err(DiskError::Export { reason, .. }) if reason.contains("read-only")));
+    let disk = kit.open(true).unwrap();
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        assert_eq!(read(&engine, 0, 512).await, Err(JobError::Os { errno: libc::EIO }));
+        assert_eq!(write(&engine, 0, b"x", false).await, Err(JobError::ReadOnly));
+    });
+}
+
+#[test]
+fn nobody_there() {
+    let error = Disk::open(&options(Path::new("/nonexistent/socket"))).unwrap_err();
+    assert!(
+        matches!(error, DiskError::Unreachable { .. }) && error.to_string().contains("/nonexistent/socket")
+    );
+}
+
+/// What the scripted server does with a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    Answer,
+    /// Closes the connection instead.
+    Hang,
+    /// Goes on without an answer.
+    Forget,
+}
+
+/// A server of one growing list of connections; each runs its script, the last one for ever.
+struct Scripted {
+    socket: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+type Script = fn(nth: usize, request: &Request) -> Act;
+
+impl Scripted {
+    /// `scripts[i]` judges the requests of connection `i`.
+    fn start(scripts: Vec<Script>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            let mut content = vec![0; SIZE];
+            for script in scripts {
+                let (stream, _) = listener.accept().unwrap();
+                // Either end may close at any point.
+                let _ = Self::connection(stream, script, &mut content);
+            }
+        });
+        Self { socket, _dir: dir }
+    }
+
+    fn connection(mut stream: UnixStream, script: Script, content: &mut [u8]) -> std::io::Result<()> {
+        // Newstyle, not fixed: the client has to fall back to NBD_OPT_EXPORT_NAME and simple replies.
+        let mut hello = [INIT_PASSWD.to_be_bytes(), OPTS_MAGIC.to_be_bytes()].concat();
+        hello.extend(NBD_FLAG_NO_ZEROES.to_be_bytes());
+        stream.write_all(&hello)?;
+        let mut option = [0; 4 + 16];
+        stream.read_exact(&mut option)?;
+        let flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_FLUSH;
+        stream.write_all(&[&(SIZE as u64).to_be_bytes()[..], &flags.to_be_bytes()].concat())?;
+        for nth in 1.. {
+            let mut header = [0; Request::SIZE];
+            stream.read_exact(&mut header)?;
+            let request = Request::take(&mut &header[..]).unwrap().unwrap();
+            let range = request.offset as usize..request.offset as usize + request.length as usize;
+            let mut payload = vec![0; request.payload() as usize];
+            stream.read_exact(&mut payload)?;
+            match script(nth, &request) {
+                Act::Answer => {}
+                Act::Hang => return Ok(()),
+                Act::Forget => continue,
+            }
+            let ok = reply::simple(request.cookie, Ok(()));
+            match request.command {
+                nbd::Command::Read => stream.write_all(&[&ok[..], &content[range]].concat())?,
+                nbd::Command::Write => {
+                    content[range].copy_from_slice(&payload);
+                    stream.write_all(&ok)?;
+                }
+                nbd::Command::Flush => stream.write_all(&ok)?,
+                nbd::Command::Disc => return Ok(()),
+                _ => stream.write_all(&reply::simple(request.cookie, Err(Errno::Inval)))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, wait: Duration) -> Arc<Disk> {
+        let mut options = options(&self.socket);
+        options.reconnect_wait = wait;
+        Disk::open(&options).unwrap()
+    }
+}
+
+const LONG_WAIT: Duration = Duration::from_secs(60);
+
+fn answer_all(_: usize, _: &Request) -> Act {
+    Act::Answer
+}
+
+fn hang_at_second(nth: usize, _: &Request) -> Act {
+    if nth == 2 { Act::Hang } else { Act::Answer }
+}
+
+fn hang_at_read(_: usize, request: &Request) -> Act {
+    if request.command == nbd::Command::Read { Act::Hang } else { Act::Answer }
+}
+
+#[test]
+fn an_old_server_agrees_with_a_vector() {
+    let disk = Scripted::start(vec![answer_all]).open(LONG_WAIT);
+    data_thread(async { against_oracle(&Engine::new(&disk), SIZE, 40, 5).await });
+}
+
+#[test]
+fn reads_survive_lost_connections() {
+    let server = Scripted::start(vec![hang_at_second, hang_at_second, hang_at_second, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let mut arena = vec![1; SIZE];
+        for (i, slot) in arena.chunks_mut(SIZE / 8).enumerate() {
+            let offset = (i * SIZE / 8) as u64;
+            engine.submit(Job { tag: i as u64, op: Op::Read { offset, buf: lend(slot) } });
+        }
+        assert!(collect(&engine, 8).await.iter().all(|completion| completion.result.is_ok()));
+        assert!(arena.iter().all(|&byte| byte == 0));
+        one(&engine, Op::Flush).await.unwrap();
+    });
+}
+
+#[test]
+fn a_write_in_flight_fails_and_is_not_sent_again() {
+    let server = Scripted::start(vec![hang_at_second, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        assert!(read(&engine, 0, 1).await.is_ok());
+        assert_eq!(write(&engine, 0, b"a", false).await, Err(JobError::Disconnected));
+        assert_eq!(JobError::Disconnected.errno(), libc::EIO);
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), [0]);
+        // It was reported as failed, so a flush has nothing to answer for.
+        one(&engine, Op::Flush).await.unwrap();
+    });
+}
+
+#[test]
+fn answered_writes_that_may_be_lost_fail_the_flush() {
+    let server = Scripted::start(vec![hang_at_read, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", true).await.unwrap();
+        write(&engine, 0, b"b", false).await.unwrap();
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), b"b");
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::Disconnected));
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::SyncFailed));
+    });
+}
+
+#[test]
+fn flushed_writes_survive_a_lost_connection() {
+    let server = Scripted::start(vec![hang_at_read, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", true).await.unwrap();
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), b"a");
+        write(&engine, 0, b"b", true).await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_in_bounded_time() {
+    let server = Scripted::start(vec![hang_at_read]);
+    let disk = server.open(Duration::from_millis(300));
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        for _ in 0..2 {
+            assert_eq!(read(&engine, 0, 1).await, Err(JobError::Disconnected));
+        }
+        // Dropped with a job that waits for the server.
+        let mut byte = [0];
+        engine.submit(Job { tag: 0, op: Op::Read { offset: 0, buf: lend(&mut byte) } });
+        drop(engine);
+    });
+}
+
+#[test]
+fn a_silent_server_is_a_lost_connection() {
+    let forget: Script = |_, _| Act::Forget;
+    let server = Scripted::start(vec![forget, answer_all]);
+    let disk = server.open(Duration::from_millis(300));
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), [0]);
+    });
+}
+
+#[test]
+fn an_engine_dropped_while_it_sends_leaves_the_connection_whole() {
+    let server = Scripted::start(vec![answer_all]); // a second connection would not be accepted
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        for round in 0..20_u8 {
+            let engine = Engine::new(&disk);
+            let (mut source, mut target) = (vec![round; SIZE / 2], vec![0; SIZE / 2]);
+            engine.submit(Job { tag: 0, op: Op::Write { offset: 0, buf: lend(&mut source), fua: false } });
+            engine.submit(Job { tag: 1, op: Op::Read { offset: SIZE as u64 / 2, buf: lend(&mut target) } });
+            // At any point of the transfer.
+            tokio::time::sleep(Duration::from_micros(u64::from(round) * 20)).await;
+            drop(engine);
+        }
+        let engine = Engine::new(&disk);
+        assert_eq!(read(&engine, SIZE as u64 / 2, 1).await.unwrap(), [0]);
+        write(&engine, 0, b"z", true).await.unwrap();
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), b"z");
+    });
+}

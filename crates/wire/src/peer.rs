@@ -1,0 +1,146 @@
+//! The protocol between nodes: bytes to messages and back, without sockets.
+//!
+//! A connection carries frames in both directions. Each frame starts with a header of [`HEADER_SIZE`] bytes,
+//! all numbers little-endian:
+//!
+//! | at | bytes | field | used by |
+//! |---|---|---|---|
+//! | 0 | 4 | magic, "CARD" | all |
+//! | 4 | 1 | version, [`VERSION`] | all |
+//! | 5 | 1 | kind | all |
+//! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8; class of a copy times 16 | Read, Store, Command |
+//! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages |
+//! | 8 | 4 | bytes that follow the header | all |
+//! | 12 | 2 | volume | block messages |
+//! | 14 | 2 | shard | block messages |
+//! | 16 | 8 | floor | block messages |
+//! | 24 | 2 | free blocks | block messages |
+//! | 26 | 2 | node: requester, evictor, holder or writer | Read, Store, Note |
+//! | 28 | 4 | block; for a Command its length | most block messages |
+//! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone |
+//! | 40 | 8 | stamp; for a Command the oldest request | Invalidate, InvalidateAck, Synced, Command, CommandDone |
+//! | 48 | 8 | generation | Invalidate, InvalidateAck, Sync, Synced, Command |
+//! | 56 | 8 | argument: offset, count of blocks, previous node, or evictor | Command, Invalidate, Store, Note |
+//!
+//! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 64 bytes,
+//! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
+//! [`Hello`] and a [`ControlMessage`] have a short body instead, which is
+//! collected before it is decoded. Fields that a kind does not use are zero, and a frame in which they are
+//! not is refused, so that every message has exactly one encoding.
+//!
+//! The first frame in each direction is a [`Hello`]; [`Hello::check`] then decides whether the two may talk.
+//! Anything before it, and any [`FrameError`] at all, ends the connection: there is no way to find the next
+//! frame behind a bad one.
+
+mod body;
+mod control;
+mod header;
+mod hello;
+
+use thiserror::Error;
+
+pub use header::{BodyHeader, Header, decode_header, encode_message};
+pub use hello::{Hello, Mismatch};
+
+use cards_core::{ControlMessage, STRIPE_BLOCKS};
+
+/// First four bytes of every frame.
+pub const MAGIC: [u8; 4] = *b"CARD";
+
+/// The version of this protocol. Nodes of different versions refuse each other.
+pub const VERSION: u8 = 1;
+
+/// Bytes of a frame's header.
+pub const HEADER_SIZE: usize = 64;
+
+/// The longest block in bytes, and so the longest payload of Data and Store.
+pub const MAX_BLOCK: u32 = 1 << 20;
+
+/// The longest payload of a Command in bytes: a stripe of the longest blocks.
+pub const MAX_WRITE: u32 = STRIPE_BLOCKS * MAX_BLOCK;
+
+/// The longest body in bytes, compared before memory is reserved for it. A node's 64 disks with the longest
+/// names and policies fit.
+pub const MAX_BODY: u32 = 128 << 10;
+
+/// The longest name (of a cluster, node or volume) in bytes.
+pub const MAX_NAME: usize = 255;
+
+/// The longest policy, with its parameters, in bytes.
+pub const MAX_POLICY: usize = 1023;
+
+/// A frame with a body, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// The sender introduces itself.
+    Hello(Hello),
+    /// A message about a card.
+    Control(ControlMessage),
+}
+
+/// The bytes of a whole frame, header and body.
+///
+/// # Errors
+/// [`FrameError::TooLong`]: a string or list is over its limit.
+pub fn encode_control(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
+    header::frame(header::KIND_CONTROL, control::encode(message)?)
+}
+
+/// The bytes of a whole frame, header and body.
+///
+/// # Errors
+/// [`FrameError::TooLong`]: a string or list is over its limit.
+pub fn encode_hello(hello: &Hello) -> Result<Vec<u8>, FrameError> {
+    header::frame(header::KIND_HELLO, hello.encode()?)
+}
+
+/// Why bytes are not a frame, or a message cannot become one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// Not this protocol at all.
+    #[error("frame starts with {0:02x?}, not {MAGIC:02x?}: this is not a CARDs node; check the address")]
+    Magic([u8; 4]),
+    /// Another version of this protocol.
+    #[error(
+        "{} speaks version {theirs} of the node protocol, this node speaks {VERSION}; run one release on all nodes",
+        who.as_deref().unwrap_or("the peer")
+    )]
+    Version {
+        /// The peer's version.
+        theirs: u8,
+        /// The peer, if it got as far as introducing itself.
+        who: Option<String>,
+    },
+    /// A kind of frame, or of control message, that does not exist.
+    #[error("unknown kind of {what}: {kind}")]
+    Kind {
+        /// Frame or control message.
+        what: &'static str,
+        /// Its number.
+        kind: u8,
+    },
+    /// Something is longer than its limit.
+    #[error("{what} is {length} long, over the limit of {limit}")]
+    TooLong {
+        /// What.
+        what: &'static str,
+        /// Its length, in bytes or entries.
+        length: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// A number that means nothing in its field, or is not zero in a field that its kind does not use.
+    #[error("{what} cannot be {value}")]
+    Field {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The body ends within a field.
+    #[error("the body ends within {0}")]
+    Short(&'static str),
+    /// The body goes on behind its last field.
+    #[error("{0} bytes follow the last field of a body")]
+    Trailing(usize),
+}

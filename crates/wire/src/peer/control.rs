@@ -1,0 +1,220 @@
+//! Bodies of control messages: a number for the message, then its fields in order.
+
+use cards_core::{ControlMessage, Extent, IoError, NodeId, Refusal};
+
+use super::body::{Reader, Writer, error_code, result};
+use super::{FrameError, MAX_POLICY};
+
+const SEEN: u8 = 0;
+const ATTACH: u8 = 1;
+const ATTACHED: u8 = 2;
+const REFUSED: u8 = 3;
+const RENEW: u8 = 4;
+const RENEWED: u8 = 5;
+const EXPIRED: u8 = 6;
+const DETACH: u8 = 7;
+const WRITER: u8 = 8;
+const WRITER_DONE: u8 = 9;
+const EXTENTS: u8 = 10;
+const EXTENTS_DONE: u8 = 11;
+
+/// The bytes of a body.
+pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
+    let mut out = Writer::default();
+    match message {
+        ControlMessage::Seen { incarnation } => {
+            out.byte(SEEN);
+            out.u64(*incarnation);
+        }
+        ControlMessage::Attach { request, volume, policy, writer } => {
+            out.byte(ATTACH);
+            out.u64(request.0);
+            out.u16(volume.0);
+            out.string("policy", policy, MAX_POLICY)?;
+            out.flag(*writer);
+        }
+        ControlMessage::Attached { request, volume, generation, lease_us, writer } => {
+            out.byte(ATTACHED);
+            out.u64(request.0);
+            out.u16(volume.0);
+            out.u64(generation.0);
+            out.u32(*lease_us);
+            out.flag(*writer);
+        }
+        ControlMessage::Refused { request, volume, refusal } => {
+            out.byte(REFUSED);
+            out.u64(request.0);
+            out.u16(volume.0);
+            encode_refusal(&mut out, refusal)?;
+        }
+        ControlMessage::Renew { volume, generation, sequence } => {
+            out.byte(RENEW);
+            out.u16(volume.0);
+            out.u64(generation.0);
+            out.u32(*sequence);
+        }
+        ControlMessage::Renewed { volume, generation, sequence, writer } => {
+            out.byte(RENEWED);
+            out.u16(volume.0);
+            out.u64(generation.0);
+            out.u32(*sequence);
+            encode_writer(&mut out, *writer);
+        }
+        ControlMessage::Expired { volume, generation } => {
+            out.byte(EXPIRED);
+            out.u16(volume.0);
+            out.u64(generation.0);
+        }
+        ControlMessage::Detach { volume, generation } => {
+            out.byte(DETACH);
+            out.u16(volume.0);
+            out.u64(generation.0);
+        }
+        ControlMessage::Writer { request, volume, generation, take } => {
+            out.byte(WRITER);
+            out.u64(request.0);
+            out.u16(volume.0);
+            out.u64(generation.0);
+            out.flag(*take);
+        }
+        ControlMessage::WriterDone { request, volume } => {
+            out.byte(WRITER_DONE);
+            out.u64(request.0);
+            out.u16(volume.0);
+        }
+        ControlMessage::Extents { request, volume, offset, length } => {
+            out.byte(EXTENTS);
+            out.u64(request.0);
+            out.u16(volume.0);
+            out.u64(*offset);
+            out.u32(*length);
+        }
+        ControlMessage::ExtentsDone { request, result } => {
+            out.byte(EXTENTS_DONE);
+            out.u64(request.0);
+            encode_extents(&mut out, result)?;
+        }
+    }
+    Ok(out.bytes)
+}
+
+/// The message in a body.
+pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
+    let mut reader = Reader::new(body);
+    let message = match reader.byte("kind of control message")? {
+        SEEN => ControlMessage::Seen { incarnation: reader.u64("incarnation")? },
+        ATTACH => ControlMessage::Attach {
+            request: reader.request()?,
+            volume: reader.volume()?,
+            policy: reader.string("policy", MAX_POLICY)?,
+            writer: reader.flag("writer")?,
+        },
+        ATTACHED => ControlMessage::Attached {
+            request: reader.request()?,
+            volume: reader.volume()?,
+            generation: reader.generation()?,
+            lease_us: reader.u32("lease")?,
+            writer: reader.flag("writer")?,
+        },
+        REFUSED => ControlMessage::Refused {
+            request: reader.request()?,
+            volume: reader.volume()?,
+            refusal: decode_refusal(&mut reader)?,
+        },
+        RENEW => ControlMessage::Renew {
+            volume: reader.volume()?,
+            generation: reader.generation()?,
+            sequence: reader.u32("sequence")?,
+        },
+        RENEWED => ControlMessage::Renewed {
+            volume: reader.volume()?,
+            generation: reader.generation()?,
+            sequence: reader.u32("sequence")?,
+            writer: decode_writer(&mut reader)?,
+        },
+        EXPIRED => ControlMessage::Expired { volume: reader.volume()?, generation: reader.generation()? },
+        DETACH => ControlMessage::Detach { volume: reader.volume()?, generation: reader.generation()? },
+        WRITER => ControlMessage::Writer {
+            request: reader.request()?,
+            volume: reader.volume()?,
+            generation: reader.generation()?,
+            take: reader.flag("take")?,
+        },
+        WRITER_DONE => ControlMessage::WriterDone { request: reader.request()?, volume: reader.volume()? },
+        EXTENTS => ControlMessage::Extents {
+            request: reader.request()?,
+            volume: reader.volume()?,
+            offset: reader.u64("offset")?,
+            length: reader.u32("length")?,
+        },
+        EXTENTS_DONE => {
+            ControlMessage::ExtentsDone { request: reader.request()?, result: decode_extents(&mut reader)? }
+        }
+        kind => return Err(FrameError::Kind { what: "control message", kind }),
+    };
+    reader.end()?;
+    Ok(message)
+}
+
+fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError> {
+    match refusal {
+        Refusal::NoSuchVolume => out.byte(0),
+        Refusal::PolicyIs(policy) => {
+            out.byte(1);
+            out.string("policy", policy, MAX_POLICY)?;
+        }
+        Refusal::ReadOnly => out.byte(2),
+        Refusal::WriterIs(node) => {
+            out.byte(3);
+            out.u16(node.0);
+        }
+        Refusal::NoAnswer => out.byte(4),
+    }
+    Ok(())
+}
+
+fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
+    match reader.byte("refusal")? {
+        0 => Ok(Refusal::NoSuchVolume),
+        1 => reader.string("policy", MAX_POLICY).map(Refusal::PolicyIs),
+        2 => Ok(Refusal::ReadOnly),
+        3 => reader.node().map(Refusal::WriterIs),
+        4 => Ok(Refusal::NoAnswer),
+        value => Err(FrameError::Field { what: "refusal", value: value.into() }),
+    }
+}
+
+fn encode_writer(out: &mut Writer, writer: Option<NodeId>) {
+    out.flag(writer.is_some());
+    if let Some(node) = writer {
+        out.u16(node.0);
+    }
+}
+
+fn decode_writer(reader: &mut Reader<'_>) -> Result<Option<NodeId>, FrameError> {
+    if reader.flag("writer")? { reader.node().map(Some) } else { Ok(None) }
+}
+
+fn encode_extents(out: &mut Writer, extents: &Result<Vec<Extent>, IoError>) -> Result<(), FrameError> {
+    match extents {
+        Err(error) => out.byte(error_code(*error)),
+        Ok(extents) => {
+            out.byte(0);
+            out.length("list of extents", extents.len(), ControlMessage::MAX_EXTENTS)?;
+            for extent in extents {
+                out.u32(extent.length);
+                out.flag(extent.hole);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn decode_extents(reader: &mut Reader<'_>) -> Result<Result<Vec<Extent>, IoError>, FrameError> {
+    if let Err(error) = result(reader.byte("result")?)? {
+        return Ok(Err(error));
+    }
+    let count = reader.length("list of extents", ControlMessage::MAX_EXTENTS)?;
+    let extent = |_| Ok(Extent { length: reader.u32("extent")?, hole: reader.flag("hole")? });
+    (0..count).map(extent).collect::<Result<_, _>>().map(Ok)
+}

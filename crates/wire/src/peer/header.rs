@@ -1,0 +1,443 @@
+//! The 64-byte header: fields at fixed places, and what they mean for each block message.
+
+use cards_core::{
+    Body, CommandKind, CopyClass, Generation, Message, NodeId, Note, RequestId, Source, Stamp, StoreOutcome,
+    VolumeId,
+};
+
+use super::body::{error_code, node, result};
+use super::{FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control, hello};
+use crate::bytes::Cursor;
+
+pub(super) const KIND_HELLO: u8 = 0;
+pub(super) const KIND_CONTROL: u8 = 1;
+const KIND_READ: u8 = 16;
+const KIND_DATA: u8 = 17;
+const KIND_NACK: u8 = 18;
+const KIND_STORE: u8 = 19;
+const KIND_STORE_ACK: u8 = 20;
+const KIND_NOTE: u8 = 21;
+const KIND_INVALIDATE: u8 = 22;
+const KIND_INVALIDATE_ACK: u8 = 23;
+const KIND_SYNC: u8 = 24;
+const KIND_SYNCED: u8 = 25;
+const KIND_COMMAND: u8 = 26;
+const KIND_COMMAND_DONE: u8 = 27;
+
+const FLAG_LEAVE_COPY: u8 = 1 << 0;
+const FLAG_READ_AHEAD: u8 = 1 << 1;
+const FLAG_FUA: u8 = 1 << 2;
+const FLAG_NO_HOLE: u8 = 1 << 3;
+/// Where the class of a copy starts among the flags of a Store.
+const CLASS_SHIFT: u32 = 4;
+
+/// What a header announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// A block message; `payload` bytes follow if it [has a payload](Body::has_payload), else none.
+    Message {
+        /// The message, complete.
+        message: Message,
+        /// Bytes that follow.
+        payload: u32,
+    },
+    /// A body follows: collect [`BodyHeader::length`] bytes, then [`BodyHeader::decode`] them.
+    Body(BodyHeader),
+}
+
+/// The header of a frame with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyHeader {
+    version: u8,
+    kind: u8,
+    length: u32,
+}
+
+impl BodyHeader {
+    /// Bytes of the body, at most [`MAX_BODY`].
+    pub fn length(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Decodes the body.
+    ///
+    /// # Errors
+    /// The body is not what the header announced, or comes from a node of another version, in which case the
+    /// error has the node's name.
+    pub fn decode(&self, body: &[u8]) -> Result<super::Body, FrameError> {
+        if self.version != VERSION {
+            return Err(FrameError::Version { theirs: self.version, who: hello::name_of_any_version(body) });
+        }
+        if self.kind == KIND_HELLO {
+            super::Hello::decode(body).map(super::Body::Hello)
+        } else {
+            control::decode(body).map(super::Body::Control)
+        }
+    }
+}
+
+/// Decodes a header.
+///
+/// # Errors
+/// The bytes are not a header: end the connection.
+pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
+    let [m0, m1, m2, m3, version, ..] = *bytes;
+    if [m0, m1, m2, m3] != MAGIC {
+        return Err(FrameError::Magic([m0, m1, m2, m3]));
+    }
+    let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
+    // A Hello starts with the sender's name in every version, so that the refusal can say whom it refuses.
+    if version != VERSION && (fields.kind != KIND_HELLO || fields.payload > MAX_BODY) {
+        return Err(FrameError::Version { theirs: version, who: None });
+    }
+    if fields.kind == KIND_HELLO || fields.kind == KIND_CONTROL {
+        let length = fields.payload;
+        if length > MAX_BODY {
+            return Err(FrameError::TooLong { what: "body", length: length.into(), limit: MAX_BODY.into() });
+        }
+        if version == VERSION
+            && fields != (Fields { kind: fields.kind, payload: length, ..Fields::default() })
+        {
+            return Err(unused(fields.kind));
+        }
+        return Ok(Header::Body(BodyHeader { version, kind: fields.kind, length }));
+    }
+    let message = fields.message()?;
+    let payload = fields.payload;
+    if Fields::new(&message, payload) != fields {
+        return Err(unused(fields.kind));
+    }
+    check_payload(&message.body, payload)?;
+    Ok(Header::Message { message, payload })
+}
+
+/// The header of `message`, whose payload of `payload` bytes the caller sends behind it.
+///
+/// `payload` is 0 for a message [without one](Body::has_payload), the length of a write for a write, and at
+/// most [`MAX_BLOCK`] for the others; the peer refuses anything else (checked in debug builds).
+pub fn encode_message(message: &Message, payload: u32) -> [u8; HEADER_SIZE] {
+    debug_assert_eq!(check_payload(&message.body, payload), Ok(()), "{message:?}");
+    Fields::new(message, payload).to_bytes()
+}
+
+/// A whole frame of a kind with a body.
+pub(super) fn frame(kind: u8, body: Vec<u8>) -> Result<Vec<u8>, FrameError> {
+    let payload = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    if payload > MAX_BODY {
+        return Err(FrameError::TooLong { what: "body", length: body.len() as u64, limit: MAX_BODY.into() });
+    }
+    let mut out = Vec::with_capacity(HEADER_SIZE + body.len());
+    out.extend_from_slice(&Fields { kind, payload, ..Fields::default() }.to_bytes());
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+fn unused(kind: u8) -> FrameError {
+    FrameError::Field { what: "a field or flag that frames of this kind do not use", value: kind.into() }
+}
+
+/// A payload must be there exactly when its kind has one, and be no longer than its kind allows.
+fn check_payload(body: &Body, payload: u32) -> Result<(), FrameError> {
+    let limit = match body {
+        Body::Command { kind: CommandKind::Write, length, .. } if *length != payload => {
+            return Err(FrameError::Field { what: "payload of a write", value: payload.into() });
+        }
+        Body::Command { kind: CommandKind::Write, .. } => MAX_WRITE,
+        body if body.has_payload() => MAX_BLOCK,
+        _ => 0,
+    };
+    if payload > limit {
+        return Err(FrameError::TooLong { what: "payload", length: payload.into(), limit: limit.into() });
+    }
+    if payload == 0 && body.has_payload() {
+        return Err(FrameError::Field { what: "payload", value: 0 });
+    }
+    Ok(())
+}
+
+/// The header's fields, see the table in [`super`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Fields {
+    kind: u8,
+    flags: u8,
+    detail: u8,
+    payload: u32,
+    volume: u16,
+    shard: u16,
+    floor: u64,
+    free: u16,
+    node: u16,
+    block: u32,
+    request: u64,
+    stamp: u64,
+    generation: u64,
+    argument: u64,
+}
+
+impl Fields {
+    fn from_bytes(bytes: &[u8; HEADER_SIZE]) -> Option<Self> {
+        let mut cursor = Cursor::new(&bytes[5..]);
+        Some(Self {
+            kind: cursor.byte()?,
+            flags: cursor.byte()?,
+            detail: cursor.byte()?,
+            payload: cursor.le32()?,
+            volume: cursor.le16()?,
+            shard: cursor.le16()?,
+            floor: cursor.le64()?,
+            free: cursor.le16()?,
+            node: cursor.le16()?,
+            block: cursor.le32()?,
+            request: cursor.le64()?,
+            stamp: cursor.le64()?,
+            generation: cursor.le64()?,
+            argument: cursor.le64()?,
+        })
+    }
+
+    fn to_bytes(self) -> [u8; HEADER_SIZE] {
+        let mut out = [0; HEADER_SIZE];
+        out[0..4].copy_from_slice(&MAGIC);
+        out[4..8].copy_from_slice(&[VERSION, self.kind, self.flags, self.detail]);
+        out[8..12].copy_from_slice(&self.payload.to_le_bytes());
+        out[12..14].copy_from_slice(&self.volume.to_le_bytes());
+        out[14..16].copy_from_slice(&self.shard.to_le_bytes());
+        out[16..24].copy_from_slice(&self.floor.to_le_bytes());
+        out[24..26].copy_from_slice(&self.free.to_le_bytes());
+        out[26..28].copy_from_slice(&self.node.to_le_bytes());
+        out[28..32].copy_from_slice(&self.block.to_le_bytes());
+        out[32..40].copy_from_slice(&self.request.to_le_bytes());
+        out[40..48].copy_from_slice(&self.stamp.to_le_bytes());
+        out[48..56].copy_from_slice(&self.generation.to_le_bytes());
+        out[56..64].copy_from_slice(&self.argument.to_le_bytes());
+        out
+    }
+
+    fn new(message: &Message, payload: u32) -> Self {
+        let Message { volume, shard, floor, free, body } = message;
+        let common =
+            Self { payload, volume: volume.0, shard: *shard, floor: floor.0, free: *free, ..Self::default() };
+        match *body {
+            Body::Read { request, block, requester, hops, leave_copy, read_ahead } => Self {
+                kind: KIND_READ,
+                flags: flag(leave_copy, FLAG_LEAVE_COPY) | flag(read_ahead, FLAG_READ_AHEAD),
+                detail: hops,
+                node: requester.0,
+                request: request.0,
+                block,
+                ..common
+            },
+            Body::Data { request, block, source } => {
+                Self { kind: KIND_DATA, detail: source_code(source), request: request.0, block, ..common }
+            }
+            Body::Nack { request, block, error } => {
+                Self { kind: KIND_NACK, detail: error_code(error), request: request.0, block, ..common }
+            }
+            Body::Store { block, class, depth, evictor, previous } => Self {
+                kind: KIND_STORE,
+                flags: class_code(class) << CLASS_SHIFT,
+                detail: depth,
+                node: evictor.0,
+                block,
+                argument: previous.0.into(),
+                ..common
+            },
+            Body::StoreAck { block, outcome } => {
+                Self { kind: KIND_STORE_ACK, detail: outcome_code(outcome), block, ..common }
+            }
+            Body::Note { block, note } => {
+                let (detail, node, other) = note_fields(note);
+                Self { kind: KIND_NOTE, detail, node: node.0, block, argument: other.0.into(), ..common }
+            }
+            Body::Invalidate { generation, stamp, block, count } => Self {
+                kind: KIND_INVALIDATE,
+                block,
+                stamp: stamp.0,
+                generation: generation.0,
+                argument: count.into(),
+                ..common
+            },
+            Body::InvalidateAck { generation, stamp } => {
+                Self { kind: KIND_INVALIDATE_ACK, stamp: stamp.0, generation: generation.0, ..common }
+            }
+            Body::Sync { generation } => Self { kind: KIND_SYNC, generation: generation.0, ..common },
+            Body::Synced { generation, stamp } => {
+                Self { kind: KIND_SYNCED, stamp: stamp.0, generation: generation.0, ..common }
+            }
+            Body::Command { generation, request, oldest, kind, offset, length, fua } => {
+                let (detail, no_hole) = command_fields(kind);
+                Self {
+                    kind: KIND_COMMAND,
+                    flags: flag(fua, FLAG_FUA) | no_hole,
+                    detail,
+                    block: length,
+                    request: request.0,
+                    stamp: oldest.0,
+                    generation: generation.0,
+                    argument: offset,
+                    ..common
+                }
+            }
+            Body::CommandDone { request, stamp, result } => Self {
+                kind: KIND_COMMAND_DONE,
+                detail: result.map_or_else(error_code, |()| 0),
+                request: request.0,
+                stamp: stamp.0,
+                ..common
+            },
+        }
+    }
+
+    fn message(&self) -> Result<Message, FrameError> {
+        let request = RequestId(self.request);
+        let generation = Generation(self.generation);
+        let stamp = Stamp(self.stamp);
+        let block = self.block;
+        let body = match self.kind {
+            KIND_READ => Body::Read {
+                request,
+                block,
+                requester: node(self.node)?,
+                hops: self.detail,
+                leave_copy: self.flags & FLAG_LEAVE_COPY != 0,
+                read_ahead: self.flags & FLAG_READ_AHEAD != 0,
+            },
+            KIND_DATA => Body::Data { request, block, source: self.source()? },
+            KIND_NACK => match result(self.detail)? {
+                Err(error) => Body::Nack { request, block, error },
+                Ok(()) => return Err(self.bad_detail("error of a Nack")),
+            },
+            KIND_STORE => Body::Store {
+                block,
+                class: self.class()?,
+                depth: self.detail,
+                evictor: node(self.node)?,
+                previous: self.other_node()?,
+            },
+            KIND_STORE_ACK => Body::StoreAck { block, outcome: self.outcome()? },
+            KIND_NOTE => Body::Note { block, note: self.note()? },
+            KIND_INVALIDATE => {
+                Body::Invalidate { generation, stamp, block, count: self.small_argument("count of blocks")? }
+            }
+            KIND_INVALIDATE_ACK => Body::InvalidateAck { generation, stamp },
+            KIND_SYNC => Body::Sync { generation },
+            KIND_SYNCED => Body::Synced { generation, stamp },
+            KIND_COMMAND => Body::Command {
+                generation,
+                request,
+                oldest: RequestId(self.stamp),
+                kind: self.command()?,
+                offset: self.argument,
+                length: self.block,
+                fua: self.flags & FLAG_FUA != 0,
+            },
+            KIND_COMMAND_DONE => Body::CommandDone { request, stamp, result: result(self.detail)? },
+            kind => return Err(FrameError::Kind { what: "frame", kind }),
+        };
+        let floor = Stamp(self.floor);
+        Ok(Message { volume: VolumeId(self.volume), shard: self.shard, floor, free: self.free, body })
+    }
+
+    fn source(&self) -> Result<Source, FrameError> {
+        match self.detail {
+            0 => Ok(Source::Cache),
+            1 => Ok(Source::Disk),
+            _ => Err(self.bad_detail("source")),
+        }
+    }
+
+    fn class(&self) -> Result<CopyClass, FrameError> {
+        match self.flags >> CLASS_SHIFT {
+            0 => Ok(CopyClass::Singleton),
+            1 => Ok(CopyClass::MostRecent),
+            2 => Ok(CopyClass::Server),
+            value => Err(FrameError::Field { what: "class of a copy", value: value.into() }),
+        }
+    }
+
+    fn outcome(&self) -> Result<StoreOutcome, FrameError> {
+        match self.detail {
+            0 => Ok(StoreOutcome::Stored),
+            1 => Ok(StoreOutcome::Present),
+            2 => Ok(StoreOutcome::PassedOn),
+            3 => Ok(StoreOutcome::Dropped),
+            _ => Err(self.bad_detail("outcome of a Store")),
+        }
+    }
+
+    fn note(&self) -> Result<Note, FrameError> {
+        match self.detail {
+            0 => Ok(Note::IndexUpdate { holder: node(self.node)?, evictor: self.other_node()? }),
+            1 => Ok(Note::InvalidateIndex { holder: node(self.node)? }),
+            2 => Ok(Note::Invalidate { writer: node(self.node)? }),
+            _ => Err(self.bad_detail("note")),
+        }
+    }
+
+    fn command(&self) -> Result<CommandKind, FrameError> {
+        match self.detail {
+            0 => Ok(CommandKind::Write),
+            1 => Ok(CommandKind::Zero { no_hole: self.flags & FLAG_NO_HOLE != 0 }),
+            2 => Ok(CommandKind::Trim),
+            3 => Ok(CommandKind::Flush),
+            _ => Err(self.bad_detail("command")),
+        }
+    }
+
+    fn other_node(&self) -> Result<NodeId, FrameError> {
+        node(self.small_argument("node")?)
+    }
+
+    fn small_argument(&self, what: &'static str) -> Result<u16, FrameError> {
+        u16::try_from(self.argument).map_err(|_| FrameError::Field { what, value: self.argument })
+    }
+
+    fn bad_detail(&self, what: &'static str) -> FrameError {
+        FrameError::Field { what, value: self.detail.into() }
+    }
+}
+
+fn flag(set: bool, flag: u8) -> u8 {
+    if set { flag } else { 0 }
+}
+
+fn source_code(source: Source) -> u8 {
+    match source {
+        Source::Cache => 0,
+        Source::Disk => 1,
+    }
+}
+
+fn class_code(class: CopyClass) -> u8 {
+    match class {
+        CopyClass::Singleton => 0,
+        CopyClass::MostRecent => 1,
+        CopyClass::Server => 2,
+    }
+}
+
+fn outcome_code(outcome: StoreOutcome) -> u8 {
+    match outcome {
+        StoreOutcome::Stored => 0,
+        StoreOutcome::Present => 1,
+        StoreOutcome::PassedOn => 2,
+        StoreOutcome::Dropped => 3,
+    }
+}
+
+fn note_fields(note: Note) -> (u8, NodeId, NodeId) {
+    match note {
+        Note::IndexUpdate { holder, evictor } => (0, holder, evictor),
+        Note::InvalidateIndex { holder } => (1, holder, NodeId(0)),
+        Note::Invalidate { writer } => (2, writer, NodeId(0)),
+    }
+}
+
+fn command_fields(kind: CommandKind) -> (u8, u8) {
+    match kind {
+        CommandKind::Write => (0, 0),
+        CommandKind::Zero { no_hole } => (1, flag(no_hole, FLAG_NO_HOLE)),
+        CommandKind::Trim => (2, 0),
+        CommandKind::Flush => (3, 0),
+    }
+}

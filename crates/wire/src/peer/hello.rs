@@ -1,0 +1,173 @@
+//! The first frame in each direction: who speaks, and whether the two may talk.
+
+use cards_core::{Coherence, VolumeId, VolumeSpec};
+use thiserror::Error;
+
+use super::body::{Reader, Writer};
+use super::{FrameError, MAX_BLOCK, MAX_NAME, MAX_POLICY};
+
+/// The smallest block in bytes.
+const MIN_BLOCK: u32 = 4096;
+
+/// A node's introduction. Its body starts with the names of cluster and node, in this and every future
+/// version of the protocol, so that a node of another version can be refused by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The node's name.
+    pub node: String,
+    /// A digest of the member list, names and addresses in order: a node is its position in that list, so
+    /// two nodes with different lists would mean different nodes by the same number.
+    pub members: u64,
+    /// Shards of each node's core.
+    pub shards: u16,
+    /// Grows with each start of the node.
+    pub incarnation: u64,
+    /// The volumes on the node's disks, at most [`VolumeId::MAX_DISKS`].
+    pub disks: Vec<VolumeSpec>,
+}
+
+/// Why two nodes may not talk.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Mismatch {
+    /// Another cluster.
+    #[error(
+        "node {node} belongs to cluster {theirs:?}, this node to {ours:?}; check the addresses of the members"
+    )]
+    Cluster {
+        /// The peer.
+        node: String,
+        /// Its cluster.
+        theirs: String,
+        /// This node's.
+        ours: String,
+    },
+    /// Another member list.
+    #[error(
+        "node {node} has another member list (digest {theirs:016x}, here {ours:016x}); give all nodes the same members in the same order"
+    )]
+    Members {
+        /// The peer.
+        node: String,
+        /// Its digest.
+        theirs: u64,
+        /// This node's.
+        ours: u64,
+    },
+    /// Another number of shards.
+    #[error("node {node} has {theirs} shards, this node {ours}; set the same number on all nodes")]
+    Shards {
+        /// The peer.
+        node: String,
+        /// Its shards.
+        theirs: u16,
+        /// This node's.
+        ours: u16,
+    },
+}
+
+impl Hello {
+    /// Whether the node that sent `self` may talk to the node that says `ours`.
+    ///
+    /// # Errors
+    /// What differs; the connection ends without any change of state.
+    pub fn check(&self, ours: &Hello) -> Result<(), Mismatch> {
+        let node = self.node.clone();
+        if self.cluster != ours.cluster {
+            let (theirs, ours) = (self.cluster.clone(), ours.cluster.clone());
+            return Err(Mismatch::Cluster { node, theirs, ours });
+        }
+        if self.members != ours.members {
+            return Err(Mismatch::Members { node, theirs: self.members, ours: ours.members });
+        }
+        if self.shards != ours.shards {
+            return Err(Mismatch::Shards { node, theirs: self.shards, ours: ours.shards });
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>, FrameError> {
+        let mut out = Writer::default();
+        out.string("cluster name", &self.cluster, MAX_NAME)?;
+        out.string("node name", &self.node, MAX_NAME)?;
+        out.u64(self.members);
+        out.u16(self.shards);
+        out.u64(self.incarnation);
+        out.length("list of disks", self.disks.len(), usize::from(VolumeId::MAX_DISKS))?;
+        for disk in &self.disks {
+            encode_disk(&mut out, disk)?;
+        }
+        Ok(out.bytes)
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Result<Self, FrameError> {
+        let mut reader = Reader::new(body);
+        let cluster = reader.string("cluster name", MAX_NAME)?;
+        let node = reader.string("node name", MAX_NAME)?;
+        let members = reader.u64("digest of the member list")?;
+        let shards = reader.u16("number of shards")?;
+        if !shards.is_power_of_two() {
+            return Err(FrameError::Field { what: "number of shards", value: shards.into() });
+        }
+        let incarnation = reader.u64("incarnation")?;
+        let count = reader.length("list of disks", usize::from(VolumeId::MAX_DISKS))?;
+        let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
+        reader.end()?;
+        Ok(Self { cluster, node, members, shards, incarnation, disks })
+    }
+}
+
+/// The sender of a Hello of an unknown version, `node of cluster`, as far as it can be read.
+pub(super) fn name_of_any_version(body: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(body);
+    let cluster = reader.string("cluster name", MAX_NAME).ok()?;
+    let node = reader.string("node name", MAX_NAME).ok()?;
+    Some(format!("node {node} of cluster {cluster}"))
+}
+
+fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
+    let VolumeSpec { id, name, size_bytes, block_bytes, policy, read_only, network_attached, coherence } =
+        disk;
+    out.u16(id.0);
+    out.string("volume name", name, MAX_NAME)?;
+    out.u64(*size_bytes);
+    out.u32(*block_bytes);
+    out.string("policy", policy, MAX_POLICY)?;
+    out.flag(*read_only);
+    out.flag(*network_attached);
+    out.byte(match coherence {
+        Coherence::Confirmed => 0,
+        Coherence::Policy => 1,
+    });
+    Ok(())
+}
+
+fn decode_disk(reader: &mut Reader<'_>) -> Result<VolumeSpec, FrameError> {
+    let spec = VolumeSpec {
+        id: reader.volume()?,
+        name: reader.string("volume name", MAX_NAME)?,
+        size_bytes: reader.u64("size of a volume")?,
+        block_bytes: reader.u32("block size")?,
+        policy: reader.string("policy", MAX_POLICY)?,
+        read_only: reader.flag("read-only flag")?,
+        network_attached: reader.flag("network-attached flag")?,
+        coherence: match reader.byte("coherence")? {
+            0 => Coherence::Confirmed,
+            1 => Coherence::Policy,
+            value => return Err(FrameError::Field { what: "coherence", value: value.into() }),
+        },
+    };
+    let block = spec.block_bytes;
+    if !block.is_power_of_two() || !(MIN_BLOCK..=MAX_BLOCK).contains(&block) {
+        return Err(FrameError::Field { what: "block size", value: block.into() });
+    }
+    // Blocks are numbered in 32 bits.
+    if spec.size_bytes.div_ceil(u64::from(block)) > u64::from(u32::MAX) {
+        return Err(FrameError::Field {
+            what: "size of a volume with this block size",
+            value: spec.size_bytes,
+        });
+    }
+    Ok(spec)
+}

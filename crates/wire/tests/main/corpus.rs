@@ -1,0 +1,255 @@
+//! Replays the committed fuzzing corpus, so that what a fuzzer once found stays found.
+//!
+//! `fuzz/corpus/TARGET/` holds the seeds below, by name, and whatever fuzzing adds. After a change of a wire
+//! format, write the seeds anew:
+//!
+//! ```text
+//! cargo test -p cards-wire -- --ignored write_the_seeds
+//! ```
+
+use std::fs;
+use std::path::PathBuf;
+
+use cards_core::{
+    Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
+    Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
+};
+use cards_wire::nbd::consts::*;
+use cards_wire::nbd::{Command, Errno, Request, reply};
+use cards_wire::peer::{encode_control, encode_hello, encode_message};
+
+use crate::nbd_client::{greeting, opening, simple_session, structured_session};
+use crate::nbd_server::{header, info, meta, stream, usual};
+use crate::{drive, peer};
+
+type Seeds = Vec<(&'static str, Vec<u8>)>;
+
+/// A fuzz target: its name, its seeds, and what it does with bytes.
+struct Target {
+    name: &'static str,
+    seeds: fn() -> Seeds,
+    run: fn(&[u8]),
+}
+
+const TARGETS: [Target; 4] = [
+    Target { name: "nbd_handshake", seeds: handshakes, run: drive::fuzz_nbd_handshake },
+    Target { name: "nbd_request", seeds: requests, run: drive::fuzz_nbd_request },
+    Target { name: "nbd_client", seeds: servers, run: drive::fuzz_nbd_client },
+    Target { name: "peer_frame", seeds: frames, run: drive::fuzz_peer_frame },
+];
+
+fn folder(target: &Target) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "../../fuzz/corpus", target.name].iter().collect()
+}
+
+#[test]
+fn the_committed_corpus_is_survived() {
+    for target in &TARGETS {
+        let mut files = 0;
+        for entry in fs::read_dir(folder(target)).expect("the corpus is committed") {
+            let path = entry.expect("a readable folder").path();
+            println!("{}", path.display());
+            (target.run)(&fs::read(&path).expect("a readable file"));
+            files += 1;
+        }
+        assert!(files > 0, "no corpus for {}", target.name);
+    }
+}
+
+#[test]
+fn the_committed_seeds_match_the_encoders() {
+    for target in &TARGETS {
+        for (name, bytes) in (target.seeds)() {
+            let path = folder(target).join(name);
+            let same = fs::read(&path).is_ok_and(|committed| committed == bytes);
+            assert!(
+                same,
+                "{} is stale: cargo test -p cards-wire -- --ignored write_the_seeds",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes into fuzz/corpus"]
+fn write_the_seeds() {
+    for target in &TARGETS {
+        fs::create_dir_all(folder(target)).expect("a writable checkout");
+        for (name, bytes) in (target.seeds)() {
+            fs::write(folder(target).join(name), bytes).expect("a writable checkout");
+        }
+    }
+}
+
+const FIXED: u32 = NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES;
+
+fn handshakes() -> Seeds {
+    let one = |option, payload| stream(FIXED, &[(option, payload)]);
+    let after_structured =
+        |option, payload| stream(FIXED, &[(NBD_OPT_STRUCTURED_REPLY, vec![]), (option, payload)]);
+    let mut oversize = stream(FIXED, &[]);
+    oversize.extend(header(NBD_OPT_GO, u32::MAX));
+    let mut inner_length = info("disk", &[]);
+    inner_length[..4].copy_from_slice(&u32::MAX.to_be_bytes());
+    vec![
+        ("usual", usual()),
+        ("abort", one(NBD_OPT_ABORT, vec![])),
+        ("list", one(NBD_OPT_LIST, vec![])),
+        ("list-with-data", one(NBD_OPT_LIST, vec![1, 2, 3])),
+        ("list-flood", stream(FIXED, &vec![(NBD_OPT_LIST, vec![]); 130])),
+        ("starttls", one(NBD_OPT_STARTTLS, vec![])),
+        ("unknown", one(0x7fff_ffff, vec![0; 32])),
+        ("export-name", one(NBD_OPT_EXPORT_NAME, b"disk".into())),
+        ("export-name-zeroes", stream(0, &[(NBD_OPT_EXPORT_NAME, vec![])])),
+        ("export-name-absent", one(NBD_OPT_EXPORT_NAME, b"absent".into())),
+        ("go", one(NBD_OPT_GO, info("disk", &[NBD_INFO_BLOCK_SIZE]))),
+        ("go-policy", one(NBD_OPT_GO, info("busy", &[]))),
+        ("go-empty", one(NBD_OPT_GO, vec![])),
+        ("go-inner-length", one(NBD_OPT_GO, inner_length)),
+        ("go-longest-name", one(NBD_OPT_GO, info(&"x".repeat(4096), &[]))),
+        ("info", one(NBD_OPT_INFO, info("ro", &[NBD_INFO_NAME, NBD_INFO_DESCRIPTION, 9]))),
+        ("meta-too-early", one(NBD_OPT_SET_META_CONTEXT, meta("disk", &["base:allocation"]))),
+        ("meta-list", after_structured(NBD_OPT_LIST_META_CONTEXT, meta("disk", &["base:"]))),
+        (
+            "meta-set",
+            after_structured(NBD_OPT_SET_META_CONTEXT, meta("disk", &["qemu:x", "base:allocation"])),
+        ),
+        ("oversize", oversize),
+        ("client-flags", stream(0xff, &[])),
+        ("half-an-option", usual()[..30].to_vec()),
+    ]
+}
+
+fn requests() -> Seeds {
+    let one = |command, flags, offset, length| {
+        let mut bytes = Request { flags, command, cookie: 0x1234, offset, length }.encode().to_vec();
+        bytes
+            .resize(bytes.len() + if command == Command::Write { length.min(512) as usize } else { 0 }, 0xab);
+        bytes
+    };
+    let reads: Vec<u8> = (0..8).flat_map(|i| one(Command::Read, 0, i << 12, 4096)).collect();
+    vec![
+        ("reads", reads),
+        ("write-fua", one(Command::Write, NBD_CMD_FLAG_FUA, 4096, 512)),
+        ("write-short", one(Command::Write, 0, 0, 4096)),
+        ("write-too-long", one(Command::Write, 0, 0, u32::MAX)),
+        ("read-df", one(Command::Read, NBD_CMD_FLAG_DF, 0, 65536)),
+        ("read-too-long", one(Command::Read, 0, 0, u32::MAX)),
+        ("read-wraps", one(Command::Read, 0, u64::MAX, 512)),
+        ("read-nothing", one(Command::Read, 0, 0, 0)),
+        ("flush", one(Command::Flush, 0, 0, 0)),
+        ("flush-range", one(Command::Flush, 0, 512, 512)),
+        ("trim", one(Command::Trim, 0, 0, 1 << 20)),
+        ("cache", one(Command::Cache, 0, 0, 1 << 20)),
+        ("zero-fast", one(Command::WriteZeroes, NBD_CMD_FLAG_FAST_ZERO | NBD_CMD_FLAG_NO_HOLE, 0, 1 << 20)),
+        ("block-status", one(Command::BlockStatus, NBD_CMD_FLAG_REQ_ONE, 0, 1 << 30)),
+        ("block-status-wraps", one(Command::BlockStatus, 0, 1, u32::MAX)),
+        ("disc", one(Command::Disc, 0, 0, 0)),
+        ("unknown", one(Command::Other(77), 0xffff, 1, 1)),
+        ("magic", vec![0; 28]),
+        ("half", one(Command::Read, 0, 0, 512)[..17].to_vec()),
+    ]
+}
+
+fn servers() -> Seeds {
+    let after = |structured, replies: &[&[u8]]| {
+        let mut bytes = opening(structured);
+        replies.iter().for_each(|reply| bytes.extend_from_slice(reply));
+        bytes
+    };
+    let mut words = [0; 64];
+    let length = reply::error_offset(&mut words, 1, Errno::Io, "bad sector", 100, true);
+    let data = |cookie, offset, length| {
+        let mut bytes = reply::offset_data(cookie, offset, length, false).to_vec();
+        bytes.resize(bytes.len() + length.min(1024) as usize, 0xcd);
+        bytes
+    };
+    let mut plain = greeting(0);
+    plain.extend_from_slice(&[0; 134]);
+    vec![
+        ("structured", structured_session()),
+        ("simple", simple_session()),
+        ("export-name", plain),
+        ("opening", opening(true)),
+        ("opening-half", opening(true)[..50].to_vec()),
+        ("unknown-cookie", after(true, &[&reply::simple(99, Ok(()))])),
+        ("simple-for-structured", after(true, &[&reply::simple(1, Ok(()))])),
+        ("structured-for-simple", after(false, &[&reply::none(3)])),
+        ("overlap", after(true, &[&data(1, 0, 512), &data(1, 256, 1)])),
+        ("too-long", after(true, &[&data(1, 0, 1 << 20)])),
+        ("wraps", after(true, &[&data(1, u64::MAX, 2)])),
+        ("hole", after(true, &[&reply::offset_hole(1, 0, 512, true)])),
+        ("error-offset", after(true, &[&words[..length]])),
+        ("nothing-arrived", after(true, &[&reply::none(1)])),
+        (
+            "extents",
+            after(
+                true,
+                &[&reply::block_status(4, 7, 2, true), &reply::extent(4096, 1), &reply::extent(1, 0)],
+            ),
+        ),
+        ("extents-empty", after(true, &[&reply::block_status(4, 7, 1, true), &reply::extent(0, 0)])),
+        ("not-nbd", b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+    ]
+}
+
+fn frames() -> Seeds {
+    let (request, stamp, generation) = (RequestId(7), Stamp(9), Generation(3));
+    let (volume, node, block) = (VolumeId::new(NodeId(1), 2), NodeId(5), 11);
+    let message = |body: Body, payload: u32| {
+        let mut bytes =
+            encode_message(&Message { volume, shard: 1, floor: stamp, free: 100, body }, payload).to_vec();
+        bytes.resize(bytes.len() + payload as usize, 0xef);
+        bytes
+    };
+    let control = |message| encode_control(&message).expect("a short message");
+    let read = Body::Read { request, block, requester: node, hops: 1, leave_copy: true, read_ahead: false };
+    let store =
+        Body::Store { block, class: CopyClass::MostRecent, depth: 2, evictor: node, previous: NodeId(0) };
+    let command = |kind, length| Body::Command {
+        generation,
+        request,
+        oldest: RequestId(5),
+        kind,
+        offset: 4096,
+        length,
+        fua: true,
+    };
+    let mut newer = encode_hello(&peer::hello()).expect("a short hello");
+    newer[4] = 2;
+    let policy = "hscc".to_owned();
+    vec![
+        ("hello", encode_hello(&peer::hello()).expect("a short hello")),
+        ("hello-newer", newer),
+        ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
+        ("read", message(read, 0)),
+        ("data", message(Body::Data { request, block, source: Source::Disk }, 512)),
+        ("nack", message(Body::Nack { request, block, error: IoError::NotAttached }, 0)),
+        ("store", message(store, 512)),
+        ("store-ack", message(Body::StoreAck { block, outcome: StoreOutcome::PassedOn }, 0)),
+        (
+            "note",
+            message(Body::Note { block, note: Note::IndexUpdate { holder: node, evictor: NodeId(1) } }, 0),
+        ),
+        ("invalidate", message(Body::Invalidate { generation, stamp, block, count: 16 }, 0)),
+        ("invalidate-ack", message(Body::InvalidateAck { generation, stamp }, 0)),
+        ("sync", message(Body::Sync { generation }, 0)),
+        ("synced", message(Body::Synced { generation, stamp }, 0)),
+        ("write", message(command(CommandKind::Write, 512), 512)),
+        ("zero", message(command(CommandKind::Zero { no_hole: true }, 1 << 20), 0)),
+        ("flush", message(command(CommandKind::Flush, 0), 0)),
+        ("command-done", message(Body::CommandDone { request, stamp, result: Err(IoError::NoSpace) }, 0)),
+        ("attach", control(ControlMessage::Attach { request, volume, policy, writer: true })),
+        ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::WriterIs(node) })),
+        ("renewed", control(ControlMessage::Renewed { volume, generation, sequence: 4, writer: Some(node) })),
+        (
+            "extents-done",
+            control(ControlMessage::ExtentsDone {
+                request,
+                result: Ok(vec![Extent { length: 4096, hole: true }; 3]),
+            }),
+        ),
+        ("garbage", vec![0x5a; 200]),
+    ]
+}

@@ -1,0 +1,9 @@
+//! Tests of the decoders from outside, on whole streams.
+
+mod allocations;
+mod corpus;
+mod drive;
+mod nbd_client;
+mod nbd_server;
+mod nbd_transmission;
+mod peer;

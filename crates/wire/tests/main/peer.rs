@@ -1,0 +1,378 @@
+//! The protocol between nodes: every message survives the wire, and no bytes do harm.
+
+use cards_core::{
+    Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId,
+    Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
+};
+use cards_wire::peer::{
+    self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
+    decode_header, encode_control, encode_hello, encode_message,
+};
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::allocations::measure;
+use crate::drive;
+
+fn nodes() -> impl Strategy<Value = NodeId> {
+    (0..NodeId::MAX_NODES as u16).prop_map(NodeId)
+}
+
+fn errors() -> impl Strategy<Value = IoError> {
+    prop_oneof![
+        Just(IoError::Io),
+        Just(IoError::NoSpace),
+        Just(IoError::NotPermitted),
+        Just(IoError::NotSupported),
+        Just(IoError::NotAttached),
+        Just(IoError::Invalid),
+    ]
+}
+
+fn notes() -> impl Strategy<Value = Note> {
+    prop_oneof![
+        (nodes(), nodes()).prop_map(|(holder, evictor)| Note::IndexUpdate { holder, evictor }),
+        nodes().prop_map(|holder| Note::InvalidateIndex { holder }),
+        nodes().prop_map(|writer| Note::Invalidate { writer }),
+    ]
+}
+
+fn commands() -> impl Strategy<Value = CommandKind> {
+    prop_oneof![
+        Just(CommandKind::Write),
+        any::<bool>().prop_map(|no_hole| CommandKind::Zero { no_hole }),
+        Just(CommandKind::Trim),
+        Just(CommandKind::Flush),
+    ]
+}
+
+fn bodies() -> impl Strategy<Value = Body> {
+    let source = prop_oneof![Just(Source::Cache), Just(Source::Disk)];
+    let class = prop_oneof![Just(CopyClass::Singleton), Just(CopyClass::MostRecent), Just(CopyClass::Server)];
+    let outcome = prop_oneof![
+        Just(StoreOutcome::Stored),
+        Just(StoreOutcome::Present),
+        Just(StoreOutcome::PassedOn),
+        Just(StoreOutcome::Dropped),
+    ];
+    let request = || any::<u64>().prop_map(RequestId);
+    let stamp = || any::<u64>().prop_map(Stamp);
+    let generation = || any::<u64>().prop_map(Generation);
+    prop_oneof![
+        (request(), any::<u32>(), nodes(), any::<u8>(), any::<bool>(), any::<bool>()).prop_map(
+            |(request, block, requester, hops, leave_copy, read_ahead)| Body::Read {
+                request,
+                block,
+                requester,
+                hops,
+                leave_copy,
+                read_ahead
+            }
+        ),
+        (request(), any::<u32>(), source).prop_map(|(request, block, source)| Body::Data {
+            request,
+            block,
+            source
+        }),
+        (request(), any::<u32>(), errors()).prop_map(|(request, block, error)| Body::Nack {
+            request,
+            block,
+            error
+        }),
+        (any::<u32>(), class, any::<u8>(), nodes(), nodes()).prop_map(
+            |(block, class, depth, evictor, previous)| Body::Store { block, class, depth, evictor, previous }
+        ),
+        (any::<u32>(), outcome).prop_map(|(block, outcome)| Body::StoreAck { block, outcome }),
+        (any::<u32>(), notes()).prop_map(|(block, note)| Body::Note { block, note }),
+        (generation(), stamp(), any::<u32>(), any::<u16>()).prop_map(|(generation, stamp, block, count)| {
+            Body::Invalidate { generation, stamp, block, count }
+        }),
+        (generation(), stamp()).prop_map(|(generation, stamp)| Body::InvalidateAck { generation, stamp }),
+        generation().prop_map(|generation| Body::Sync { generation }),
+        (generation(), stamp()).prop_map(|(generation, stamp)| Body::Synced { generation, stamp }),
+        (generation(), request(), request(), commands(), any::<u64>(), 1..=peer::MAX_WRITE, any::<bool>())
+            .prop_map(|(generation, request, oldest, kind, offset, length, fua)| Body::Command {
+                generation,
+                request,
+                oldest,
+                kind,
+                offset,
+                length,
+                fua
+            }),
+        (request(), stamp(), option::of(errors())).prop_map(|(request, stamp, error)| Body::CommandDone {
+            request,
+            stamp,
+            result: error.map_or(Ok(()), Err)
+        }),
+    ]
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    (any::<u16>(), any::<u16>(), any::<u64>(), any::<u16>(), bodies()).prop_map(
+        |(volume, shard, floor, free, body)| {
+            let (volume, floor) = (VolumeId(volume), Stamp(floor));
+            Message { volume, shard, floor, free, body }
+        },
+    )
+}
+
+fn controls() -> impl Strategy<Value = ControlMessage> {
+    use ControlMessage as C;
+    let request = || any::<u64>().prop_map(RequestId);
+    let generation = || any::<u64>().prop_map(Generation);
+    let volume = || any::<u16>().prop_map(VolumeId);
+    let refusal = prop_oneof![
+        Just(Refusal::NoSuchVolume),
+        ".{0,40}".prop_map(Refusal::PolicyIs),
+        Just(Refusal::ReadOnly),
+        nodes().prop_map(Refusal::WriterIs),
+        Just(Refusal::NoAnswer),
+    ];
+    let extent = (any::<u32>(), any::<bool>()).prop_map(|(length, hole)| Extent { length, hole });
+    let extents = prop_oneof![
+        proptest::collection::vec(extent, 0..64).prop_map(Ok),
+        errors().prop_map(Err::<Vec<Extent>, _>),
+    ];
+    prop_oneof![
+        (request(), volume(), ".{0,40}", any::<bool>())
+            .prop_map(|(request, volume, policy, writer)| C::Attach { request, volume, policy, writer }),
+        (request(), volume(), generation(), any::<u32>(), any::<bool>()).prop_map(
+            |(request, volume, generation, lease_us, writer)| C::Attached {
+                request,
+                volume,
+                generation,
+                lease_us,
+                writer
+            }
+        ),
+        (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
+            request,
+            volume,
+            refusal
+        }),
+        (volume(), generation(), any::<u32>()).prop_map(|(volume, generation, sequence)| C::Renew {
+            volume,
+            generation,
+            sequence
+        }),
+        (volume(), generation(), any::<u32>(), option::of(nodes())).prop_map(
+            |(volume, generation, sequence, writer)| C::Renewed { volume, generation, sequence, writer }
+        ),
+        (volume(), generation()).prop_map(|(volume, generation)| C::Expired { volume, generation }),
+        (volume(), generation()).prop_map(|(volume, generation)| C::Detach { volume, generation }),
+        (request(), volume(), generation(), any::<bool>())
+            .prop_map(|(request, volume, generation, take)| C::Writer { request, volume, generation, take }),
+        (request(), volume()).prop_map(|(request, volume)| C::WriterDone { request, volume }),
+        (request(), volume(), any::<u64>(), any::<u32>())
+            .prop_map(|(request, volume, offset, length)| C::Extents { request, volume, offset, length }),
+        any::<u64>().prop_map(|incarnation| C::Seen { incarnation }),
+        (request(), extents).prop_map(|(request, result)| C::ExtentsDone { request, result }),
+    ]
+}
+
+fn disks() -> impl Strategy<Value = VolumeSpec> {
+    let coherence = prop_oneof![Just(Coherence::Confirmed), Just(Coherence::Policy)];
+    (any::<u16>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), coherence)
+        .prop_map(|(id, name, size_bytes, shift, policy, (read_only, network_attached), coherence)| {
+            VolumeSpec {
+                id: VolumeId(id),
+                name,
+                size_bytes,
+                block_bytes: 1 << shift,
+                policy,
+                read_only,
+                network_attached,
+                coherence,
+            }
+        })
+}
+
+fn hellos() -> impl Strategy<Value = Hello> {
+    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, any::<u64>(), proptest::collection::vec(disks(), 0..5))
+        .prop_map(|(cluster, node, members, shift, incarnation, disks)| Hello {
+            cluster,
+            node,
+            members,
+            shards: 1 << shift,
+            incarnation,
+            disks,
+        })
+}
+
+pub(crate) fn hello() -> Hello {
+    let disk = VolumeSpec {
+        id: VolumeId::new(NodeId(0), 0),
+        name: "disk".to_owned(),
+        size_bytes: 1 << 30,
+        block_bytes: 65536,
+        policy: "hscc depth=2".to_owned(),
+        read_only: false,
+        network_attached: true,
+        coherence: Coherence::Confirmed,
+    };
+    let (cluster, node) = ("lab".to_owned(), "node-1".to_owned());
+    Hello { cluster, node, members: 0x1234, shards: 4, incarnation: 1, disks: vec![disk] }
+}
+
+/// The payload that a message of this kind carries in the tests.
+fn payload(body: &Body) -> u32 {
+    match body {
+        Body::Command { kind: CommandKind::Write, length, .. } => *length,
+        body if body.has_payload() => 65536,
+        _ => 0,
+    }
+}
+
+fn decode(frame: &[u8]) -> Result<peer::Body, FrameError> {
+    let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
+    match decode_header(header)? {
+        Header::Body(header) => {
+            assert_eq!(header.length(), body.len());
+            header.decode(body)
+        }
+        Header::Message { message, .. } => panic!("{message:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives(message in messages()) {
+        let payload = payload(&message.body);
+        let bytes = encode_message(&message, payload);
+        let (decoded, _, allocations) = measure(|| decode_header(&bytes));
+        prop_assert_eq!(decoded, Ok(Header::Message { message, payload }));
+        prop_assert_eq!(allocations, 0);
+    }
+
+    #[test]
+    fn every_control_message_survives(message in controls()) {
+        prop_assert_eq!(decode(&encode_control(&message).unwrap()), Ok(peer::Body::Control(message)));
+    }
+
+    #[test]
+    fn every_hello_survives(hello in hellos()) {
+        prop_assert_eq!(decode(&encode_hello(&hello).unwrap()), Ok(peer::Body::Hello(hello)));
+    }
+
+    #[test]
+    fn what_decodes_encodes_to_the_same_bytes(message in messages(), noise: [(u8, u8); 2]) {
+        let mut bytes = encode_message(&message, payload(&message.body));
+        for (at, byte) in noise {
+            bytes[usize::from(at) % HEADER_SIZE] = byte;
+        }
+        if let Ok(Header::Message { message, payload }) = decode_header(&bytes) {
+            prop_assert_eq!(encode_message(&message, payload), bytes);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes: Vec<u8>, noise: Vec<(u16, u8)>, hello in hellos(), control in controls()) {
+        drive::peer(&bytes);
+        for mut frame in [encode_hello(&hello).unwrap(), encode_control(&control).unwrap()] {
+            for (at, byte) in &noise {
+                let at = usize::from(*at) % frame.len();
+                frame[at] = *byte;
+            }
+            let (_, peak, _) = measure(|| drive::peer(&frame));
+            prop_assert!(peak <= 16 * 1024 + 2 * frame.len(), "{} bytes", peak);
+        }
+    }
+}
+
+#[test]
+fn a_read_is_byte_exact() {
+    let body = Body::Read {
+        request: RequestId(0x0807_0605_0403_0201),
+        block: 0x0d0c_0b0a,
+        requester: NodeId(0x0302),
+        hops: 5,
+        leave_copy: false,
+        read_ahead: true,
+    };
+    let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
+    let mut expected = [0; HEADER_SIZE];
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 1, 16, 2, 5]);
+    expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
+    expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
+    expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(encode_message(&message, 0), expected);
+}
+
+#[test]
+fn strangers_are_refused_by_name() {
+    assert_eq!(decode_header(&[b'G'; HEADER_SIZE]), Err(FrameError::Magic([b'G'; 4])));
+    let mut newer = encode_hello(&hello()).unwrap();
+    newer[4] = 9;
+    newer.extend_from_slice(b"fields to come");
+    let length = (newer.len() - HEADER_SIZE) as u32;
+    newer[8..12].copy_from_slice(&length.to_le_bytes());
+    let error = decode(&newer).unwrap_err();
+    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 9"), "{error}");
+}
+
+#[test]
+fn nodes_that_do_not_fit_are_told_what_differs() {
+    let ours = hello();
+    assert_eq!(hello().check(&ours), Ok(()));
+    let other = Hello { cluster: "prod".to_owned(), ..hello() };
+    assert!(matches!(other.check(&ours), Err(Mismatch::Cluster { theirs, .. }) if theirs == "prod"));
+    let other = Hello { members: 1, ..hello() };
+    assert!(matches!(other.check(&ours), Err(Mismatch::Members { theirs: 1, .. })));
+    let other = Hello { shards: 8, ..hello() };
+    assert!(matches!(other.check(&ours), Err(Mismatch::Shards { theirs: 8, ours: 4, .. })));
+}
+
+#[test]
+fn lengths_are_judged_before_anything_follows() {
+    let message = |body| Message { volume: VolumeId(0), shard: 0, floor: Stamp(0), free: 0, body };
+    let with_payload = |body, payload: u32, real: u32| {
+        let mut bytes = encode_message(&message(body), real);
+        bytes[8..12].copy_from_slice(&payload.to_le_bytes());
+        decode_header(&bytes)
+    };
+    let data = || Body::Data { request: RequestId(1), block: 0, source: Source::Disk };
+    assert!(with_payload(data(), MAX_BLOCK, 4096).is_ok());
+    assert!(matches!(with_payload(data(), MAX_BLOCK + 1, 4096), Err(FrameError::TooLong { .. })));
+    assert!(matches!(with_payload(data(), 0, 4096), Err(FrameError::Field { .. })));
+    let sync = Body::Sync { generation: Generation(1) };
+    assert!(matches!(with_payload(sync, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
+    let mut control =
+        encode_control(&ControlMessage::WriterDone { request: RequestId(1), volume: VolumeId(1) }).unwrap();
+    control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
+    let header = control.first_chunk::<HEADER_SIZE>().unwrap();
+    assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));
+}
+
+#[test]
+fn what_is_too_long_is_not_sent() {
+    let long = Hello { node: "n".repeat(MAX_NAME + 1), ..hello() };
+    assert!(matches!(encode_hello(&long), Err(FrameError::TooLong { what: "node name", .. })));
+    let extent = Extent { length: 1, hole: true };
+    let result = Ok(vec![extent; ControlMessage::MAX_EXTENTS + 1]);
+    let extents = ControlMessage::ExtentsDone { request: RequestId(1), result };
+    assert!(matches!(encode_control(&extents), Err(FrameError::TooLong { .. })));
+}
+
+#[test]
+fn the_largest_hello_fits() {
+    let mut largest = hello();
+    largest.disks[0].name = "n".repeat(MAX_NAME);
+    largest.disks[0].policy = "p".repeat(MAX_POLICY);
+    largest.disks = vec![largest.disks[0].clone(); usize::from(VolumeId::MAX_DISKS)];
+    let frame = encode_hello(&largest).unwrap();
+    assert_eq!(decode(&frame), Ok(peer::Body::Hello(largest)));
+}
+
+#[test]
+fn a_body_must_end_where_it_ends() {
+    let mut frame = encode_hello(&hello()).unwrap();
+    for short in HEADER_SIZE..frame.len() {
+        frame[8..12].copy_from_slice(&((short - HEADER_SIZE) as u32).to_le_bytes());
+        assert!(matches!(decode(&frame[..short]), Err(FrameError::Short(_))), "{short}");
+    }
+    frame.push(0);
+    let length = (frame.len() - HEADER_SIZE) as u32;
+    frame[8..12].copy_from_slice(&length.to_le_bytes());
+    assert_eq!(decode(&frame), Err(FrameError::Trailing(1)));
+}
