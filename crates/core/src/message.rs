@@ -42,6 +42,8 @@ pub enum Body {
         leave_copy: bool,
         /// Nobody waits for it yet: the disk node may serve it after others.
         read_ahead: bool,
+        /// Cooperation has failed: the disk node does not pass it on, even if it is the home.
+        from_disk: bool,
     },
     /// A block. Payload: its bytes.
     Data {
@@ -51,6 +53,9 @@ pub enum Body {
         block: u32,
         /// Where the sender had it from.
         source: Source,
+        /// It includes all writes to the block up to this one: the sender's floor, or, from the disk node
+        /// (which serves no block that is being written), the last write that has begun.
+        as_of: Stamp,
     },
     /// The block cannot be served.
     Nack {
@@ -73,6 +78,8 @@ pub enum Body {
         evictor: NodeId,
         /// Who had delivered it to the evictor.
         previous: NodeId,
+        /// As in the [`Body::Data`].
+        as_of: Stamp,
     },
     /// What became of a [`Body::Store`]; goes to the node that sent it last.
     StoreAck {
@@ -383,6 +390,6 @@ pub enum Refusal {
     ReadOnly,
     /// Another node is the writer.
     WriterIs(NodeId),
-    /// The disk node did not answer, or the card was given up meanwhile.
+    /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
 }

@@ -115,7 +115,7 @@ impl Shard {
             free_of: vec![u16::MAX; nodes],
             load_of: vec![0; nodes],
             timers: Timers::default(),
-            last_request: 0,
+            last_request: config.incarnation << 20,
             last_op: 0,
             outputs: VecDeque::new(),
             effects: Vec::new(),
@@ -223,10 +223,10 @@ impl Shard {
     /// Where the payload of an arriving message goes; asked once, before it is received.
     pub fn landing(&mut self, from: NodeId, message: &Message) -> Landing {
         match message.body {
-            Body::Data { request, block, .. } => {
-                self.land_data(request, BlockId::new(message.volume, block), message.floor)
+            Body::Data { request, block, as_of, .. } => {
+                self.land_data(request, BlockId::new(message.volume, block), as_of)
             }
-            Body::Store { block, .. } => self.land_store(from, BlockId::new(message.volume, block), message),
+            Body::Store { block, as_of, .. } => self.land_store(BlockId::new(message.volume, block), as_of),
             Body::Command { .. } => self.land_command(from, message),
             Body::Read { .. }
             | Body::Nack { .. }
@@ -333,18 +333,19 @@ impl Shard {
         self.learn_floor(message.volume, message.floor);
         let block = |index| BlockId::new(message.volume, index);
         match message.body {
-            Body::Read { request, block: index, requester, hops, leave_copy, read_ahead } => {
+            Body::Read { request, block: index, requester, hops, leave_copy, read_ahead, from_disk } => {
                 if requester.0 < self.config.nodes {
-                    let read = fetch::PeerRead { request, requester, hops, leave_copy, read_ahead };
+                    let read =
+                        fetch::PeerRead { request, requester, hops, leave_copy, read_ahead, from_disk };
                     self.peer_read(block(index), read);
                 }
             }
-            Body::Data { request, block: index, source } => {
-                self.data(from, request, block(index), source, message.floor, payload);
+            Body::Data { request, block: index, source, as_of } => {
+                self.data(from, request, block(index), source, as_of, payload);
             }
             Body::Nack { request, block: index, error } => self.nack(from, request, block(index), error),
-            Body::Store { block: index, class, depth, evictor, previous } => {
-                let store = evict::Store { class, depth, evictor, previous, floor: message.floor };
+            Body::Store { block: index, class, depth, evictor, previous, as_of } => {
+                let store = evict::Store { class, depth, evictor, previous, as_of };
                 self.store(from, block(index), store, payload);
             }
             Body::StoreAck { block: index, .. } => self.store_ack(from, block(index)),

@@ -8,7 +8,7 @@
 //! | 0 | 4 | magic, "CARD" | all |
 //! | 4 | 1 | version, [`VERSION`] | all |
 //! | 5 | 1 | kind | all |
-//! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8; class of a copy times 16 | Read, Store, Command |
+//! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
 //! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages |
 //! | 8 | 4 | bytes that follow the header | all |
 //! | 12 | 2 | volume | block messages |
@@ -18,7 +18,7 @@
 //! | 26 | 2 | node: requester, evictor, holder or writer | Read, Store, Note |
 //! | 28 | 4 | block; for a Command its length | most block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone |
-//! | 40 | 8 | stamp; for a Command the oldest request | Invalidate, InvalidateAck, Synced, Command, CommandDone |
+//! | 40 | 8 | stamp; for a Command the oldest request | Data, Store, Invalidate, InvalidateAck, Synced, Command, CommandDone |
 //! | 48 | 8 | generation | Invalidate, InvalidateAck, Sync, Synced, Command |
 //! | 56 | 8 | argument: offset, count of blocks, previous node, or evictor | Command, Invalidate, Store, Note |
 //!

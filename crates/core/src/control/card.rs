@@ -141,8 +141,15 @@ impl Control {
     ) {
         let no_lease = self.needs_no_lease(volume);
         let (me, now) = (self.config.node, self.now);
-        let Some(card) = self.cards.get_mut(&volume) else { return };
-        if from != volume.disk_node() || card.request != request || card.generation.is_some() {
+        if from != volume.disk_node() {
+            return;
+        }
+        let Some(card) = self.cards.get_mut(&volume).filter(|card| card.request == request) else {
+            // Nobody here wants that card (any more).
+            self.push_send(from, ControlMessage::Detach { volume, generation });
+            return;
+        };
+        if card.generation.is_some() {
             return;
         }
         card.generation = Some(generation);
@@ -184,6 +191,12 @@ impl Control {
         let now = self.now;
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if card.request != request || card.generation.is_some() {
+            return;
+        }
+        if refusal == Refusal::NoAnswer {
+            card.request = fresh;
+            card.renewals = [(0, Instant(0)); 4];
+            self.send_attach(volume);
             return;
         }
         match card.token.take() {

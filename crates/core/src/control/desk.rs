@@ -14,6 +14,8 @@ use crate::time::{Duration, Instant};
 pub(super) struct Desk {
     cards: BTreeMap<(VolumeId, NodeId), Holder>,
     writers: BTreeMap<VolumeId, NodeId>,
+    /// The last request of each node that was granted: a late repetition of it makes no card.
+    granted: BTreeMap<(VolumeId, NodeId), RequestId>,
     /// The operations on this node's disks, and who wants their results.
     extents: BTreeMap<OpId, Asker>,
     /// Members that have not yet said that they know this life.
@@ -45,6 +47,7 @@ impl Desk {
         Self {
             cards: BTreeMap::new(),
             writers: BTreeMap::new(),
+            granted: BTreeMap::new(),
             extents: BTreeMap::new(),
             unseen: (0..config.nodes).map(NodeId).filter(|&n| n != config.node).collect(),
             grace_until: Some(now + term(config.lease)),
@@ -176,8 +179,13 @@ impl Control {
     ) {
         let known = self.desk.cards.get(&(volume, node)).map(|h| (h.request, h.generation));
         let generation = match known {
-            Some((last, _)) if request < last => return,
             Some((last, generation)) if request == last => generation,
+            // Its card was given up since. If the node still waits, it asks anew.
+            _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last) => {
+                let refusal = Refusal::NoAnswer;
+                self.push_send(node, ControlMessage::Refused { request, volume, refusal });
+                return;
+            }
             _ => {
                 if let Err(refusal) = self.check_attach(node, volume, policy, writer) {
                     self.push_send(node, ControlMessage::Refused { request, volume, refusal });
@@ -189,6 +197,7 @@ impl Control {
                 let expires = self.expiry(volume);
                 let holder = Holder { generation, request, writer_request: request, expires };
                 self.desk.cards.insert((volume, node), holder);
+                self.desk.granted.insert((volume, node), request);
                 self.push_shards(Input::CardAttached { volume, node, generation });
                 if writer {
                     self.set_writer(volume, Some(node));

@@ -3,8 +3,9 @@
 //! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the
 //! disk, every card of another node drops its copies of the blocks and confirms; until the write is
 //! complete the disk node serves none of these blocks. A *floor* travels with each message: all writes up
-//! to it are complete, hence every card has confirmed their invalidation and its copies are as new. So a
-//! block delivered by anybody may be used if the deliverer's floor is at least the receiver's (and, for a
+//! to it are complete, hence every card has confirmed their invalidation and its copies are as new. (The disk
+//! node's copies are as new as the last write it has begun, for it uses none that is being written.) So a
+//! block delivered by anybody may be used if it is as new as the receiver's floor (and, for a
 //! new card, at least the last write that had begun when it was attached), and at least the stamp of the last write to that very block which the receiver has confirmed (`recent`). It follows
 //! that no copy is ever older than the last complete write, whatever the network does to messages, and
 //! that nobody sees a write's new contents while anybody may still see the old.
@@ -63,6 +64,11 @@ impl Shard {
         }
     }
 
+    /// As of which stamp this node's copies of the volume are good.
+    pub(super) fn as_of(&self, id: VolumeId) -> Stamp {
+        self.volumes.get(&id).map_or(Stamp(0), Volume::as_of)
+    }
+
     /// At the disk node. The writes under way do not wait for this card, so it must refuse what is older.
     pub(super) fn sync(&mut self, from: NodeId, id: VolumeId, generation: Generation) {
         let Some(volume) = self.volumes.get(&id) else { return };
@@ -108,14 +114,12 @@ impl Shard {
     pub(super) fn card_attached(&mut self, id: VolumeId, node: NodeId, generation: Generation) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
-            volume.desk.answered.remove(&node);
         }
     }
 
     pub(super) fn card_detached(&mut self, id: VolumeId, node: NodeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.desk.cards.remove(&node);
-        volume.desk.answered.remove(&node);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
         for op in ops {

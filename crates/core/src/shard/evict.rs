@@ -7,7 +7,7 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, Slot, Stamp};
 use crate::index::Entry;
 use crate::io::{Landing, Payload};
-use crate::message::{Body, CopyClass, Message, StoreOutcome};
+use crate::message::{Body, CopyClass, StoreOutcome};
 use crate::policy::{Answer, Eviction, Request};
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
@@ -27,7 +27,7 @@ pub(super) struct Store {
     pub(super) depth: u8,
     pub(super) evictor: NodeId,
     pub(super) previous: NodeId,
-    pub(super) floor: Stamp,
+    pub(super) as_of: Stamp,
 }
 
 /// How long a host may take to answer before the sender forgets the block.
@@ -94,7 +94,8 @@ impl Shard {
         previous: NodeId,
     ) {
         self.cache.pin(slot);
-        let body = Body::Store { block: block.index, class, depth, evictor, previous };
+        let as_of = self.as_of(block.volume);
+        let body = Body::Store { block: block.index, class, depth, evictor, previous, as_of };
         self.send(to, block.volume, body, Payload::Slot(slot));
     }
 
@@ -118,24 +119,24 @@ impl Shard {
     }
 
     /// Takes a slot for an evicted block that may be of use here.
-    pub(super) fn land_store(&mut self, _from: NodeId, block: BlockId, message: &Message) -> Landing {
+    pub(super) fn land_store(&mut self, block: BlockId, as_of: Stamp) -> Landing {
         // The last free slots are for blocks that somebody waits for.
         let spare = self.cache.slots() - self.cache.capacity();
         let scarce = self.cache.free_slots() <= spare / 2;
-        let wanted = self.may_store(block, message.floor) && self.cache.lookup(block).is_none();
+        let wanted = self.may_store(block, as_of) && self.cache.lookup(block).is_none();
         if !wanted || scarce {
             return Landing::Discard;
         }
         self.cache.take().map_or(Landing::Discard, Landing::Slot)
     }
 
-    fn may_store(&self, block: BlockId, floor: Stamp) -> bool {
+    fn may_store(&self, block: BlockId, as_of: Stamp) -> bool {
         self.may_hold(block.volume)
             && !self.is_being_written(block)
             && self
                 .volumes
                 .get(&block.volume)
-                .is_some_and(|v| u64::from(block.index) < v.spec.blocks() && v.is_fresh(block.index, floor))
+                .is_some_and(|v| u64::from(block.index) < v.spec.blocks() && v.is_fresh(block.index, as_of))
     }
 
     /// An evicted block has come from another node.
@@ -147,7 +148,7 @@ impl Shard {
             previous: store.previous,
         };
         let nodes = self.config.nodes;
-        let usable = self.may_store(block, store.floor)
+        let usable = self.may_store(block, store.as_of)
             && store.evictor.0 < nodes
             && store.previous.0 < nodes
             && (payload != Payload::None || self.cache.lookup(block).is_some());

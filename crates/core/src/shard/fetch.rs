@@ -23,8 +23,11 @@ pub(super) struct Fetches {
     by_block: BTreeMap<BlockId, RequestId>,
     /// Fetches that can go on, in order.
     ready: VecDeque<RequestId>,
-    /// Fetches that wait for a slot, in order.
-    slot_waiters: VecDeque<RequestId>,
+    /// Fetches from this node's disk that wait for a slot, in order. They end by themselves.
+    disk_waiters: VecDeque<RequestId>,
+    /// The others that do. They end when other nodes answer, so they never take the last slots: two nodes
+    /// that wait for each other's disks would wait for ever.
+    peer_waiters: VecDeque<RequestId>,
 }
 
 pub(super) struct Fetch {
@@ -40,6 +43,9 @@ pub(super) struct Fetch {
     /// The block was written after the disk began to read it.
     overtaken: bool,
     ahead: bool,
+    /// A stale answer leads to another question at once, but not again before this: were answers repeated on
+    /// their way, questions and answers would multiply.
+    patient_until: Instant,
     deadline: Instant,
     give_up: Instant,
 }
@@ -50,7 +56,7 @@ enum State {
     Ready,
     /// For the card, or for a write to the block.
     Waiting,
-    /// In [`Fetches::slot_waiters`].
+    /// Among the waiters for slots.
     NoSlot,
     Asked(NodeId),
     Disk(OpId),
@@ -70,6 +76,7 @@ pub(super) struct PeerRead {
     pub(super) hops: u8,
     pub(super) leave_copy: bool,
     pub(super) read_ahead: bool,
+    pub(super) from_disk: bool,
 }
 
 /// Nodes a request passes through at most before it goes to the disk node.
@@ -151,6 +158,7 @@ impl Shard {
                     landing: false,
                     overtaken: false,
                     ahead: waiter.is_none(),
+                    patient_until: Instant(0),
                     deadline: give_up,
                     give_up,
                 };
@@ -192,10 +200,15 @@ impl Shard {
             self.finish_from_cache(request, slot);
             return;
         }
-        let Some(slot) = reserved.or_else(|| self.cache.take()) else {
+        let own_disk = block.volume.disk_node() == self.config.node;
+        let may_take = own_disk || self.spare_slots_left();
+        let Some(slot) = reserved.or_else(|| if may_take { self.cache.take() } else { None }) else {
             self.stats.slot_waits += 1;
             self.wait_in(request, State::NoSlot);
-            self.fetches.slot_waiters.push_back(request);
+            match own_disk {
+                true => self.fetches.disk_waiters.push_back(request),
+                false => self.fetches.peer_waiters.push_back(request),
+            }
             return;
         };
         if let Some(fetch) = self.fetches.by_request.get_mut(&request) {
@@ -228,7 +241,7 @@ impl Shard {
 
     fn ask(&mut self, request: RequestId, target: NodeId) {
         let Some(fetch) = self.fetches.by_request.get(&request) else { return };
-        let (block, ahead) = (fetch.block, fetch.ahead);
+        let (block, ahead, from_disk) = (fetch.block, fetch.ahead, fetch.from_disk_node);
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| !v.spec.network_attached);
         let body = Body::Read {
             request,
@@ -237,6 +250,7 @@ impl Shard {
             hops: 0,
             leave_copy,
             read_ahead: ahead,
+            from_disk,
         };
         self.send(target, block.volume, body, Payload::None);
         self.wait_in(request, State::Asked(target));
@@ -257,6 +271,10 @@ impl Shard {
         let Some(fetch) = self.fetches.by_request.get_mut(&request) else { return };
         fetch.state = state;
         let deadline = match state {
+            // Nobody can stand in for the disk node, and it may have a long queue.
+            State::Asked(node) if node == fetch.block.volume.disk_node() => {
+                fetch.give_up.min(self.now + self.config.peer_timeout * 4)
+            }
             State::Asked(_) => fetch.give_up.min(self.now + self.config.peer_timeout),
             State::Disk(_) => Instant::NEVER,
             State::Ready | State::Waiting | State::NoSlot => fetch.give_up,
@@ -348,13 +366,21 @@ impl Shard {
         }
     }
 
-    /// A slot has become free.
+    /// Slots are free beyond those that reads of this node's own disk may need.
+    fn spare_slots_left(&self) -> bool {
+        let spare = self.cache.slots() - self.cache.capacity();
+        self.cache.free_slots() > spare / 4
+    }
+
+    /// A slot has become free: whoever waits for one goes on, as far as the free ones reach.
     pub(super) fn resume_slot_waiters(&mut self) {
-        if self.cache.free_slots() > 0
-            && let Some(request) = self.fetches.slot_waiters.pop_front()
-        {
-            self.make_ready(request);
-        }
+        let free = self.cache.free_slots() as usize;
+        let kept_back = (self.cache.slots() - self.cache.capacity()) as usize / 4;
+        let own = self.fetches.disk_waiters.len().min(free);
+        let others = self.fetches.peer_waiters.len().min((free - own).saturating_sub(kept_back));
+        let own = self.fetches.disk_waiters.drain(..own);
+        let go: Vec<RequestId> = own.chain(self.fetches.peer_waiters.drain(..others)).collect();
+        go.into_iter().for_each(|request| self.make_ready(request));
     }
 
     /// A write to the block begins: what the disk is reading now is old or torn.
@@ -410,10 +436,16 @@ impl Shard {
                 return;
             }
         }
+        let onward = match answer {
+            Answer::Forward(node) if read.hops < HOPS && !read.from_disk => {
+                Some(node).filter(|&node| node != me && node != read.requester && self.is_up(node))
+            }
+            _ => None,
+        };
         // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only.
         let under_way = self.fetches.by_block.contains_key(&block);
         let may_park = self.config.park && me < read.requester && self.may_hold(block.volume);
-        if at_disk_node || under_way && may_park {
+        if at_disk_node && (onward.is_none() || under_way) || under_way && may_park {
             if under_way {
                 self.stats.joined += 1;
             }
@@ -429,15 +461,8 @@ impl Shard {
             }
             return;
         }
-        let to = match answer {
-            Answer::Forward(node)
-                if read.hops < HOPS && node != me && node != read.requester && self.is_up(node) =>
-            {
-                node
-            }
-            _ => block.volume.disk_node(),
-        };
-        if to == block.volume.disk_node() && read.hops > 0 {
+        let to = onward.unwrap_or(block.volume.disk_node());
+        if onward.is_none() && read.hops > 0 {
             self.stats.stale_hints += 1;
         }
         self.stats.passed_on += 1;
@@ -448,6 +473,7 @@ impl Shard {
             hops: read.hops.saturating_add(1),
             leave_copy: read.leave_copy,
             read_ahead: read.read_ahead,
+            from_disk: onward.is_none(),
         };
         self.send(to, block.volume, body, Payload::None);
     }
@@ -474,12 +500,13 @@ impl Shard {
             self.cache.set_next(slot, Some(to));
         }
         self.cache.pin(slot);
-        let body = Body::Data { request, block: block.index, source };
+        let as_of = self.as_of(block.volume);
+        let body = Body::Data { request, block: block.index, source, as_of };
         self.send(to, block.volume, body, Payload::Slot(slot));
     }
 
-    pub(super) fn land_data(&mut self, request: RequestId, block: BlockId, floor: Stamp) -> Landing {
-        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, floor));
+    pub(super) fn land_data(&mut self, request: RequestId, block: BlockId, as_of: Stamp) -> Landing {
+        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
         let Some(fetch) = self.fetches.by_request.get_mut(&request) else { return Landing::Discard };
         let Some(slot) = fetch.slot else { return Landing::Discard };
         let asked = matches!(fetch.state, State::Asked(_));
@@ -509,10 +536,10 @@ impl Shard {
         request: RequestId,
         block: BlockId,
         source: Source,
-        floor: Stamp,
+        as_of: Stamp,
         payload: Payload,
     ) {
-        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, floor));
+        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
         let usable = self.may_hold(block.volume) && !self.is_being_written(block);
         let landed = match payload {
             Payload::Slot(slot) => self
@@ -547,13 +574,11 @@ impl Shard {
         if !fresh {
             self.stats.refused_as_stale += 1;
         }
-        fetch.from_disk_node = true;
-        // A write that began before this card was attached may be under way still: the disk node would
-        // answer the same at once. It does not answer at all while it writes the block itself.
-        let early = self.volumes.get(&block.volume).is_some_and(|v| v.floor < v.accept_from);
-        if early && from == block.volume.disk_node() {
-            fetch.deadline_in(self.now + super::coherence::RESEND, request, &mut self.timers);
-        } else {
+        let first = !core::mem::replace(&mut fetch.from_disk_node, true);
+        if self.now < fetch.patient_until {
+            fetch.deadline_in(fetch.patient_until, request, &mut self.timers);
+        } else if first || from == block.volume.disk_node() {
+            fetch.patient_until = self.now + super::coherence::RESEND;
             self.make_ready(request);
         }
     }

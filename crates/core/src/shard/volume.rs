@@ -73,6 +73,12 @@ impl Volume {
         self.at_disk_node || self.synced && (self.needs_no_lease() || now < self.lease_until)
     }
 
+    /// As of which stamp this node's copies are good. The disk node's are of the last write that has begun,
+    /// since it uses no copy of a block that is being written.
+    pub(super) fn as_of(&self) -> Stamp {
+        if self.at_disk_node { self.desk.last_stamp } else { self.floor }
+    }
+
     /// Nobody can write it, or nobody promises anything about writes.
     pub(super) fn needs_no_lease(&self) -> bool {
         self.spec.read_only || !self.confirms()
@@ -83,11 +89,11 @@ impl Volume {
         self.spec.coherence == Coherence::Confirmed
     }
 
-    /// Whether what a node says of a block as of `floor` includes every write to it that is complete, or
-    /// for which this node has confirmed the invalidation.
-    pub(super) fn is_fresh(&self, block: u32, floor: Stamp) -> bool {
+    /// Whether a copy of a block `as_of` a stamp includes every write to it that is complete, or for which
+    /// this node has confirmed the invalidation.
+    pub(super) fn is_fresh(&self, block: u32, as_of: Stamp) -> bool {
         !self.confirms()
-            || floor >= self.floor.max(self.accept_from)
-                && self.recent.get(&block).is_none_or(|&written| written <= floor)
+            || as_of >= self.floor.max(self.accept_from)
+                && self.recent.get(&block).is_none_or(|&written| written <= as_of)
     }
 }

@@ -28,6 +28,7 @@ const FLAG_LEAVE_COPY: u8 = 1 << 0;
 const FLAG_READ_AHEAD: u8 = 1 << 1;
 const FLAG_FUA: u8 = 1 << 2;
 const FLAG_NO_HOLE: u8 = 1 << 3;
+const FLAG_FROM_DISK: u8 = 1 << 4;
 /// Where the class of a copy starts among the flags of a Store.
 const CLASS_SHIFT: u32 = 4;
 
@@ -218,28 +219,36 @@ impl Fields {
         let common =
             Self { payload, volume: volume.0, shard: *shard, floor: floor.0, free: *free, ..Self::default() };
         match *body {
-            Body::Read { request, block, requester, hops, leave_copy, read_ahead } => Self {
+            Body::Read { request, block, requester, hops, leave_copy, read_ahead, from_disk } => Self {
                 kind: KIND_READ,
-                flags: flag(leave_copy, FLAG_LEAVE_COPY) | flag(read_ahead, FLAG_READ_AHEAD),
+                flags: flag(leave_copy, FLAG_LEAVE_COPY)
+                    | flag(read_ahead, FLAG_READ_AHEAD)
+                    | flag(from_disk, FLAG_FROM_DISK),
                 detail: hops,
                 node: requester.0,
                 request: request.0,
                 block,
                 ..common
             },
-            Body::Data { request, block, source } => {
-                Self { kind: KIND_DATA, detail: source_code(source), request: request.0, block, ..common }
-            }
+            Body::Data { request, block, source, as_of } => Self {
+                kind: KIND_DATA,
+                detail: source_code(source),
+                request: request.0,
+                block,
+                stamp: as_of.0,
+                ..common
+            },
             Body::Nack { request, block, error } => {
                 Self { kind: KIND_NACK, detail: error_code(error), request: request.0, block, ..common }
             }
-            Body::Store { block, class, depth, evictor, previous } => Self {
+            Body::Store { block, class, depth, evictor, previous, as_of } => Self {
                 kind: KIND_STORE,
                 flags: class_code(class) << CLASS_SHIFT,
                 detail: depth,
                 node: evictor.0,
                 block,
                 argument: previous.0.into(),
+                stamp: as_of.0,
                 ..common
             },
             Body::StoreAck { block, outcome } => {
@@ -301,8 +310,9 @@ impl Fields {
                 hops: self.detail,
                 leave_copy: self.flags & FLAG_LEAVE_COPY != 0,
                 read_ahead: self.flags & FLAG_READ_AHEAD != 0,
+                from_disk: self.flags & FLAG_FROM_DISK != 0,
             },
-            KIND_DATA => Body::Data { request, block, source: self.source()? },
+            KIND_DATA => Body::Data { request, block, source: self.source()?, as_of: stamp },
             KIND_NACK => match result(self.detail)? {
                 Err(error) => Body::Nack { request, block, error },
                 Ok(()) => return Err(self.bad_detail("error of a Nack")),
@@ -313,6 +323,7 @@ impl Fields {
                 depth: self.detail,
                 evictor: node(self.node)?,
                 previous: self.other_node()?,
+                as_of: stamp,
             },
             KIND_STORE_ACK => Body::StoreAck { block, outcome: self.outcome()? },
             KIND_NOTE => Body::Note { block, note: self.note()? },

@@ -204,9 +204,23 @@ fn frames() -> Seeds {
         bytes
     };
     let control = |message| encode_control(&message).expect("a short message");
-    let read = Body::Read { request, block, requester: node, hops: 1, leave_copy: true, read_ahead: false };
-    let store =
-        Body::Store { block, class: CopyClass::MostRecent, depth: 2, evictor: node, previous: NodeId(0) };
+    let read = Body::Read {
+        request,
+        block,
+        requester: node,
+        hops: 1,
+        leave_copy: true,
+        read_ahead: false,
+        from_disk: false,
+    };
+    let store = Body::Store {
+        block,
+        class: CopyClass::MostRecent,
+        depth: 2,
+        evictor: node,
+        previous: NodeId(0),
+        as_of: stamp,
+    };
     let command = |kind, length| Body::Command {
         generation,
         request,
@@ -224,7 +238,7 @@ fn frames() -> Seeds {
         ("hello-newer", newer),
         ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
         ("read", message(read, 0)),
-        ("data", message(Body::Data { request, block, source: Source::Disk }, 512)),
+        ("data", message(Body::Data { request, block, source: Source::Disk, as_of: stamp }, 512)),
         ("nack", message(Body::Nack { request, block, error: IoError::NotAttached }, 0)),
         ("store", message(store, 512)),
         ("store-ack", message(Body::StoreAck { block, outcome: StoreOutcome::PassedOn }, 0)),

@@ -59,28 +59,36 @@ fn bodies() -> impl Strategy<Value = Body> {
     let stamp = || any::<u64>().prop_map(Stamp);
     let generation = || any::<u64>().prop_map(Generation);
     prop_oneof![
-        (request(), any::<u32>(), nodes(), any::<u8>(), any::<bool>(), any::<bool>()).prop_map(
-            |(request, block, requester, hops, leave_copy, read_ahead)| Body::Read {
+        (request(), any::<u32>(), nodes(), any::<u8>(), any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(request, block, requester, hops, leave_copy, read_ahead, from_disk)| Body::Read {
                 request,
                 block,
                 requester,
                 hops,
                 leave_copy,
-                read_ahead
-            }
-        ),
-        (request(), any::<u32>(), source).prop_map(|(request, block, source)| Body::Data {
+                read_ahead,
+                from_disk
+            }),
+        (request(), any::<u32>(), source, stamp()).prop_map(|(request, block, source, as_of)| Body::Data {
             request,
             block,
-            source
+            source,
+            as_of
         }),
         (request(), any::<u32>(), errors()).prop_map(|(request, block, error)| Body::Nack {
             request,
             block,
             error
         }),
-        (any::<u32>(), class, any::<u8>(), nodes(), nodes()).prop_map(
-            |(block, class, depth, evictor, previous)| Body::Store { block, class, depth, evictor, previous }
+        (any::<u32>(), class, any::<u8>(), nodes(), nodes(), stamp()).prop_map(
+            |(block, class, depth, evictor, previous, as_of)| Body::Store {
+                block,
+                class,
+                depth,
+                evictor,
+                previous,
+                as_of
+            }
         ),
         (any::<u32>(), outcome).prop_map(|(block, outcome)| Body::StoreAck { block, outcome }),
         (any::<u32>(), notes()).prop_map(|(block, note)| Body::Note { block, note }),
@@ -289,6 +297,7 @@ fn a_read_is_byte_exact() {
         hops: 5,
         leave_copy: false,
         read_ahead: true,
+        from_disk: false,
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
@@ -331,7 +340,7 @@ fn lengths_are_judged_before_anything_follows() {
         bytes[8..12].copy_from_slice(&payload.to_le_bytes());
         decode_header(&bytes)
     };
-    let data = || Body::Data { request: RequestId(1), block: 0, source: Source::Disk };
+    let data = || Body::Data { request: RequestId(1), block: 0, source: Source::Disk, as_of: Stamp(0) };
     assert!(with_payload(data(), MAX_BLOCK, 4096).is_ok());
     assert!(matches!(with_payload(data(), MAX_BLOCK + 1, 4096), Err(FrameError::TooLong { .. })));
     assert!(matches!(with_payload(data(), 0, 4096), Err(FrameError::Field { .. })));
