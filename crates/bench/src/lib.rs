@@ -13,6 +13,7 @@
 pub mod bare;
 pub mod compare;
 pub mod content;
+pub mod coop;
 mod error;
 pub mod fio;
 pub mod interrupt;

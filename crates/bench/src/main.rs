@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cards_bench::compare::{self, Comparison, Effort, Skipped};
+use cards_bench::coop::{self, CoopOptions};
 use cards_bench::load::{self, Access, Mode, Options, Target};
 use cards_bench::peers::{self, Site};
 use cards_bench::report::{self, Style};
@@ -15,18 +16,31 @@ use cards_bench::{Error, Uri, bare, interrupt, proc, remote};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 
+const COOP_HELP: &str = "\
+Node 2 reads a volume (cold), then node 3 reads it (warm): where its blocks came from, how long it took,
+and which of the paper's statements hold. --size and --seconds do not matter here.
+
+Examples:
+  cards-bench coop                                   about 3 minutes
+  cards-bench coop --rounds 1 --read-ahead off       block by block, about 7 minutes
+  cards-bench coop --read-ahead 128K                 with the read-ahead of the paper's Linux
+  cards-bench coop --scale 0.25 --markdown           larger caches, as a document
+  cards-bench coop --quick --json | jq '.coop.claims[] | select(.differs != [])'";
+
 /// Measures CARDs and other NBD servers side by side.
 #[derive(Parser)]
 #[command(
     version,
     after_help = "\
 Examples:
-  cards-bench run                                    everything, about 15 minutes
+  cards-bench run                                    everything, about 20 minutes
   cards-bench run --only peers,own,unix,c1           one client, transport and connection count
   cards-bench run --only peers,cards,nbdkit-memory --rounds 9 --seconds 0.5
   cards-bench run --quick --markdown > bench.md      one short round, as a document
   cards-bench remote --json                          remote hits against a bare round trip
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
+  cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
+  cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
   cards-bench load nbd://127.0.0.1:10809/disk --block 128K --depth 8 --access sequential
   cards-bench load 'nbd+unix:///?socket=n.sock' --pid $(pidof nbdkit)"
 )]
@@ -37,12 +51,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Everything: NBD servers side by side, remote hits, Table 1
+    /// Everything: NBD servers side by side, remote hits, Table 1, the cooperative effect
     Run(Common),
     /// A remote hit against a bare request/response
     Remote(Common),
     /// The CARDs paper's Table 1 on this machine
     Table1(Common),
+    /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
+    #[command(after_help = COOP_HELP)]
+    Coop(Common),
     /// Loads one server
     Load(LoadArgs),
     /// The floor: serves the test disk from memory
@@ -68,7 +85,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Common {
-    /// Only these servers, transports, clients, loads, connection counts (c1, c4) or parts (peers, remote, table1)
+    /// Only these servers, transports, clients, loads, connection counts (c1, c4) or parts (peers, remote, table1, coop)
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
     /// Rounds per cell; the median counts
@@ -77,11 +94,11 @@ struct Common {
     /// How long each server is loaded per round
     #[arg(long, default_value = "1", value_parser = parse_duration)]
     seconds: Duration,
-    /// One round of a fifth of a second on a 256 MiB disk: shows that everything works, no more
+    /// One round of a fifth of a second on a 256 MiB disk, coop at half its scale: shows that everything works, no more
     #[arg(long)]
     quick: bool,
     /// Start no further measurement after this time
-    #[arg(long, default_value = "20m", value_parser = parse_duration)]
+    #[arg(long, default_value = "25m", value_parser = parse_duration)]
     budget: Duration,
     /// Size of the test disk; memory servers and caches need it several times
     #[arg(long, default_value = "1G", value_parser = parse_size)]
@@ -92,9 +109,15 @@ struct Common {
     /// The 'cards' program [default: beside this one, or in PATH]
     #[arg(long)]
     cards: Option<PathBuf>,
-    /// Table 1: a delay added to each disk access
-    #[arg(long, default_value = "0", value_parser = parse_duration)]
-    disk_delay: Duration,
+    /// Table 1 and coop: a delay added to each disk access [default: 0 for Table 1, 10ms for coop]
+    #[arg(long, value_parser = parse_duration)]
+    disk_delay: Option<Duration>,
+    /// Coop: caches and volumes as a share of the paper's (0.1: 24 MiB, 31 to 74 MiB)
+    #[arg(long, default_value_t = 0.1)]
+    scale: f64,
+    /// Coop: how far the cards read ahead: auto, off or a size
+    #[arg(long, default_value = "auto", value_name = "SIZE", value_parser = parse_read_ahead)]
+    read_ahead: String,
     /// Determines the order of servers and the offsets
     #[arg(long, default_value_t = 1)]
     seed: u32,
@@ -169,6 +192,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         }
         Verb::Remote(common) => measure(common, |part| part == Part::Remote),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
+        Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Load(args) => load_one(args),
         Verb::Bare { uri, size } => bare::disk::serve(&uri.address, size),
         Verb::Pong { listen, block } => bare::pingpong::serve(&listen, block),
@@ -176,17 +200,25 @@ fn run(verb: Verb) -> Result<(), Error> {
     }
 }
 
+/// A disk of the paper's time: its own read a block in 12 ms.
+const COOP_DISK_DELAY: Duration = Duration::from_millis(10);
+
 fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Error> {
     if common.quick {
         common.rounds = 1;
         common.seconds = Duration::from_millis(200);
         common.size = common.size.min(256 << 20);
+        common.scale = common.scale.min(0.05);
     }
     // Whole blocks of every load and every warming read.
     const SIZE_UNIT: u64 = 4 << 20;
     if common.size < SIZE_UNIT || !common.size.is_multiple_of(SIZE_UNIT) {
         let remedy = "must be a multiple of 4M".to_owned();
         return Err(Error::Option { option: "size", value: format_size(common.size), remedy });
+    }
+    if !CoopOptions::SCALES.contains(&common.scale) {
+        let remedy = format!("must be {} to {}", CoopOptions::SCALES.start(), CoopOptions::SCALES.end());
+        return Err(Error::Option { option: "scale", value: common.scale.to_string(), remedy });
     }
     let filter = Filter::new(&common.only)?;
     let site = Site::new(&common.dir, common.size, common.cards.clone())?;
@@ -219,6 +251,15 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
         common.seconds
     ));
 
+    // Both take a while; the other parts watch the time themselves.
+    let begins = |part: Part| {
+        let in_time = Instant::now() < effort.deadline;
+        if wanted(part) && !in_time {
+            say(&format!("time over, not measured (--budget): {}", part.name()));
+        }
+        wanted(part) && in_time
+    };
+
     let mut comparison = Comparison::default();
     if wanted(Part::Peers) {
         title("NBD servers side by side");
@@ -232,27 +273,21 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
         say(&remote::format(&result, style));
         hits = Some(result);
     }
-    let mut table1_skipped = None;
-    let mut paper = None;
-    if wanted(Part::Table1) && Instant::now() >= effort.deadline {
-        say("time over, not measured (--budget): table1");
-    } else if wanted(Part::Table1) {
+    let (paper, table1_skipped) = if begins(Part::Table1) {
         title("Table 1: a card as a remote disk, and the local disk");
-        let options = Table1Options { duration: common.seconds, disk_delay: common.disk_delay };
-        let result = match table1::run(&site, &options) {
-            Ok(result) => result,
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => {
-                say(&format!("skipped: the card's half of table 1: {error}"));
-                table1_skipped = Some(Skipped::new("the card's half of table 1".to_owned(), &error));
-                table1::local(&site, &options)?
-            }
-        };
-        say(&table1::format(&result, style));
-        paper = Some(result);
-    }
+        measure_table1(&common, &site, &say, style)?
+    } else {
+        (None, None)
+    };
+    let (coop, coop_skipped) = if begins(Part::Coop) {
+        title("The cooperative effect: figures 2 to 5");
+        measure_coop(&common, &site, &effort, &say, style)?
+    } else {
+        (None, None)
+    };
     let hits_skipped = hits.iter().flat_map(|hits: &remote::Remote| &hits.skipped);
     let skipped = comparison.skipped.iter().chain(hits_skipped).chain(&table1_skipped);
+    let skipped = skipped.chain(&coop_skipped).chain(coop.iter().flat_map(|coop| &coop.skipped));
     let failures = skipped.filter(|skipped| skipped.is_failure).count();
     if common.json {
         let table1 = paper
@@ -266,10 +301,66 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
             "comparison": comparison,
             "remote": hits,
             "table1": table1,
+            "coop": coop,
         });
         println!("{report}");
     }
     if failures > 0 { Err(Error::Incomplete { failures }) } else { Ok(()) }
+}
+
+/// Without the `cards` program, or if it fails, the other half of the table remains.
+fn measure_table1(
+    common: &Common,
+    site: &Site,
+    say: &impl Fn(&str),
+    style: Style,
+) -> Result<(Option<table1::Table1>, Option<Skipped>), Error> {
+    let disk_delay = common.disk_delay.unwrap_or_default();
+    let options = Table1Options { duration: common.seconds, disk_delay };
+    let (result, skipped) = match table1::run(site, &options) {
+        Ok(result) => (result, None),
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(error) => {
+            say(&format!("skipped: the card's half of table 1: {error}"));
+            let skipped = Skipped::new("the card's half of table 1".to_owned(), &error);
+            (table1::local(site, &options)?, Some(skipped))
+        }
+    };
+    say(&table1::format(&result, style));
+    Ok((Some(result), skipped))
+}
+
+fn measure_coop(
+    common: &Common,
+    site: &Site,
+    effort: &Effort,
+    say: &impl Fn(&str),
+    style: Style,
+) -> Result<(Option<coop::Coop>, Option<Skipped>), Error> {
+    let options = CoopOptions {
+        scale: common.scale,
+        disk_delay: common.disk_delay.unwrap_or(COOP_DISK_DELAY),
+        read_ahead: common.read_ahead.clone(),
+    };
+    match coop::run(site, &options, effort) {
+        Ok(result) => {
+            say(&coop::format(&result, style));
+            Ok((Some(result), None))
+        }
+        Err(error @ Error::MissingTool { .. }) => {
+            say(&format!("skipped: coop: {error}"));
+            Ok((None, Some(Skipped::new("coop".to_owned(), &error))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What `cards dev --read-ahead` takes.
+fn parse_read_ahead(text: &str) -> Result<String, String> {
+    if !matches!(text, "auto" | "off") {
+        parse_size(text)?;
+    }
+    Ok(text.to_owned())
 }
 
 fn load_one(args: LoadArgs) -> Result<(), Error> {

@@ -135,6 +135,8 @@ fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
         cache: site.size + site.size / 4 + (64 << 20),
         block,
         policy: "hscc",
+        replacement: None,
+        read_ahead: "auto".to_owned(),
         disk: site.image("disk-cards.raw")?,
         disk_delay: Duration::ZERO,
         read_only: true,

@@ -80,16 +80,20 @@ pub enum Part {
     Remote,
     /// The CARDs paper's Table 1.
     Table1,
+    /// The CARDs paper's figures 2 to 5.
+    Coop,
 }
 
 impl Part {
-    const ALL: [Part; 3] = [Part::Peers, Part::Remote, Part::Table1];
+    const ALL: [Part; 4] = [Part::Peers, Part::Remote, Part::Table1, Part::Coop];
 
-    fn name(self) -> &'static str {
+    /// The name in filters.
+    pub fn name(self) -> &'static str {
         match self {
             Part::Peers => "peers",
             Part::Remote => "remote",
             Part::Table1 => "table1",
+            Part::Coop => "coop",
         }
     }
 }
@@ -181,7 +185,7 @@ mod tests {
         let all = filter(&[]);
         assert_eq!(all.peers().len(), 6);
         assert_eq!(all.cells().len(), 2 * 2 * 4 * 2);
-        assert!(all.part(Part::Table1));
+        assert!(all.part(Part::Table1) && all.part(Part::Coop));
     }
 
     #[test]

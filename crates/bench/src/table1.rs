@@ -103,6 +103,8 @@ pub fn run(site: &Site, options: &Table1Options) -> Result<Table1, Error> {
         cache: site.size + site.size / 4 + (64 << 20),
         block: BLOCK,
         policy: "rd",
+        replacement: None,
+        read_ahead: "auto".to_owned(),
         disk: image.clone(),
         disk_delay: options.disk_delay,
         read_only: true,

@@ -1,6 +1,6 @@
 //! The cache of a shard: which slot holds which block, who uses it, and what may go.
 //!
-//! Every slot has one [`Frame`] of 22 bytes. A slot is *free*, *resident* (found by its block) or
+//! Every slot has one [`Frame`] of 21 bytes. A slot is *free*, *resident* (found by its block) or
 //! *held* (a block on its way in or out). Pins count the users of a slot; a held slot is free as
 //! soon as nobody pins it.
 
@@ -16,7 +16,7 @@ const NOBODY: u16 = u16::MAX;
 
 /// What is known of one slot. Packed: the index may cost at most 32 bytes per cached block.
 #[derive(Clone, Copy)]
-#[repr(C, packed(2))]
+#[repr(C, packed)]
 struct Frame {
     index: u32,
     /// Neighbours in the replacement's queue, or in the free list (`older`).
@@ -28,15 +28,7 @@ struct Frame {
     next: u16,
     /// Saturates: a slot that was ever pinned that often stays pinned.
     pins: u16,
-    state: State,
     marks: u8,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Free,
-    Held,
-    Resident,
 }
 
 /// One-bit facts about a resident block.
@@ -54,6 +46,8 @@ impl Mark {
     pub(crate) const LOCKED: Self = Self(1 << 5);
     /// In the main queue of S3-FIFO.
     pub(crate) const MAIN: Self = Self(1 << 6);
+    /// Resident. A slot that is not is held while it is pinned, else free.
+    const RESIDENT: Self = Self(1 << 7);
 }
 
 /// Bits of `marks` that count references (0 to 3), for the replacement.
@@ -144,7 +138,6 @@ impl Cache {
             previous: NOBODY,
             next: NOBODY,
             pins: 0,
-            state: State::Free,
             marks: 0,
         };
         let mut frames = Frames { frames: vec![frame; slots as usize] };
@@ -211,7 +204,6 @@ impl Cache {
         let frame = &mut self.frames.frames[slot as usize];
         self.free = frame.older;
         frame.older = NONE;
-        frame.state = State::Held;
         frame.pins = 1;
         frame.marks = 0;
         self.free_len -= 1;
@@ -222,13 +214,12 @@ impl Cache {
     pub(crate) fn insert(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
         assert!(self.lookup(block).is_none(), "{block:?} is resident already");
         let frame = &mut self.frames.frames[slot.0 as usize];
-        assert!(frame.state == State::Held, "only a held slot becomes resident");
-        frame.state = State::Resident;
+        assert!(frame.marks & Mark::RESIDENT.0 == 0 && frame.pins > 0, "only a held slot becomes resident");
         frame.volume = block.volume.0;
         frame.index = block.index;
         frame.previous = previous.map_or(NOBODY, |n| n.0);
         frame.next = NOBODY;
-        frame.marks = 0;
+        frame.marks = Mark::RESIDENT.0;
         let mut at = self.place(block);
         while self.table[at] != NONE {
             at = (at + 1) % self.table.len();
@@ -250,7 +241,7 @@ impl Cache {
         self.replacer.remove(&mut self.frames, slot.0);
         self.resident -= 1;
         let frame = &mut self.frames.frames[slot.0 as usize];
-        frame.state = State::Held;
+        frame.marks = 0;
         if frame.pins == 0 {
             self.release(slot);
         }
@@ -274,7 +265,6 @@ impl Cache {
 
     fn release(&mut self, slot: Slot) {
         let frame = &mut self.frames.frames[slot.0 as usize];
-        frame.state = State::Free;
         frame.newer = NONE;
         frame.older = self.free;
         self.free = slot.0;
@@ -283,19 +273,19 @@ impl Cache {
 
     pub(crate) fn pin(&mut self, slot: Slot) {
         let frame = &mut self.frames.frames[slot.0 as usize];
-        debug_assert!(frame.state != State::Free, "a free slot is not pinned");
+        debug_assert!(frame.pins > 0 || frame.marks & Mark::RESIDENT.0 != 0, "a free slot is not pinned");
         frame.pins = frame.pins.saturating_add(1);
     }
 
     /// Whether the slot became free by it.
     pub(crate) fn unpin(&mut self, slot: Slot) -> bool {
         let frame = &mut self.frames.frames[slot.0 as usize];
-        assert!(frame.pins > 0 && frame.state != State::Free, "a slot is unpinned as often as it was pinned");
+        assert!(frame.pins > 0, "a slot is unpinned as often as it was pinned");
         if frame.pins == u16::MAX {
             return false;
         }
         frame.pins -= 1;
-        let freed = frame.pins == 0 && frame.state == State::Held;
+        let freed = frame.pins == 0 && frame.marks & Mark::RESIDENT.0 == 0;
         if freed {
             self.release(slot);
         }
@@ -307,7 +297,7 @@ impl Cache {
     }
 
     pub(crate) fn is_resident(&self, slot: Slot) -> bool {
-        self.frames.frames[slot.0 as usize].state == State::Resident
+        self.is(slot, Mark::RESIDENT)
     }
 
     /// Tells the replacement of a use.
@@ -363,19 +353,20 @@ impl Cache {
         let mut free = 0;
         let mut at = self.free;
         while let Some(slot) = some(at) {
-            assert!(self.frames.frames[slot as usize].state == State::Free);
+            assert!(!self.is_resident(Slot(slot)) && self.pins(Slot(slot)) == 0);
             at = self.frames.frames[slot as usize].older;
             free += 1;
         }
         assert!(free == self.free_len, "the free list has as many slots as counted");
-        let states = self.frames.frames.iter().map(|f| f.state);
-        assert!(states.filter(|&s| s == State::Resident).count() == self.resident as usize);
+        let frames = &self.frames.frames;
+        let resident = frames.iter().filter(|f| f.marks & Mark::RESIDENT.0 != 0).count();
+        assert!(resident == self.resident as usize && self.resident_slots().count() == resident);
         for slot in self.resident_slots() {
             assert!(self.lookup(self.block(slot)) == Some(slot), "every resident block is found");
         }
         assert!(self.replacer.len() == self.resident, "the replacement knows every resident block");
-        let held = self.frames.frames.iter().filter(|f| f.state == State::Held);
-        assert!(held.into_iter().all(|f| f.pins > 0), "a held slot is somebody's");
+        let held = frames.iter().filter(|f| f.marks & Mark::RESIDENT.0 == 0 && f.pins > 0).count();
+        assert!(resident + held + free as usize == frames.len(), "every slot is resident, held or free");
     }
 }
 
@@ -390,8 +381,8 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_22_bytes() {
-        assert_eq!(size_of::<Frame>(), 22);
+    fn a_frame_has_21_bytes() {
+        assert_eq!(size_of::<Frame>(), 21);
     }
 
     #[test]

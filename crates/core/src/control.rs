@@ -386,7 +386,13 @@ impl Control {
         }
     }
 
+    /// Nobody can write the volume, so nobody need know which of its cards are alive.
     fn needs_no_lease(&self, volume: VolumeId) -> bool {
+        self.specs.get(&volume).is_some_and(|spec| spec.read_only)
+    }
+
+    /// Copies of the volume stay good without a card, or nobody promises that they are.
+    fn keeps_copies(&self, volume: VolumeId) -> bool {
         self.specs.get(&volume).is_some_and(|s| s.read_only || s.coherence == Coherence::Policy)
     }
 

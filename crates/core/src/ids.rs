@@ -7,8 +7,9 @@ use core::fmt;
 pub struct NodeId(pub u16);
 
 impl NodeId {
-    /// Members a cluster can have: a volume's identifier leaves 10 bits for its disk node.
-    pub const MAX_NODES: usize = 1 << 10;
+    /// Members a cluster can have: volume identifiers and index entries have 10 bits for a node, and one value
+    /// stands for none.
+    pub const MAX_NODES: usize = (1 << 10) - 1;
 }
 
 impl fmt::Debug for NodeId {

@@ -97,7 +97,7 @@ impl Shard {
     pub fn new(config: ShardConfig, _seed: u64) -> Self {
         assert!(config.shards.is_power_of_two() && config.shard < config.shards);
         let capacity = config.capacity_blocks.max(1);
-        let in_flight = (capacity / 16).clamp(16, 256);
+        let in_flight = (capacity / 32).clamp(16, 256);
         let nodes = usize::from(config.nodes);
         Self {
             now: Instant(0),
@@ -214,9 +214,16 @@ impl Shard {
 
     /// A user of a slot is done with it. Poll for outputs afterwards.
     pub fn unpin(&mut self, slot: Slot) {
+        self.release(slot);
+        self.settle();
+    }
+
+    /// Unpins a slot. If the cache has grown too large because all of it was in use, it can shrink now.
+    fn release(&mut self, slot: Slot) {
         if self.cache.unpin(slot) {
             self.resume_slot_waiters();
-            self.settle();
+        } else if self.cache.resident() > self.cache.capacity() {
+            self.make_room();
         }
     }
 
@@ -429,11 +436,7 @@ impl Shard {
     fn put_back(&mut self, payload: Payload) {
         match payload {
             Payload::None => {}
-            Payload::Slot(slot) => {
-                if self.cache.unpin(slot) {
-                    self.resume_slot_waiters();
-                }
-            }
+            Payload::Slot(slot) => self.release(slot),
             Payload::Buffer(buffer) => self.outputs.push_back(Output::Release { buffer }),
         }
     }

@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Peer, READY_LIMIT, Running, Server, Site, Transport};
+use super::{Peer, Running, Server, Site, Transport};
 use crate::load::Target;
 use crate::proc::affinity;
 use crate::proc::child::{Guard, find_tool};
 use crate::size::format_size;
 use crate::{Error, Uri, interrupt};
+
+/// How long a cluster may take until its command runs. More than the 30 s after which `cards dev` itself
+/// gives up, because it tells the reason.
+const CLUSTER_READY_LIMIT: Duration = Duration::from_secs(40);
 
 /// How a cluster is set up.
 #[derive(Debug, Clone)]
@@ -24,8 +28,12 @@ pub struct ClusterOptions {
     pub cache: u64,
     /// Bytes per cached block.
     pub block: u32,
-    /// Where copies live.
+    /// Where copies live: a policy with its parameters, if any.
     pub policy: &'static str,
+    /// Which block leaves a full cache; `None` is the default of `cards`.
+    pub replacement: Option<&'static str>,
+    /// How far sequential reads run ahead: `auto`, the default of `cards`, `off` or a size.
+    pub read_ahead: String,
     /// The disk's file.
     pub disk: PathBuf,
     /// Added to each disk access, as a modelled slow disk.
@@ -39,13 +47,14 @@ pub struct ClusterOptions {
 /// A running cluster. Dropping it ends its processes.
 #[derive(Debug)]
 pub struct Cluster {
+    program: PathBuf,
     guard: Guard,
     note: PathBuf,
     whereabouts: Whereabouts,
 }
 
 /// What the command inside the captive cluster reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Whereabouts {
     /// The export at each node over its unix socket.
     unix: Vec<String>,
@@ -53,6 +62,43 @@ struct Whereabouts {
     tcp: Vec<String>,
     /// The process of each node.
     pids: Vec<i32>,
+    /// The administration socket of each node.
+    admin: Vec<PathBuf>,
+}
+
+/// What a node counted since it started, in blocks; the part of `cards status --json` that is used here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Blocks that clients of the node read: the sum of the next three.
+    pub reads: u64,
+    /// Of these, from its own cache.
+    pub local_hits: u64,
+    /// From another node's cache.
+    pub remote_hits: u64,
+    /// From the disk.
+    pub disk_reads: u64,
+    /// Evicted blocks sent to another node.
+    pub forwarded: u64,
+    /// Evicted blocks of other nodes taken in.
+    pub stored_for_others: u64,
+    /// Requests repeated for want of an answer.
+    pub retries: u64,
+}
+
+impl Counters {
+    /// What was counted since `before`.
+    pub fn since(self, before: Counters) -> Counters {
+        let less = |now: u64, before: u64| now.saturating_sub(before);
+        Counters {
+            reads: less(self.reads, before.reads),
+            local_hits: less(self.local_hits, before.local_hits),
+            remote_hits: less(self.remote_hits, before.remote_hits),
+            disk_reads: less(self.disk_reads, before.disk_reads),
+            forwarded: less(self.forwarded, before.forwarded),
+            stored_for_others: less(self.stored_for_others, before.stored_for_others),
+            retries: less(self.retries, before.retries),
+        }
+    }
 }
 
 impl Cluster {
@@ -62,16 +108,16 @@ impl Cluster {
         let holder = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let note = site.path("cluster.json");
         let _ = fs::remove_file(&note);
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         command.args(arguments(options, &holder, &note));
         let guard = Guard::spawn("cards dev", command, site.server_core(), &site.log("cards"))?;
         // Owned from here on: if it is never ready, dropping it ends what was started.
-        let whereabouts = Whereabouts { unix: Vec::new(), tcp: Vec::new(), pids: Vec::new() };
-        let mut cluster = Cluster { guard, note, whereabouts };
+        let whereabouts = Whereabouts::default();
+        let mut cluster = Cluster { program, guard, note, whereabouts };
         let note = cluster.note.clone();
         cluster.whereabouts = cluster
             .guard
-            .wait_for(READY_LIMIT, || serde_json::from_str(&fs::read_to_string(&note).ok()?).ok())?;
+            .wait_for(CLUSTER_READY_LIMIT, || serde_json::from_str(&fs::read_to_string(&note).ok()?).ok())?;
         Ok(cluster)
     }
 
@@ -86,6 +132,28 @@ impl Cluster {
             reason: format!("no {} address of node {node}", transport.name()),
         })?;
         Ok(Target { uri: uri.parse::<Uri>()?, pids: self.whereabouts.pids.clone() })
+    }
+
+    /// What each node counted so far.
+    pub fn counters(&self) -> Result<Vec<Counters>, Error> {
+        self.whereabouts.admin.iter().map(|socket| self.counters_at(socket)).collect()
+    }
+
+    fn counters_at(&self, socket: &Path) -> Result<Counters, Error> {
+        #[derive(Deserialize)]
+        struct Status {
+            counters: Counters,
+        }
+        let mut command = Command::new(&self.program);
+        command.args(["status", "--json", "--socket"]).arg(socket);
+        let output = command.output().map_err(Error::io("starting cards status"))?;
+        let unreadable = |reason: String| Error::Output { tool: "cards status", reason };
+        if !output.status.success() {
+            return Err(unreadable(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        let status: Status =
+            serde_json::from_slice(&output.stdout).map_err(|error| unreadable(error.to_string()))?;
+        Ok(status.counters)
     }
 
     /// Moves a node to the client's core, as the near end of a round trip whose far end stays on the
@@ -116,6 +184,8 @@ pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> 
         cache: site.size + site.size / 4 + (64 << 20),
         block: 64 << 10,
         policy: "hscc",
+        replacement: None,
+        read_ahead: "auto".to_owned(),
         disk: site.image("disk-cards.raw")?,
         disk_delay: Duration::ZERO,
         read_only: false,
@@ -133,9 +203,13 @@ fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String
         format!("--cache={}", format_size(options.cache)),
         format!("--block={}", format_size(options.block.into())),
         format!("--policy={}", options.policy),
+        format!("--read-ahead={}", options.read_ahead),
         format!("--disk={}", options.disk.display()),
         "--json".to_owned(),
     ];
+    if let Some(replacement) = options.replacement {
+        arguments.push(format!("--replacement={replacement}"));
+    }
     if !options.disk_delay.is_zero() {
         arguments.push(format!("--disk-delay={}us", options.disk_delay.as_micros()));
     }
@@ -192,8 +266,11 @@ impl Whereabouts {
             return Err(missing("no variable uri1; 'hold' only works as the command of 'cards dev --run'"));
         }
         let dir = variable("CARDS_DIR").ok_or_else(|| missing("no variable CARDS_DIR"))?;
-        let pids = (1..=unix.len()).map(|node| read_pid(&Path::new(&dir).join(format!("node{node}.pid"))));
-        Ok(Whereabouts { pids: pids.collect::<Result<_, _>>()?, tcp: numbered("tcp"), unix })
+        let dir = Path::new(&dir);
+        let pids = (1..=unix.len()).map(|node| read_pid(&dir.join(format!("node{node}.pid"))));
+        let pids = pids.collect::<Result<_, _>>()?;
+        let admin = (1..=unix.len()).map(|node| dir.join(format!("node{node}")).join("admin.sock")).collect();
+        Ok(Whereabouts { unix, tcp: numbered("tcp"), pids, admin })
     }
 }
 
@@ -222,6 +299,7 @@ mod tests {
         };
         let found = Whereabouts::from_environment(variable).unwrap();
         assert_eq!((found.unix.len(), found.tcp.len(), found.pids.clone()), (2, 0, vec![41, 42]));
+        assert_eq!(found.admin[1], dir.path().join("node2/admin.sock"));
         let text = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<Whereabouts>(&text).unwrap(), found);
         fs::write(dir.path().join("node2.pid"), "x").unwrap();
@@ -235,7 +313,9 @@ mod tests {
             nodes: 3,
             cache: 1 << 30,
             block: 4096,
-            policy: "rd",
+            policy: "hscc load=home room=dup",
+            replacement: Some("lru"),
+            read_ahead: "off".to_owned(),
             disk: "/d".into(),
             disk_delay: Duration::from_millis(10),
             read_only: true,
@@ -244,7 +324,10 @@ mod tests {
         let arguments = arguments(&options, Path::new("/it's"), Path::new("/n o"));
         assert!(arguments.contains(&"--cache=1G".to_owned()));
         assert!(arguments.contains(&"--disk-delay=10000us".to_owned()));
-        assert!(arguments.contains(&"--tcp".to_owned()));
+        for argument in ["--policy=hscc load=home room=dup", "--replacement=lru", "--read-ahead=off", "--tcp"]
+        {
+            assert!(arguments.contains(&argument.to_owned()), "{argument} is not in {arguments:?}");
+        }
         assert!(arguments.contains(&"--read-only".to_owned()));
         assert_eq!(arguments.last().unwrap(), r"exec '/it'\''s' hold '/n o'");
     }

@@ -15,7 +15,7 @@ pub(super) struct Card {
     /// Wants to be the writer (again).
     wants_writer: bool,
     /// Who is told of the first attachment.
-    token: Option<Token>,
+    tokens: Vec<Token>,
     pub(super) generation: Option<Generation>,
     /// The attach request under way.
     request: RequestId,
@@ -71,6 +71,12 @@ impl Control {
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
             return;
         }
+        if let Some(card) = self.cards.get_mut(&volume)
+            && (&card.policy, card.wants_writer) == (&policy, writer)
+        {
+            card.tokens.push(token);
+            return;
+        }
         let card = self.new_card(policy, writer, Some(token));
         if let Some(superseded) = self.cards.insert(volume, card) {
             self.answer_attach(&superseded, volume);
@@ -80,7 +86,7 @@ impl Control {
 
     /// Whoever waits for a card that is given up is told so.
     fn answer_attach(&mut self, card: &Card, volume: VolumeId) {
-        if let Some(token) = card.token {
+        for &token in &card.tokens {
             let result = Err(Refusal::NoAnswer);
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
         }
@@ -90,7 +96,7 @@ impl Control {
         Card {
             policy,
             wants_writer,
-            token,
+            tokens: Vec::from_iter(token),
             generation: None,
             request: self.next_request(),
             deadline: Instant::NEVER,
@@ -157,12 +163,12 @@ impl Control {
         card.writer = writer.then_some(me);
         let until = card.renewals[0].1 + card.lease;
         card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
-        let token = card.token.take();
+        let tokens = core::mem::take(&mut card.tokens);
         self.push_shards(Input::Attached { volume, generation });
         if !no_lease {
             self.push_shards(Input::Lease { volume, until });
         }
-        if let Some(token) = token {
+        for token in tokens {
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
         }
         // The disk node takes requests of the new card in order: those from before get new numbers.
@@ -199,18 +205,19 @@ impl Control {
             self.send_attach(volume);
             return;
         }
-        match card.token.take() {
-            Some(token) => {
-                self.cards.remove(&volume);
-                self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Err(refusal) });
-            }
-            None => {
-                // It was attached before: come back as a reader, however long it takes.
-                card.wants_writer = false;
-                card.request = fresh;
-                card.renewals = [(0, Instant(0)); 4];
-                card.deadline = now + RESEND;
-            }
+        if card.tokens.is_empty() {
+            // It was attached before: come back as a reader, however long it takes.
+            card.wants_writer = false;
+            card.request = fresh;
+            card.renewals = [(0, Instant(0)); 4];
+            card.deadline = now + RESEND;
+            return;
+        }
+        let tokens = core::mem::take(&mut card.tokens);
+        self.cards.remove(&volume);
+        for token in tokens {
+            let result = Err(refusal.clone());
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
         }
     }
 
@@ -261,7 +268,7 @@ impl Control {
     /// The card is void. Copies of a volume that nobody writes stay good.
     pub(super) fn suspend(&mut self, volume: VolumeId) {
         let fresh = self.next_request();
-        let (me, keeps) = (self.config.node, self.needs_no_lease(volume));
+        let (me, keeps) = (self.config.node, self.keeps_copies(volume));
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if card.generation.take().is_none() {
             return;

@@ -69,7 +69,7 @@ pub(super) struct DiskCommand {
 #[derive(Clone, Copy)]
 enum Client {
     Local(Token),
-    Peer { node: NodeId, request: RequestId },
+    Peer { node: NodeId, request: RequestId, generation: Generation },
 }
 
 /// What a card's commands were answered: a repeated command is not done again.
@@ -346,7 +346,7 @@ impl Shard {
             return;
         }
         answered.results.insert(request, None);
-        self.disk_command(id, change, fua, payload, Client::Peer { node: from, request });
+        self.disk_command(id, change, fua, payload, Client::Peer { node: from, request, generation });
     }
 
     fn disk_command(&mut self, id: VolumeId, change: Change, fua: bool, payload: Payload, client: Client) {
@@ -396,8 +396,20 @@ impl Shard {
 
     fn start(&mut self, mut command: DiskCommand) {
         let (id, op) = (command.volume, command.op);
-        // The writer may have changed while the command was held up.
-        let writer = self.volumes.get(&id).and_then(|v| v.desk.writer);
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if let Client::Peer { node, request, generation } = command.client
+            && volume.desk.cards.get(&node) != Some(&generation)
+        {
+            // The card was given up while its command was held up. Whoever has the node's new card may have
+            // copies that this command would not invalidate. If the same life asks again, it is a new command.
+            if let Some(answered) = volume.desk.answered.get_mut(&node) {
+                answered.results.remove(&request);
+            }
+            self.put_back(command.payload);
+            return;
+        }
+        // The writer may have changed meanwhile, too.
+        let writer = volume.desk.writer;
         let owner = match command.client {
             Client::Local(_) => self.config.node,
             Client::Peer { node, .. } => node,
@@ -488,7 +500,7 @@ impl Shard {
     fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
         match command.client {
             Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
-            Client::Peer { node, request } => {
+            Client::Peer { node, request, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
                 let answered = volume.desk.answered.get_mut(&node);
                 if let Some(known) = answered.and_then(|a| a.results.get_mut(&request)) {

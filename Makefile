@@ -1,0 +1,32 @@
+# What people type; what it does is in the programs.
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+CARDS := $(TARGET)/release/cards
+
+.PHONY: help run test bench soak man
+
+help:
+	@echo 'make run    build and show the main job on this machine'
+	@echo 'make test   all tests'
+	@echo 'make bench  measure side by side with other NBD servers'
+	@echo 'make soak   fault injection from 100 000 fresh seeds, or until Ctrl-C'
+	@echo 'make man    the man pages, into target/man'
+
+run:
+	$(CARGO) build --release --bin cards
+	$(CARDS) demo
+
+test:
+	.ci/test
+
+bench:
+	$(CARGO) build --release --bin cards --bin cards-bench
+	$(CARDS) bench run
+
+soak:
+	first=$$(date +%s) && $(CARGO) run --profile sim --bin cards-check -- --seeds $$first..$$((first + 100000))
+
+man:
+	$(CARGO) build --release --bin cards
+	$(CARDS) man --out $(TARGET)/man

@@ -1,0 +1,163 @@
+//! Errors reach clients only when they must.
+//!
+//! While the disk node of a volume lives and can be reached, a read or a write fails only if a disk failed.
+//! A failure is excused if there was a reason for it when it was told, or shortly before, while nodes find
+//! each other again.
+
+use cards_core::{Duration, Instant, IoError, NodeId, VolumeId};
+
+use crate::options::Options;
+
+/// Failures, and what excuses them.
+#[derive(Debug)]
+pub struct Errors {
+    failures: Vec<FailureSeen>,
+    reasons: Vec<Reason>,
+    disk_errors: Vec<(Instant, VolumeId)>,
+    detached: Vec<(NodeId, VolumeId, Instant)>,
+    /// How long nodes take to find each other again.
+    grace: Duration,
+    /// How long the news of a disk's failure may be under way.
+    spread: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct FailureSeen {
+    node: NodeId,
+    volume: VolumeId,
+    error: IoError,
+    from: Instant,
+    to: Instant,
+    what: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reason {
+    /// This node ...
+    one: NodeId,
+    /// ... could not be reached by this one, or by anybody.
+    other: Option<NodeId>,
+    from: Instant,
+    to: Instant,
+}
+
+impl Errors {
+    pub(crate) fn new(options: &Options) -> Self {
+        let grace = options.world.lease * 3 + options.world.peer_timeout * 10 + Duration::from_secs(1);
+        Self {
+            failures: Vec::new(),
+            reasons: Vec::new(),
+            disk_errors: Vec::new(),
+            detached: Vec::new(),
+            grace,
+            spread: options.world.peer_timeout * 4,
+        }
+    }
+
+    /// Nobody can reach `node` in this time.
+    pub(crate) fn unreachable(&mut self, node: NodeId, from: Instant, to: Instant) {
+        self.reasons.push(Reason { one: node, other: None, from, to });
+    }
+
+    /// `node`, unreachable until further notice, is back.
+    pub(crate) fn recovered(&mut self, node: NodeId, now: Instant) {
+        for reason in &mut self.reasons {
+            if reason.one == node && reason.other.is_none() && reason.to == Instant::NEVER {
+                reason.to = now;
+            }
+        }
+    }
+
+    /// Two nodes cannot reach each other in this time.
+    pub(crate) fn cut(&mut self, one: NodeId, other: NodeId, from: Instant, to: Instant) {
+        self.reasons.push(Reason { one, other: Some(other), from, to });
+    }
+
+    /// A client has detached the volume at `node`.
+    pub(crate) fn detached(&mut self, node: NodeId, volume: VolumeId, now: Instant) {
+        self.detached.push((node, volume, now));
+    }
+
+    /// Whether the volume was detached at `node` after `since`, or shortly before.
+    pub(crate) fn was_detached(&self, node: NodeId, volume: VolumeId, since: Instant) -> bool {
+        self.detached
+            .iter()
+            .any(|(at, what, when)| *at == node && *what == volume && *when + self.grace >= since)
+    }
+
+    /// A node got no answer about the writer's role.
+    pub(crate) fn no_answer(
+        &mut self,
+        node: NodeId,
+        volume: VolumeId,
+        from: Instant,
+        to: Instant,
+        what: String,
+    ) {
+        self.seen(node, volume, IoError::Io, from, to, what);
+    }
+
+    /// A disk failed.
+    pub(crate) fn disk_failed(&mut self, errors: &[(Instant, VolumeId)]) {
+        self.disk_errors = errors.to_vec();
+    }
+
+    /// A client saw `error`.
+    pub(crate) fn seen(
+        &mut self,
+        node: NodeId,
+        volume: VolumeId,
+        error: IoError,
+        from: Instant,
+        to: Instant,
+        what: String,
+    ) {
+        self.failures.push(FailureSeen { node, volume, error, from, to, what });
+    }
+
+    /// Finds the first failure without excuse.
+    ///
+    /// # Errors
+    /// Returns it.
+    pub fn judge(&self) -> Result<(), String> {
+        match self.failures.iter().find(|failure| !self.is_excused(failure)) {
+            None => Ok(()),
+            Some(failure) => Err(format!(
+                "a client of {:?} got {:?} at {:?} though {:?} of {:?} was reachable and nothing failed since {:?}: {}",
+                failure.node,
+                failure.error,
+                failure.to,
+                failure.volume.disk_node(),
+                failure.volume,
+                failure.from,
+                failure.what
+            )),
+        }
+    }
+
+    fn is_excused(&self, failure: &FailureSeen) -> bool {
+        let disk_node = failure.volume.disk_node();
+        let ends = [failure.node, disk_node];
+        let unreachable = self.reasons.iter().any(|reason| {
+            let concerns = match reason.other {
+                None => ends.contains(&reason.one),
+                Some(other) => ends.contains(&reason.one) && ends.contains(&other),
+            };
+            // What lasted until shortly before the end. After that the answer should have come.
+            concerns && reason.from <= failure.to && failure.to <= reason.to + self.grace
+        });
+        match failure.error {
+            IoError::Io | IoError::NoSpace => {
+                let disk = self.disk_errors.iter().any(|(at, volume)| {
+                    *volume == failure.volume && *at + self.spread >= failure.from && *at <= failure.to
+                });
+                let detached = self.was_detached(failure.node, failure.volume, failure.from);
+                disk || failure.error == IoError::Io && (unreachable || detached)
+            }
+            IoError::NotAttached | IoError::NotPermitted => {
+                unreachable || self.was_detached(failure.node, failure.volume, failure.from)
+            }
+            IoError::NotSupported | IoError::Invalid => false,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The hostile models of network, disks and computers, and the count of what they did.
+//!
+//! [`crate::options`] says which faults there are and which are not. In calm, nothing goes wrong, and things
+//! take their time only.
+
+mod disk;
+mod host;
+mod network;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use cards_core::{Instant, NodeId, VolumeId};
+
+use crate::options::Options;
+use crate::rng::Rng;
+
+/// Kinds of faults.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// A message was lost.
+    Loss,
+    /// A message was delivered twice.
+    Duplicate,
+    /// A message overtook another.
+    Reorder,
+    /// A message took far longer than others.
+    Late,
+    /// A payload broke off.
+    Broken,
+    /// A disk failed to read.
+    ReadError,
+    /// A disk failed to write.
+    WriteError,
+    /// A process died.
+    Crash,
+    /// A process with a disk died.
+    DiskNodeCrash,
+    /// A dead node came back.
+    Restart,
+    /// A node heard of a death late.
+    LateNotice,
+    /// A node never heard of a death.
+    NoNotice,
+    /// A node stood still.
+    Pause,
+    /// A connection broke.
+    Cut,
+    /// The writer died in its role.
+    WriterCrash,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 15] = [
+        Self::Loss,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::Late,
+        Self::Broken,
+        Self::ReadError,
+        Self::WriteError,
+        Self::Crash,
+        Self::DiskNodeCrash,
+        Self::Restart,
+        Self::LateNotice,
+        Self::NoNotice,
+        Self::Pause,
+        Self::Cut,
+        Self::WriterCrash,
+    ];
+}
+
+/// How often each fault was injected.
+pub type Counts = BTreeMap<Fault, u64>;
+
+/// The models.
+#[derive(Debug)]
+pub struct Faults {
+    options: Options,
+    network_rng: Rng,
+    disk_rng: Rng,
+    host_rng: Rng,
+    calm: bool,
+    /// What was injected.
+    pub counts: Counts,
+    /// When disks failed, in order.
+    pub disk_errors: Vec<(Instant, VolumeId)>,
+    /// Reads each volume's disk was asked for.
+    pub disk_reads: BTreeMap<VolumeId, u64>,
+    /// When the last message from one node to another arrives.
+    last_arrival: BTreeMap<(NodeId, NodeId), Instant>,
+}
+
+impl Faults {
+    /// Models with the options' faults.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Self {
+            network_rng: Rng::new(options.seed, 1),
+            disk_rng: Rng::new(options.seed, 2),
+            host_rng: Rng::new(options.seed, 3),
+            calm: false,
+            counts: Counts::new(),
+            disk_errors: Vec::new(),
+            disk_reads: BTreeMap::new(),
+            last_arrival: BTreeMap::new(),
+            options: options.clone(),
+        }
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn calm(&mut self) {
+        self.calm = true;
+    }
+
+    /// Counts a fault.
+    pub fn count(&mut self, fault: Fault) {
+        *self.counts.entry(fault).or_default() += 1;
+    }
+}

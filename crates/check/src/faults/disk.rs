@@ -1,0 +1,35 @@
+//! Disks that are slow and fail. An operation reaches the medium in two halves, at different times.
+
+use cards_core::{CommandKind, DiskWork, Instant, IoError, VolumeId};
+use cards_world::models::{Disk, DiskTiming};
+
+use super::{Fault, Faults};
+
+impl Disk for Faults {
+    fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
+        let options = &self.options.disk;
+        let read = matches!(work, DiskWork::Read { .. });
+        let errors = if read { options.read_errors } else { options.write_errors };
+        let rng = &mut self.disk_rng;
+        let done = options.latency_min + rng.skewed(options.latency_spread);
+        let mut half = || Some(done * rng.below(1001) as u32 / 1000);
+        let halves = [half(), half()];
+        if read {
+            *self.disk_reads.entry(volume).or_default() += 1;
+        }
+        if self.calm || !self.disk_rng.chance(errors) {
+            return DiskTiming { halves, done, result: Ok(()) };
+        }
+        self.count(if read { Fault::ReadError } else { Fault::WriteError });
+        self.disk_errors.push((now + done, volume));
+        let full =
+            matches!(work, DiskWork::Command { kind: CommandKind::Write, .. }) && self.disk_rng.chance(300);
+        let error = if full { IoError::NoSpace } else { IoError::Io };
+        let rng = &mut self.disk_rng;
+        DiskTiming { halves: halves.map(|half| half.filter(|_| rng.chance(400))), done, result: Err(error) }
+    }
+
+    fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
+        self.disk_rng.chance(500)
+    }
+}

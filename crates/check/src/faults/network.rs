@@ -1,0 +1,62 @@
+//! A network that loses, repeats, delays and reorders messages. Every message goes through the wire format.
+
+use cards_core::{Duration, Instant, NodeId};
+use cards_world::models::{Delivery, Network, Parcel};
+
+use super::{Fault, Faults};
+
+impl Network for Faults {
+    fn deliver(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        to: NodeId,
+        parcel: Parcel<'_>,
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        super::wire::round_trip(parcel);
+        let options = self.options.network.clone();
+        let payload = matches!(parcel, Parcel::Shard { payload_bytes: 1.., .. });
+        let mut copies = 1;
+        if !self.calm {
+            if self.network_rng.chance(options.loss) {
+                return self.count(Fault::Loss);
+            }
+            if self.network_rng.chance(options.duplicate) {
+                self.count(Fault::Duplicate);
+                copies = 2;
+            }
+        }
+        for _ in 0..copies {
+            let mut delay = options.delay_min + self.network_rng.skewed(options.delay_spread);
+            let mut broken = false;
+            if !self.calm {
+                if self.network_rng.chance(options.rare) {
+                    self.count(Fault::Late);
+                    delay += self.network_rng.skewed(options.delay_rare);
+                }
+                if payload && self.network_rng.chance(options.broken) {
+                    self.count(Fault::Broken);
+                    broken = true;
+                }
+            }
+            let last = self.last_arrival.entry((from, to)).or_default();
+            let mut overtakes = false;
+            if now + delay < *last {
+                overtakes = options.reorder && !self.calm;
+                if !overtakes {
+                    delay = last.since(now);
+                }
+            }
+            *last = (*last).max(now + delay);
+            if overtakes {
+                self.count(Fault::Reorder);
+            }
+            let transfer = match payload {
+                true => self.network_rng.skewed(Duration::from_micros(300)),
+                false => Duration::ZERO,
+            };
+            deliveries.push(Delivery { delay, transfer, broken });
+        }
+    }
+}

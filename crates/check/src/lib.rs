@@ -1,0 +1,20 @@
+//! The fault-injecting driver: random faults from one seed, checked against an oracle.
+//!
+//! One seed draws everything: the cluster, its volumes and policies, the behaviour of network, disks and
+//! nodes, and what clients do ([`options`], which also says which faults CARDs claim to survive). A run
+//! ([`run`]) has a storm, in which faults happen and safety must hold, and a calm, in which liveness must.
+//! [`checkers`] judge it. The same seed gives the same run, byte for byte.
+
+pub mod checkers;
+pub mod faults;
+pub mod history;
+mod nodes;
+pub mod options;
+pub mod rng;
+pub mod run;
+pub mod seeds;
+mod workload;
+
+pub use faults::Fault;
+pub use options::Options;
+pub use run::{Failure, Report};

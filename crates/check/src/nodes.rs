@@ -1,0 +1,216 @@
+//! What happens to nodes and connections: deaths, restarts, pauses, cuts, and who hears of it when.
+
+use std::collections::BTreeMap;
+
+use cards_core::{Duration, Instant, NodeId};
+use cards_world::Action;
+
+use crate::faults::Fault;
+use crate::options::{Mode, NodeOptions, Options};
+use crate::rng::Rng;
+use crate::run::{Deed as RunDeed, Phase, Run, stream};
+use crate::workload::Workload;
+
+/// Lets things happen to nodes.
+pub(crate) struct Nodes {
+    options: NodeOptions,
+    rng: Rng,
+    /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
+    held: BTreeMap<(NodeId, NodeId), Instant>,
+    paused: BTreeMap<NodeId, Instant>,
+    stay_dead: Vec<NodeId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// Somebody dies.
+    Crash,
+    /// Somebody stands still.
+    Pause,
+    /// Some connection breaks.
+    Cut,
+    /// A dead node comes back.
+    Restart(NodeId),
+    /// `at` learns that its connection to that life of `peer` is gone.
+    Notice { at: NodeId, peer: NodeId, life: u64 },
+    /// Nodes that are not connected look for each other.
+    Connect,
+}
+
+impl Nodes {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            options: options.nodes.clone(),
+            rng: stream(options, 4),
+            held: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            stay_dead: Vec::new(),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, run: &mut Run) {
+        for node in run.all_nodes() {
+            let at = run.world.now() + self.rng.skewed(Duration::from_millis(20));
+            run.world.schedule(at, Action::Boot(node));
+        }
+        run.later(Duration::ZERO, RunDeed::Nodes(Deed::Connect));
+        if run.options.mode == Mode::Storm {
+            for deed in [Deed::Crash, Deed::Pause, Deed::Cut] {
+                self.again(run, deed);
+            }
+        }
+    }
+
+    /// The storm is over: whoever may live lives.
+    pub(crate) fn calm(&mut self, run: &mut Run) {
+        for node in run.all_nodes() {
+            if !run.world.is_running(node) && !self.stay_dead.contains(&node) {
+                run.later(Duration::ZERO, RunDeed::Nodes(Deed::Restart(node)));
+            }
+        }
+    }
+
+    pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
+        match deed {
+            Deed::Crash | Deed::Pause | Deed::Cut => {
+                if run.phase == Phase::Storm {
+                    match deed {
+                        Deed::Crash => self.crash(run, workload),
+                        Deed::Pause => self.pause(run),
+                        _ => self.cut(run),
+                    }
+                    self.again(run, deed);
+                }
+            }
+            Deed::Restart(node) => {
+                if !run.world.is_running(node) {
+                    run.world.models().count(Fault::Restart);
+                    run.errors.recovered(node, run.world.now());
+                    let now = run.world.now();
+                    run.world.schedule(now, Action::Boot(node));
+                    workload.booted(run, node);
+                }
+            }
+            Deed::Notice { at, peer, life } => {
+                // Of a connection that was replaced since then nobody hears any more.
+                if run.world.life(peer) == life || !run.world.is_linked(at, peer) {
+                    let now = run.world.now();
+                    run.world.schedule(now, Action::PeerDown { at, peer });
+                }
+            }
+            Deed::Connect => self.connect(run),
+        }
+    }
+
+    fn again(&mut self, run: &mut Run, deed: Deed) {
+        let every = match deed {
+            Deed::Crash => self.options.crash_every,
+            Deed::Pause => self.options.pause_every,
+            _ => self.options.cut_every,
+        };
+        if every > Duration::ZERO {
+            let delay = every * self.rng.range(100, 1900) as u32 / 1000;
+            run.later(delay, RunDeed::Nodes(deed));
+        }
+    }
+
+    fn victim(&mut self, run: &Run) -> Option<NodeId> {
+        let nodes = run.running_nodes();
+        (!nodes.is_empty()).then(|| self.rng.pick(&nodes))
+    }
+
+    fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
+        let Some(node) = self.victim(run) else { return };
+        let life = run.world.life(node);
+        let now = run.world.now();
+        run.world.models().count(Fault::Crash);
+        if workload.is_writer(node) {
+            run.world.models().count(Fault::WriterCrash);
+        }
+        let has_disk = run.options.world.volumes.iter().any(|spec| spec.id.disk_node() == node);
+        if has_disk {
+            run.world.models().count(Fault::DiskNodeCrash);
+        }
+        run.errors.unreachable(node, now, Instant::NEVER);
+        run.world.schedule(now, Action::Crash(node));
+        self.paused.remove(&node);
+        for at in run.all_nodes().filter(|at| *at != node) {
+            if self.rng.chance(self.options.no_notice) {
+                run.world.models().count(Fault::NoNotice);
+                continue;
+            }
+            let delay = self.rng.skewed(self.options.notice);
+            if delay > Duration::from_millis(20) {
+                run.world.models().count(Fault::LateNotice);
+            }
+            run.later(delay, RunDeed::Nodes(Deed::Notice { at, peer: node, life }));
+        }
+        if !has_disk && self.rng.chance(self.options.stays_dead) {
+            self.stay_dead.push(node);
+            return;
+        }
+        let down = self.rng.skewed(self.options.downtime);
+        run.later(down, RunDeed::Nodes(Deed::Restart(node)));
+    }
+
+    fn pause(&mut self, run: &mut Run) {
+        let Some(node) = self.victim(run) else { return };
+        let pause = self.rng.skewed(self.options.pause);
+        let until = run.world.now() + pause;
+        run.world.models().count(Fault::Pause);
+        run.errors.unreachable(node, run.world.now(), until);
+        run.world.schedule(run.world.now(), Action::Pause(node, until));
+        self.paused.insert(node, until);
+        if self.rng.chance(500) {
+            for peer in run.all_nodes().filter(|peer| *peer != node) {
+                self.sever(run, node, peer, pause);
+            }
+        }
+    }
+
+    fn cut(&mut self, run: &mut Run) {
+        let (Some(one), Some(other)) = (self.victim(run), self.victim(run)) else { return };
+        if one != other {
+            run.world.models().count(Fault::Cut);
+            let cut = self.options.cut * self.rng.range(1, 1000) as u32 / 1000;
+            run.errors.cut(one, other, run.world.now(), run.world.now() + cut);
+            self.sever(run, one, other, cut);
+        }
+    }
+
+    /// Breaks a connection for `time`; both ends hear of it by then, each in its own time.
+    fn sever(&mut self, run: &mut Run, one: NodeId, other: NodeId, time: Duration) {
+        let pair = (one.min(other), one.max(other));
+        self.held.insert(pair, run.world.now() + time);
+        for (at, peer) in [(one, other), (other, one)] {
+            let life = run.world.life(peer);
+            let delay = self.rng.skewed(time);
+            run.later(delay, RunDeed::Nodes(Deed::Notice { at, peer, life }));
+        }
+    }
+
+    fn connect(&mut self, run: &mut Run) {
+        let now = run.world.now();
+        let nodes = run.running_nodes();
+        self.paused.retain(|_, until| *until > now);
+        self.held.retain(|_, until| *until > now);
+        for (place, &one) in nodes.iter().enumerate() {
+            for &other in &nodes[place + 1..] {
+                let held = self.held.contains_key(&(one, other));
+                let paused = self.paused.contains_key(&one) || self.paused.contains_key(&other);
+                if held || paused || run.world.is_linked(one, other) && run.world.is_linked(other, one) {
+                    continue;
+                }
+                let mut last = now;
+                for (at, peer) in [(one, other), (other, one)] {
+                    let when = now + self.rng.skewed(Duration::from_millis(10));
+                    last = last.max(when);
+                    run.world.schedule(when, Action::PeerUp { at, peer });
+                }
+                self.held.insert((one, other), last);
+            }
+        }
+        let delay = Duration::from_micros(self.rng.range(5_000, 40_000));
+        run.later(delay, RunDeed::Nodes(Deed::Connect));
+    }
+}

@@ -1,0 +1,342 @@
+//! Clients: they read everywhere, and write where the writer is.
+//!
+//! Each node has some clients, which request, wait for the answer, think, and request again. Each writable
+//! volume has one writer at a time, which moves from node to node. Every sector of every write has a tag of
+//! its own. What clients do and see goes into the history.
+
+mod client;
+mod writer;
+
+use std::collections::BTreeMap;
+
+use cards_core::{
+    BlockId, CommandKind, Duration, Instant, IoError, NodeId, Refusal, Token, VolumeId, VolumeSpec,
+};
+use cards_world::{Completion, Outcome, Request};
+
+use crate::history::WriteId;
+use crate::options::{Mode, Options};
+use crate::rng::Rng;
+use crate::run::{Deed as RunDeed, Failure, Phase, Run, stream};
+
+use client::Client;
+use writer::{Role, Writer};
+
+/// All clients.
+pub(crate) struct Workload {
+    rng: Rng,
+    clients: Vec<Client>,
+    writers: Vec<Writer>,
+    /// The life of the node whose card is attached, as the clients have been told.
+    attached: BTreeMap<(NodeId, VolumeId), u64>,
+    last_tag: u64,
+    finals: Finals,
+}
+
+/// What remains to be done in the final round.
+#[derive(Debug, Default)]
+struct Finals {
+    reads: u64,
+    writes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// A client makes its next request.
+    Client(usize),
+    /// A writer does something.
+    Writer(usize),
+    /// A card is attached (again).
+    Attach(NodeId, VolumeId),
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticket {
+    node: NodeId,
+    volume: VolumeId,
+    invoked: u64,
+    at: Instant,
+    owner: Owner,
+    what: What,
+}
+
+/// Who waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    Nobody,
+    Client(usize),
+    Writer(usize),
+    Final,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Read(BlockId),
+    Write(Vec<WriteId>),
+    /// A write where the writer is not.
+    Intrusion(Vec<WriteId>),
+    Attach,
+    TakeWriter,
+    Other,
+}
+
+impl Workload {
+    pub(crate) fn new(options: &Options) -> Self {
+        let writable = options.world.volumes.iter().filter(|spec| !spec.read_only);
+        let nodes = options.world.nodes.len() as u16;
+        Self {
+            rng: stream(options, 5),
+            clients: (0..nodes)
+                .flat_map(|node| (0..options.clients).map(move |_| Client::new(NodeId(node))))
+                .collect(),
+            writers: writable.map(|spec| Writer::new(spec.id)).collect(),
+            attached: BTreeMap::new(),
+            last_tag: 0,
+            finals: Finals::default(),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, run: &mut Run) {
+        for node in run.all_nodes() {
+            self.booted(run, node);
+        }
+        if run.options.mode == Mode::Storm {
+            for client in 0..self.clients.len() {
+                self.think(run, Deed::Client(client));
+            }
+            for writer in 0..self.writers.len() {
+                self.think(run, Deed::Writer(writer));
+            }
+        }
+    }
+
+    /// A node has started: its cards are to be attached.
+    pub(crate) fn booted(&mut self, run: &mut Run, node: NodeId) {
+        for spec in run.options.world.volumes.clone() {
+            self.think(run, Deed::Attach(node, spec.id));
+        }
+    }
+
+    /// Whether the node has the writer's role of some volume.
+    pub(crate) fn is_writer(&self, node: NodeId) -> bool {
+        self.writers.iter().any(|writer| writer.node() == Some(node))
+    }
+
+    pub(crate) fn act(&mut self, run: &mut Run, deed: Deed) {
+        match deed {
+            Deed::Client(client) => self.client_acts(run, client),
+            Deed::Writer(writer) => self.writer_acts(run, writer),
+            Deed::Attach(node, volume) => {
+                if run.world.life(node) == 0 {
+                    return run.later(Duration::from_millis(5), RunDeed::Workload(deed));
+                }
+                if !run.world.is_running(node) {
+                    return; // it is done when the node starts again
+                }
+                let request = Request::Attach { volume, policy: String::new(), writer: false };
+                self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
+            }
+        }
+    }
+
+    /// The final round: every node reads everything, every volume is written once more.
+    pub(crate) fn finish(&mut self, run: &mut Run) {
+        if run.options.mode == Mode::Storm {
+            for writer in 0..self.writers.len() {
+                self.finals.writes += 1;
+                self.think(run, Deed::Writer(writer));
+            }
+        }
+        if self.finals.writes == 0 {
+            self.read_everything(run);
+        }
+    }
+
+    pub(crate) fn is_finished(&self, run: &Run) -> bool {
+        self.finals.writes == 0 && self.finals.reads == 0 && run.tickets.is_empty()
+    }
+
+    pub(crate) fn waits_for(&self) -> String {
+        format!("{:?} with {:?}", self.finals, self.writers)
+    }
+
+    fn read_everything(&mut self, run: &mut Run) {
+        for node in run.running_nodes() {
+            for spec in run.options.world.volumes.clone() {
+                let mut blocks: Vec<u32> = (0..spec.blocks() as u32).collect();
+                for place in (1..blocks.len()).rev() {
+                    blocks.swap(place, self.rng.below(place as u64 + 1) as usize);
+                }
+                for index in blocks {
+                    self.finals.reads += 1;
+                    self.read(run, node, BlockId::new(spec.id, index), Owner::Final);
+                }
+            }
+        }
+    }
+
+    fn think(&mut self, run: &mut Run, deed: Deed) {
+        let delay = self.rng.skewed(run.options.think);
+        run.later(delay, RunDeed::Workload(deed));
+    }
+
+    fn read(&mut self, run: &mut Run, node: NodeId, block: BlockId, owner: Owner) {
+        let inline = self.rng.chance(700);
+        self.submit(run, node, block.volume, owner, What::Read(block), Request::Read { block, inline });
+    }
+
+    fn submit(
+        &mut self,
+        run: &mut Run,
+        node: NodeId,
+        volume: VolumeId,
+        owner: Owner,
+        what: What,
+        request: Request,
+    ) {
+        let (invoked, at) = (run.tick(), run.world.now());
+        let token: Token = run.world.submit(node, request);
+        run.tickets.insert(token, Ticket { node, volume, invoked, at, owner, what });
+    }
+
+    /// A write, zero, trim or flush somewhere in the volume, within one stripe.
+    fn command(&mut self, run: &mut Run, node: NodeId, spec: &VolumeSpec, around: u32, owner: Owner) {
+        let per_block = u64::from(run.options.world.sectors);
+        let stripe = u64::from(cards_core::STRIPE_BLOCKS) * per_block;
+        let sectors = run.world.media(spec.id).sectors();
+        let roll = self.rng.below(100);
+        let kind = match roll {
+            0..75 => CommandKind::Write,
+            75..85 => CommandKind::Zero { no_hole: roll.is_multiple_of(2) },
+            85..90 => CommandKind::Trim,
+            _ => CommandKind::Flush,
+        };
+        let fua = self.rng.chance(100);
+        let first = (u64::from(around) * per_block + self.rng.below(per_block)).min(sectors - 1);
+        let most = (sectors - first).min(stripe - first % stripe);
+        let count = if self.rng.chance(300) {
+            self.rng.range(1, most)
+        } else {
+            self.rng.range(1, most.min(2 * per_block))
+        };
+        let (first, count) = if kind == CommandKind::Flush { (0, 0) } else { (first, count) };
+        let invoked = run.tick();
+        let mut tags = Vec::new();
+        let mut writes = Vec::new();
+        for sector in first..first + count {
+            let tag = if kind == CommandKind::Write {
+                self.last_tag += 1;
+                tags.push(self.last_tag);
+                self.last_tag
+            } else {
+                0
+            };
+            writes.push(run.history.write((spec.id, sector), tag, invoked));
+        }
+        let what = match owner {
+            Owner::Client(_) if kind == CommandKind::Flush => What::Other, // anybody may
+            Owner::Client(_) => What::Intrusion(writes),
+            Owner::Nobody | Owner::Writer(_) | Owner::Final => What::Write(writes),
+        };
+        let request =
+            Request::Command { volume: spec.id, kind, sector: first, count: count as u32, fua, tags };
+        self.submit(run, node, spec.id, owner, what, request);
+    }
+
+    /// A request has ended.
+    pub(crate) fn completed(&mut self, run: &mut Run, completion: Completion) -> Result<(), Failure> {
+        let ticket = run.tickets.remove(&completion.token).expect("every request has a ticket");
+        let returned = run.tick();
+        if let Outcome::Failed(error) = completion.outcome
+            && !(error == IoError::NotPermitted && matches!(ticket.what, What::Intrusion(_)))
+        {
+            let what = format!("{:?} {:?}", completion.token, ticket.what);
+            let errors = run.world.models().disk_errors.clone();
+            run.errors.disk_failed(&errors);
+            run.errors.seen(ticket.node, ticket.volume, error, ticket.at, completion.at, what);
+        }
+        match (&ticket.what, &completion.outcome) {
+            (What::Read(block), Outcome::Read { tags, .. }) => {
+                self.was_read(run, &ticket, *block, tags, returned)?
+            }
+            (What::Write(writes), Outcome::Done) => {
+                writes.iter().for_each(|write| run.history.written(*write, returned));
+            }
+            (What::Intrusion(writes), Outcome::Done) => {
+                // Held up until the node had become the writer, it is a write like any other.
+                if self.role(ticket.volume).is_some_and(|role| role.may_be(ticket.node)) {
+                    writes.iter().for_each(|write| run.history.written(*write, returned));
+                    return self.answered(run, &ticket, &completion.outcome);
+                }
+                return Err(Failure::Wrong(format!(
+                    "{:?} wrote to {:?} and never was its writer",
+                    ticket.node, ticket.volume
+                )));
+            }
+            (What::Attach, Outcome::Attached(_)) => {
+                let life = run.world.life(ticket.node);
+                self.attached.insert((ticket.node, ticket.volume), life);
+            }
+            (What::Attach, Outcome::Refused(Refusal::NoAnswer))
+                if run.errors.was_detached(ticket.node, ticket.volume, ticket.at) => {}
+            (What::Attach, Outcome::Refused(refusal)) => {
+                return Err(Failure::Wrong(format!(
+                    "{:?} cannot attach {:?}: {refusal:?}",
+                    ticket.node, ticket.volume
+                )));
+            }
+            _ => {}
+        }
+        self.answered(run, &ticket, &completion.outcome)
+    }
+
+    fn answered(&mut self, run: &mut Run, ticket: &Ticket, outcome: &Outcome) -> Result<(), Failure> {
+        match ticket.owner {
+            Owner::Nobody => {}
+            Owner::Client(client) => self.client_answered(run, client),
+            Owner::Writer(writer) => self.writer_answered(run, writer, ticket, outcome)?,
+            Owner::Final => {
+                if let Outcome::Failed(error) = outcome {
+                    return Err(Failure::Wrong(format!("with no faults left, {ticket:?} fails: {error:?}")));
+                }
+                self.finals.reads -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn was_read(
+        &mut self,
+        run: &mut Run,
+        ticket: &Ticket,
+        block: BlockId,
+        tags: &[u64],
+        returned: u64,
+    ) -> Result<(), Failure> {
+        let first = u64::from(block.index) * tags.len() as u64;
+        let sectors = run.world.media(block.volume).sectors();
+        for (sector, tag) in (first..).zip(tags) {
+            if sector < sectors {
+                run.history.read((block.volume, sector), *tag, ticket.invoked, returned);
+            } else if *tag != 0 {
+                return Err(Failure::Wrong(format!(
+                    "{block:?} has {tag:#x} in sector {sector}, beyond the end of the volume"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_attached(&self, run: &Run, node: NodeId, volume: VolumeId) -> bool {
+        run.world.is_running(node) && self.attached.get(&(node, volume)) == Some(&run.world.life(node))
+    }
+
+    fn role(&self, volume: VolumeId) -> Option<&Role> {
+        self.writers.iter().find(|writer| writer.volume() == volume).map(Writer::role)
+    }
+
+    fn stops(&self, run: &Run) -> bool {
+        run.phase != Phase::Storm
+    }
+}

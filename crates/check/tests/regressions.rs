@@ -1,0 +1,30 @@
+//! Seeds that once failed. Files in `seeds/` name them and say what they found.
+
+use std::fs;
+use std::path::Path;
+
+use cards_check::Options;
+use cards_check::seeds::run_caught;
+use cards_world::Trace;
+
+#[test]
+fn seeds_that_once_failed_pass() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .expect("the folder exists")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    files.sort();
+    assert!(!files.is_empty(), "{} has seeds", folder.display());
+    for path in files {
+        let text = fs::read_to_string(&path).expect("a text");
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            let seed =
+                line.trim().parse().unwrap_or_else(|_| panic!("{}: `{line}` is no seed", path.display()));
+            if let Err(failure) = run_caught(Options::draw(seed), Trace::hashed()) {
+                panic!("{}: seed {seed}: {failure}", path.display());
+            }
+        }
+    }
+}

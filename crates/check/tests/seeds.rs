@@ -1,0 +1,21 @@
+//! A bounded number of seeds.
+
+use cards_check::seeds::run_seeds;
+
+/// Enough for every fault to happen; fewer without optimization.
+const SEEDS: u64 = if cfg!(cards_optimized) { 200 } else { 40 };
+
+#[test]
+fn seeds_pass() {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let summary = run_seeds(1..=SEEDS, jobs, &|_| {}, &|_| {});
+    if let Some((seed, failure)) = summary.failed {
+        panic!(
+            "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --verbose"
+        );
+    }
+    assert_eq!(summary.passed, SEEDS);
+    if SEEDS >= 200 {
+        assert_eq!(summary.missing_faults(), [], "every kind of fault happens");
+    }
+}

@@ -1,0 +1,128 @@
+//! The command line: verbs and what they share.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cards_node::admin::Client;
+use clap::{Args, Parser, Subcommand};
+
+use crate::error::Error;
+use crate::{bench, completions, demo, dev, man, policy, serve, status, volume};
+
+/// Cluster-aware remote disks: the disks and the memories of a cluster as one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cards",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Start with `cards demo`, or with a captive cluster:
+  cards dev --nodes 3 --run 'nbdinfo $uri'
+
+Exit status: 0 done, 1 failed, 2 wrong usage."
+)]
+pub(crate) struct Cli {
+    /// Say more; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Serve(serve::Serve),
+    Dev(Box<dev::Dev>),
+    Demo(demo::Demo),
+    Status(status::Status),
+    Volume(volume::Volume),
+    Policy(policy::Policy),
+    Bench(bench::Bench),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Cli {
+    /// Runs the verb; its exit status if it got that far.
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let done = |()| ExitCode::SUCCESS;
+        match self.verb {
+            Verb::Serve(verb) => verb.run(self.verbose).map(done),
+            Verb::Dev(verb) => verb.run(self.verbose),
+            Verb::Demo(verb) => verb.run(self.verbose).map(done),
+            Verb::Status(verb) => verb.run(self.verbose).map(done),
+            Verb::Volume(verb) => verb.run().map(done),
+            Verb::Policy(verb) => verb.run().map(done),
+            Verb::Bench(verb) => verb.run(),
+            Verb::Completions(verb) => verb.run().map(done),
+            Verb::Man(verb) => verb.run().map(done),
+        }
+    }
+}
+
+/// Which daemon to talk to.
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// Admin socket of the daemon: admin.sock in its runtime_dir
+    #[arg(long, value_name = "PATH", env = "CARDS_SOCKET", default_value = "/run/cards/admin.sock")]
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// Connects to its admin socket.
+    pub(crate) fn connect(&self) -> Result<Client, Error> {
+        Ok(Client::connect(&self.socket)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_examples() {
+        fn check(command: &clap::Command) {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let leaf = !command.has_subcommands();
+            assert!(!leaf || examples.contains("cards "), "`{}` has no examples", command.get_name());
+            command.get_subcommands().filter(|sub| sub.get_name() != "help").for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn usage_errors_exit_with_2() {
+        for line in [
+            "cards",
+            "cards frobnicate",
+            "cards serve",
+            "cards dev --block 64Q",
+            "cards dev --nodes 0",
+            "cards dev --delivery later",
+            "cards dev --disk a --size 1G",
+            "cards volume attach",
+            "cards volume attach disk --mode maybe",
+            "cards completions cobol",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn flags_go_before_and_after_the_verb() {
+        assert_eq!(parse("cards -v status --json").unwrap().verbose, 1);
+        assert_eq!(parse("cards status -vv").unwrap().verbose, 2);
+    }
+}

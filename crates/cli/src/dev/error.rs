@@ -1,0 +1,40 @@
+//! Why a captive cluster did not come up, or its command did not start.
+
+use std::path::PathBuf;
+
+use cards_node::config::Problem;
+
+/// A captive cluster failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DevError {
+    /// A file or directory of the cluster.
+    #[error("{}: {source}; set TMPDIR to a directory with room that can be written", path.display())]
+    Directory { path: PathBuf, source: std::io::Error },
+    /// The disk.
+    #[error("--disk {}: {source}; name a file or block device that can be opened", path.display())]
+    Disk { path: PathBuf, source: std::io::Error },
+    /// The disk's URI.
+    #[error("--disk: {0}")]
+    Uri(#[from] cards_wire::nbd::client::UriError),
+    /// The options make no valid configuration.
+    #[error("{0}")]
+    Options(#[from] Problem),
+    /// There are no free ports.
+    #[error("free ports on 127.0.0.1: {0}; is the loopback interface up?")]
+    Ports(std::io::Error),
+    /// A process did not start.
+    #[error("{what}: cannot be started: {source}; is the program still where it was?")]
+    Spawn { what: String, source: std::io::Error },
+    /// A process cannot be waited for.
+    #[error("{what}: cannot be waited for: {source}; see whether it still runs with `ps`")]
+    Wait { what: String, source: std::io::Error },
+    /// A node ended before the volume was ready.
+    #[error("node {node}: ended ({status}); the end of its log tells why:\n{log}")]
+    Ended { node: String, status: std::process::ExitStatus, log: String },
+    /// The volume was not ready in time.
+    #[error("node {node}: the volume was not ready after {seconds} s ({reason}); the end of its log:\n{log}")]
+    NotReady { node: String, seconds: u64, reason: String, log: String },
+    /// A signal came first.
+    #[error("interrupted; the cluster was not up yet")]
+    Interrupted,
+}

@@ -1,0 +1,46 @@
+//! Why a verb failed, as printed: the thing, the reason and the remedy.
+
+use std::path::PathBuf;
+
+use cards_node::admin::ClientError;
+use cards_node::config::ConfigError;
+
+use crate::demo::DemoError;
+use crate::dev::DevError;
+
+/// A verb failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Admin(#[from] ClientError),
+    #[error(transparent)]
+    Serve(#[from] cards_node::ServeError),
+    #[error(transparent)]
+    Dev(#[from] DevError),
+    #[error(transparent)]
+    Demo(#[from] DemoError),
+    /// The log filter cannot be understood.
+    #[error("CARDS_LOG={value:?}: {reason}; write a level such as debug, or target=level pairs")]
+    LogFilter { value: String, reason: String },
+    /// Standard output does not take what is written.
+    #[error("standard output: {0}; is the disk it goes to full?")]
+    Output(std::io::Error),
+    /// A man page cannot be written.
+    #[error("{}: {source}; name a directory that can be written with --out", path.display())]
+    Man { path: PathBuf, source: std::io::Error },
+    /// The measuring program is missing or cannot be started.
+    #[error("{}: {source}; build it with `cargo build --release -p cards-bench`", path.display())]
+    Bench { path: PathBuf, source: std::io::Error },
+}
+
+impl Error {
+    /// 2 if the command line asks for something that cannot be, else 1.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Dev(DevError::Options(_) | DevError::Uri(_)) => 2,
+            _ => 1,
+        }
+    }
+}

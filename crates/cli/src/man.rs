@@ -1,0 +1,44 @@
+//! `cards man`: man pages, from the same definitions as `--help`.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use crate::cli::Cli;
+use crate::error::Error;
+
+/// Write the man pages: cards.1 and one for every verb
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cards man --out man1 && man -l man1/cards-dev.1")]
+pub(crate) struct Man {
+    /// The directory to write to; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        std::fs::create_dir_all(&self.out)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), &self.out))
+            .map_err(|source| Error::Man { path: self.out, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_has_a_page() {
+        let dir = tempfile::tempdir().unwrap();
+        Man { out: dir.path().join("man1") }.run().unwrap();
+        for page in
+            ["cards.1", "cards-dev.1", "cards-serve.1", "cards-volume-attach.1", "cards-policy-list.1"]
+        {
+            let text = std::fs::read_to_string(dir.path().join("man1").join(page)).expect(page);
+            assert!(text.contains(".SH NAME"), "{page}");
+        }
+    }
+}

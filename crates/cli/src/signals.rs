@@ -1,0 +1,136 @@
+//! Signals as events, and processes that do not outlive this one.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+/// The signals that end or wake this program, blocked and waited for instead of handled.
+///
+/// Threads that are started afterwards inherit the block; processes must be started through
+/// [`with_parent`].
+#[derive(Debug)]
+pub(crate) struct Signals {
+    set: libc::sigset_t,
+}
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// Its number.
+    pub(crate) number: i32,
+    /// A process sent it to this one alone; otherwise the terminal sent it to the whole foreground.
+    pub(crate) from_process: bool,
+}
+
+impl Arrived {
+    /// Whether it asks this program to end.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self.number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP)
+    }
+}
+
+impl Signals {
+    /// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD.
+    pub(crate) fn block() -> Self {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set, the others take an initialised set and valid signal
+        // numbers; none of them fails then.
+        let set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            set.assume_init()
+        };
+        Self { set }
+    }
+
+    /// The next signal, within `timeout`. May come back early without one.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<Arrived> {
+        let timeout = libc::timespec {
+            tv_sec: timeout.as_secs().min(3600) as libc::time_t,
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: all three point to initialised values that outlive the call.
+        let number = unsafe { libc::sigtimedwait(&self.set, info.as_mut_ptr(), &timeout) };
+        // SAFETY: all bits zero is a valid siginfo_t, and the kernel writes valid ones.
+        let info = unsafe { info.assume_init() };
+        (number > 0).then_some(Arrived { number, from_process: info.si_code == libc::SI_USER })
+    }
+
+    /// Waits for `duration`; whether a signal asked this program to end meanwhile.
+    pub(crate) fn end_within(&self, duration: Duration) -> bool {
+        let deadline = std::time::Instant::now() + duration;
+        loop {
+            if self
+                .wait(deadline.saturating_duration_since(std::time::Instant::now()))
+                .is_some_and(Arrived::ends)
+            {
+                return true;
+            }
+            if std::time::Instant::now() >= deadline {
+                return false;
+            }
+        }
+    }
+}
+
+/// Lets the process of `command` start with no signal blocked, and get `signal` when this thread ends,
+/// however it ends.
+pub(crate) fn with_parent(command: &mut Command, signal: i32) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: the closure runs between fork and exec and calls only async-signal-safe functions on its own
+    // values; `io::Error` from an errno does not allocate.
+    unsafe {
+        command.pre_exec(move || {
+            let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            if libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut()) != 0
+                || libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) != 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have ended before the request for a signal was made.
+            if libc::getppid() as u32 != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Sends `signal` to the process `pid`, a child that has not been waited for.
+pub(crate) fn send(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved. It can only fail for a process that has ended, which is what is wanted.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_is_an_event() {
+        let signals = Signals::block();
+        assert!(!signals.end_within(Duration::from_millis(1)));
+        // SAFETY: no memory is involved; the signal is blocked and stays pending for this thread.
+        unsafe { libc::raise(libc::SIGTERM) };
+        assert!(signals.end_within(Duration::from_secs(5)));
+        assert!(!signals.end_within(Duration::ZERO));
+    }
+
+    #[test]
+    fn children_start_with_no_signal_blocked() {
+        let _signals = Signals::block();
+        let mut command = Command::new("sh");
+        command.args(["-c", "kill -TERM $$; exit 0"]);
+        let status = with_parent(&mut command, libc::SIGKILL).status().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGTERM));
+    }
+}

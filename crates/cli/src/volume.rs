@@ -1,0 +1,139 @@
+//! `cards volume`: the volumes of the cluster and their attachments here.
+
+use cards_node::admin;
+use cards_node::config::{Attach, Mode, PolicySpec, ReadAhead, size};
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser as _;
+use clap::{Args, Subcommand};
+
+use crate::cli::Daemon;
+use crate::error::Error;
+use crate::output;
+use crate::status;
+
+/// List, show, attach and detach volumes
+#[derive(Debug, Args)]
+pub(crate) struct Volume {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the volumes of the cluster, as this node knows them
+    #[command(after_help = "Examples:\n  cards volume list\n  cards volume list --json | jq -r '.[].name'")]
+    List {
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one volume
+    #[command(after_help = "Examples:\n  cards volume show disk")]
+    Show {
+        /// Its name
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Attach a volume at this node, until the daemon ends
+    #[command(after_help = "\
+To attach it at every start, add [[attach]] to node.toml.
+
+Examples:
+  cards volume attach disk
+  cards volume attach disk --mode ro --read-ahead 1M")]
+    Attach {
+        /// Its name
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        #[command(flatten)]
+        card: CardArgs,
+        /// The policy it is expected to have; another one is refused [default: any]
+        #[arg(long, value_name = "POLICY")]
+        policy: Option<PolicySpec>,
+    },
+    /// Detach a volume that no client uses from this node
+    #[command(after_help = "Examples:\n  cards volume detach disk")]
+    Detach {
+        /// Its name
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+}
+
+/// How a volume is attached.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CardArgs {
+    /// ro: a reader; rw: the one writer; auto: a reader that becomes the one writer when it writes
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["ro", "rw", "auto"]).map(mode))]
+    pub(crate) mode: Mode,
+
+    /// How far sequential reads run ahead: auto, off or a size
+    #[arg(long, default_value = "auto", value_name = "SIZE")]
+    pub(crate) read_ahead: ReadAhead,
+}
+
+fn mode(name: String) -> Mode {
+    [Mode::Ro, Mode::Rw].into_iter().find(|mode| mode.name() == name).unwrap_or_default()
+}
+
+impl Volume {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        match self.verb {
+            Verb::List { daemon, json } => {
+                let volumes = daemon.connect()?.volumes()?;
+                if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
+            }
+            Verb::Show { volume, daemon, json } => {
+                let volume = daemon.connect()?.volume(&volume)?;
+                if json { output::print_json(&volume) } else { output::print(&show(&volume)) }
+            }
+            Verb::Attach { volume, daemon, card, policy } => {
+                let CardArgs { mode, read_ahead } = card;
+                Ok(daemon.connect()?.attach(Attach { volume, mode, read_ahead, policy })?)
+            }
+            Verb::Detach { volume, daemon } => Ok(daemon.connect()?.detach(&volume)?),
+        }
+    }
+}
+
+fn list(volumes: &[admin::Volume]) -> String {
+    if volumes.is_empty() {
+        return "No volumes: no node of the cluster that is up contributes a disk.\n".into();
+    }
+    status::volumes(volumes).to_string()
+}
+
+fn show(volume: &admin::Volume) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
+    line("volume", volume.name.clone());
+    line("state", status::state_name(volume.state).into());
+    if let Some(reason) = &volume.reason {
+        line("reason", reason.clone());
+    }
+    line("disk node", volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into()));
+    line("size", format!("{} ({} bytes)", size::human(volume.size), volume.size));
+    line("block", size::human(volume.block.into()));
+    line("policy", volume.policy.as_ref().map_or_else(|| "unknown".into(), ToString::to_string));
+    line("read only", if volume.read_only { "yes" } else { "no" }.into());
+    line(
+        "attached",
+        match &volume.attached {
+            None => "no".into(),
+            Some(card) => {
+                format!("{}, read-ahead {}, clients {}", card.mode.name(), card.read_ahead, card.clients)
+            }
+        },
+    );
+    line("writer", volume.writer.clone().unwrap_or_else(|| "none".into()));
+    line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
+    text
+}

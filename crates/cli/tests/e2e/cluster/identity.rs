@@ -1,0 +1,60 @@
+//! A daemon of another cluster or another release is no peer, and the log says whose it is and what it is.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use cards_wire::peer::{Hello, VERSION, encode_hello};
+
+use super::{SEED, image};
+use crate::harness::cluster::Cluster;
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::{SHORT, scratch};
+
+#[test]
+fn a_peer_of_another_cluster_is_refused_by_name() {
+    let dir = scratch();
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    plan.nodes[2].cluster = "elsewhere".into();
+    let mut cluster = Cluster::spawn(plan);
+    cluster.node(1).wait_ready();
+    cluster.node(2).wait_ready();
+    cluster.node(3).says(&["elsewhere", "lab"]);
+    assert!(!cluster.node(3).opens("disk"), "a stranger must not serve the volume");
+    cluster.export(2, "disk").check_all(SEED);
+}
+
+/// Says `hello` at the port between nodes and waits until the node hangs up.
+fn introduce(address: SocketAddr, hello: &[u8]) {
+    let mut stream = TcpStream::connect(address).expect("the node listens");
+    stream.set_read_timeout(Some(SHORT)).unwrap();
+    stream.write_all(hello).expect("room for a hello");
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the node keeps a stranger's connection: {error}"),
+    }
+}
+
+#[test]
+fn a_peer_of_another_version_is_refused_by_name() {
+    let dir = scratch();
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image(dir.path(), "disk.img")));
+    plan.nodes[1].attach.clear();
+    let mut cluster = Cluster::down(plan);
+    cluster.node(1).restart();
+    let address = cluster.plan.nodes[0].address;
+    let (cluster_name, node) = ("lab".to_string(), "n2".to_string());
+    let hello =
+        Hello { cluster: cluster_name, node, members: 1, shards: 16, incarnation: 1, disks: Vec::new() };
+    let mut bytes = encode_hello(&hello).expect("short names");
+    bytes[4] = VERSION + 1; // the header's version
+    introduce(address, &bytes);
+    let (theirs, ours) = (format!("{}", VERSION + 1), format!("{VERSION}"));
+    cluster.node(1).says(&["n2", "version", &theirs, &ours]);
+
+    let stranger = Hello { cluster: "elsewhere".into(), ..hello };
+    introduce(address, &encode_hello(&stranger).expect("short names"));
+    cluster.node(1).says(&["n2", "elsewhere", "lab"]);
+    cluster.export(1, "disk").check_all(SEED);
+}

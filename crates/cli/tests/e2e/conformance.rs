@@ -1,0 +1,51 @@
+//! `tests/conformance.py`: the protocol, 22 checks through libnbd.
+
+use crate::harness::cluster::Cluster;
+use crate::harness::export::Export;
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::run;
+use crate::harness::reference::Reference;
+use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip};
+use crate::harness::{LONG, MIB, content, data, scratch};
+
+const SIZE: u64 = 96 * MIB;
+
+fn conforms(export: &Export) {
+    let script = data("conformance.py").display().to_string();
+    let done = run(&[PYTHON, &script, &export.uri()], LONG).ok();
+    assert!(done.stdout.trim_end().ends_with("22/22"), "{done}");
+}
+
+fn on_node(number: usize) {
+    if let Some(reason) = missing_libnbd_python() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, SIZE, 1);
+    let cluster = Cluster::start(Plan::new(dir.path(), 3).disk(Disk::file(&image)).cache("32M"));
+    conforms(&cluster.export(number, "disk"));
+}
+
+#[test]
+fn the_node_of_the_disk_conforms() {
+    on_node(1);
+}
+
+#[test]
+fn a_remote_node_conforms() {
+    on_node(2);
+}
+
+#[test]
+#[ignore = "tests the test"]
+fn reference_conforms() {
+    if let Some(reason) = missing_libnbd_python() {
+        return skip(&reason);
+    }
+    need!("qemu-nbd");
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, SIZE, 1);
+    conforms(&Reference::qemu_nbd(dir.path(), &image).export);
+}

@@ -1,0 +1,191 @@
+//! A cluster of `cards serve` daemons, one process per node, and what can befall them.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use serde_json::Value;
+
+use super::client::Client;
+use super::export::{Address, Export};
+use super::plan::Plan;
+use super::process::{Process, run};
+use super::{SHORT, eventually};
+
+/// The binary under test.
+pub(crate) const CARDS: &str = env!("CARGO_BIN_EXE_cards");
+
+/// Running daemons; gone with the value.
+pub(crate) struct Cluster {
+    pub(crate) plan: Plan,
+    nodes: Vec<Node>,
+}
+
+/// One daemon. It may be down.
+pub(crate) struct Node {
+    argv: Vec<String>,
+    runtime: PathBuf,
+    log: PathBuf,
+    volumes: Vec<String>,
+    process: Option<Process>,
+}
+
+impl Cluster {
+    /// Starts every node and waits until each serves each of its volumes.
+    pub(crate) fn start(plan: Plan) -> Cluster {
+        let mut cluster = Cluster::spawn(plan);
+        cluster.nodes.iter_mut().for_each(Node::wait_ready);
+        cluster
+    }
+
+    /// Starts every node and waits for nothing.
+    pub(crate) fn spawn(plan: Plan) -> Cluster {
+        let mut cluster = Cluster::down(plan);
+        cluster.nodes.iter_mut().for_each(Node::spawn);
+        cluster
+    }
+
+    /// Writes the files and starts nothing; [`Node::restart`] starts a node.
+    pub(crate) fn down(plan: Plan) -> Cluster {
+        let nodes = (0..plan.nodes.len()).map(|index| Node::new(&plan, index)).collect();
+        Cluster { plan, nodes }
+    }
+
+    /// Node `n{number}`.
+    pub(crate) fn node(&mut self, number: usize) -> &mut Node {
+        &mut self.nodes[number - 1]
+    }
+
+    /// The export of `volume` at node `n{number}`.
+    pub(crate) fn export(&self, number: usize, volume: &str) -> Export {
+        self.nodes[number - 1].export(volume)
+    }
+
+    /// The export of `volume` at node `n{number}` on its TCP address, which the plan must give.
+    pub(crate) fn tcp_export(&self, number: usize, volume: &str) -> Export {
+        let address = self.plan.nodes[number - 1].tcp.expect("the plan gives the node a TCP address");
+        Export { address: Address::Tcp(address), ..self.export(number, volume) }
+    }
+
+    /// The volume `disk` at every node, node 1 first.
+    pub(crate) fn disk(&self) -> Vec<Export> {
+        self.nodes.iter().map(|node| node.export("disk")).collect()
+    }
+}
+
+impl Node {
+    fn new(plan: &Plan, index: usize) -> Node {
+        let runtime = plan.runtime_dir(index);
+        fs::create_dir_all(&runtime).expect("a runtime directory");
+        let config = plan.dir.join(format!("{}.toml", plan.nodes[index].name));
+        fs::write(&config, plan.toml(index)).expect("a configuration file");
+        let mut argv = Vec::new();
+        if let Some(pid) = plan.namespace {
+            argv.extend(["nsenter", "--target", &pid.to_string(), "--net", "--"].map(String::from));
+        }
+        argv.extend([CARDS, "serve", "--config"].map(String::from));
+        argv.push(config.display().to_string());
+        let volumes = plan.nodes[index].attach.iter().map(|attach| attach.volume.clone()).collect();
+        Node { argv, log: runtime.with_extension("log"), runtime, volumes, process: None }
+    }
+
+    /// Starts the daemon and waits for nothing.
+    pub(crate) fn spawn(&mut self) {
+        self.process = Some(Process::spawn(&self.argv, &self.log));
+    }
+
+    fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("the node is up")
+    }
+
+    /// Starts a daemon that is down and waits until it serves.
+    pub(crate) fn restart(&mut self) {
+        self.spawn();
+        self.wait_ready();
+    }
+
+    /// Waits until every volume opens and its first bytes can be read.
+    pub(crate) fn wait_ready(&mut self) {
+        for volume in self.volumes.clone() {
+            let export = self.export(&volume);
+            let what = format!("volume {volume} is served at {}", self.runtime.display());
+            self.process().until(&what, || export.read(0, 512).ok());
+        }
+    }
+
+    /// The volume's export on the Unix socket.
+    pub(crate) fn export(&self, volume: &str) -> Export {
+        let pid = self.process.as_ref().map_or(0, Process::pid);
+        Export { address: Address::Unix(self.runtime.join("nbd.sock")), name: volume.into(), pid }
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::is_alive)
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.process().kill();
+        self.process = None;
+    }
+
+    /// SIGTERM, and the exit status.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.process().signal(libc::SIGTERM);
+        let status = self.process().wait(SHORT);
+        self.process = None;
+        status
+    }
+
+    /// Stops the process where it is (SIGSTOP): alive, and silent.
+    pub(crate) fn pause(&mut self) {
+        self.process().signal(libc::SIGSTOP);
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.process().signal(libc::SIGCONT);
+    }
+
+    /// Everything the daemon said, in all its lives.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the daemon has said all of `words` in one line.
+    pub(crate) fn says(&self, words: &[&str]) {
+        let said = |log: &str| log.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        eventually(&format!("a line with {words:?} in the log:\n{}", self.log()), SHORT, || {
+            said(&self.log()).then_some(())
+        });
+    }
+
+    /// Whether the volume opens now.
+    pub(crate) fn opens(&self, volume: &str) -> bool {
+        Client::open(&self.export(volume)).map(Client::close).is_ok()
+    }
+
+    /// Where `cards` reaches this daemon.
+    pub(crate) fn admin_socket(&self) -> String {
+        self.runtime.join("admin.sock").display().to_string()
+    }
+
+    /// Whether the admin socket accepts connections.
+    pub(crate) fn answers(&self) -> bool {
+        UnixStream::connect(self.admin_socket()).is_ok()
+    }
+
+    /// `cards status --json` of this node.
+    pub(crate) fn status(&self) -> Value {
+        let socket = self.admin_socket();
+        let done = run(&[CARDS, "status", "--json", "--socket", &socket], SHORT).ok();
+        serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error} in\n{}", done.stdout))
+    }
+
+    /// The counter `name` of this node.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let status = self.status();
+        let value = status["counters"][name].as_u64();
+        value.unwrap_or_else(|| panic!("no counter {name} in {status:#}"))
+    }
+}

@@ -1,0 +1,71 @@
+//! Linux in a process: User-mode Linux with the host's tools, in a network namespace with the server under test.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::data;
+use super::process::{Finished, Process, run, sh};
+use super::tools::{is_root, missing};
+
+/// The host's side of the link between the namespace and the guest.
+pub(crate) const HOST: [u8; 4] = [10, 77, 0, 1];
+/// A boot and the guest's whole script; a few seconds on an idle machine.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Why no guest can run here, if none can.
+pub(crate) fn missing_guest() -> Option<String> {
+    if !is_root() {
+        return Some("a network namespace with a tap device needs root".into());
+    }
+    let tools =
+        ["linux.uml", "cc", "ip", "unshare", "nsenter", "insmod", "nbd-client", "mkfs.ext4", "e2fsck"];
+    tools.into_iter().find_map(missing).or_else(|| {
+        let probe = sh("test -c /dev/net/tun && unshare --net true", LIMIT);
+        (!probe.status.success()).then(|| "no network namespaces or no /dev/net/tun".into())
+    })
+}
+
+/// A network namespace with loopback and a tap device, held by a process that sleeps in it.
+pub(crate) struct Namespace(Process);
+
+impl Namespace {
+    pub(crate) fn new(dir: &Path) -> Namespace {
+        let [a, b, c, d] = HOST;
+        let script = format!(
+            "ip link set lo up && ip tuntap add tap0 mode tap && ip addr add {a}.{b}.{c}.{d}/24 dev tap0 && \
+             ip link set tap0 up && echo ready && exec sleep 600"
+        );
+        let argv = ["unshare", "--net", "sh", "-c", &script].map(String::from);
+        let mut holder = Process::spawn(&argv, &dir.join("namespace.log"));
+        let log = dir.join("namespace.log");
+        holder.until("the namespace", || std::fs::read_to_string(&log).ok()?.contains("ready").then_some(()));
+        Namespace(holder)
+    }
+
+    /// The process to join with `nsenter`.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    /// Boots a guest whose first process is `tests/uml/guest.sh`; `variables` become its environment.
+    pub(crate) fn boot(&self, dir: &Path, variables: &[(&str, String)]) -> Finished {
+        let shim = dir.join("xsave.so").display().to_string();
+        let source = data("uml/xsave.c").display().to_string();
+        run(&["cc", "-O2", "-shared", "-fPIC", "-o", &shim, &source], LIMIT).ok();
+        let init = data("uml/guest.sh").canonicalize().expect("the guest's script");
+        let pid = self.pid().to_string();
+        let mut argv: Vec<String> =
+            ["nsenter", "--target", &pid, "--net", "--", "env"].map(String::from).to_vec();
+        argv.extend([format!("LD_PRELOAD={shim}"), format!("TMPDIR={}", dir.display()), "linux.uml".into()]);
+        argv.extend(
+            ["mem=256M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"].map(String::from),
+        );
+        argv.extend(["con=null", "con0=null,fd:1", "quiet"].map(String::from));
+        // Without gro the guest's TCP stalls on the large segments of the tap device.
+        argv.push("vec0:transport=tap,ifname=tap0,depth=64,gro=1".into());
+        argv.push(format!("uml_dir={}/", dir.display()));
+        argv.push(format!("init={}", init.display()));
+        argv.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
+        run(&argv.iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)
+    }
+}

@@ -1,0 +1,169 @@
+//! The configuration files of a cluster under test. One `node.toml` per node is written from here, and a test
+//! changes the one thing it is about.
+
+use std::fmt::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A disk as its node's configuration names it.
+#[derive(Clone)]
+pub(crate) struct Disk {
+    pub(crate) name: String,
+    /// `path = "…"` or `uri = "…"`.
+    pub(crate) origin: String,
+    pub(crate) policy: String,
+    /// `computer` or `network`.
+    pub(crate) attached: &'static str,
+    pub(crate) read_only: bool,
+    pub(crate) delay: &'static str,
+}
+
+impl Disk {
+    /// A disk called `disk` on an image file.
+    pub(crate) fn file(path: &Path) -> Disk {
+        Disk::on(format!("path = \"{}\"", path.display()))
+    }
+
+    /// A disk called `disk` on another server's export.
+    pub(crate) fn remote(uri: &str) -> Disk {
+        Disk::on(format!("uri = \"{uri}\""))
+    }
+
+    fn on(origin: String) -> Disk {
+        let (name, policy) = ("disk".into(), "hscc".into());
+        Disk { name, origin, policy, attached: "computer", read_only: false, delay: "0ms" }
+    }
+}
+
+/// An attachment of a volume at one node.
+#[derive(Clone)]
+pub(crate) struct Attach {
+    pub(crate) volume: String,
+    pub(crate) mode: &'static str,
+    pub(crate) policy: Option<&'static str>,
+}
+
+/// One node's file.
+#[derive(Clone)]
+pub(crate) struct NodePlan {
+    pub(crate) name: String,
+    pub(crate) cluster: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) cache: &'static str,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) attach: Vec<Attach>,
+    /// NBD over TCP beside the Unix socket.
+    pub(crate) tcp: Option<SocketAddr>,
+    /// Lines added to the `[nbd]` table.
+    pub(crate) nbd: String,
+}
+
+/// A whole cluster's configuration.
+pub(crate) struct Plan {
+    pub(crate) dir: PathBuf,
+    pub(crate) nodes: Vec<NodePlan>,
+    /// Bytes of a caching unit, as the file says it.
+    pub(crate) block: &'static str,
+    pub(crate) disk_wait: &'static str,
+    pub(crate) read_ahead: &'static str,
+    /// Process whose network namespace the daemons join.
+    pub(crate) namespace: Option<u32>,
+}
+
+impl Plan {
+    /// `count` nodes `n1`, `n2`, … on free loopback ports, without disks.
+    pub(crate) fn new(dir: &Path, count: usize) -> Plan {
+        let node = |number| NodePlan {
+            name: format!("n{number}"),
+            cluster: "lab".into(),
+            address: free_port(),
+            cache: "64M",
+            disks: Vec::new(),
+            attach: Vec::new(),
+            tcp: None,
+            nbd: String::new(),
+        };
+        let nodes = (1..=count).map(node).collect();
+        let dir = dir.to_path_buf();
+        Plan { dir, nodes, block: "64K", disk_wait: "2s", read_ahead: "auto", namespace: None }
+    }
+
+    /// Adds a disk to node 1 and attaches its volume everywhere.
+    pub(crate) fn disk(mut self, disk: Disk) -> Plan {
+        for node in &mut self.nodes {
+            node.attach.push(Attach { volume: disk.name.clone(), mode: "auto", policy: None });
+        }
+        self.nodes[0].disks.push(disk);
+        self
+    }
+
+    pub(crate) fn cache(mut self, cache: &'static str) -> Plan {
+        self.nodes.iter_mut().for_each(|node| node.cache = cache);
+        self
+    }
+
+    /// Where node `index` keeps its sockets.
+    pub(crate) fn runtime_dir(&self, index: usize) -> PathBuf {
+        self.dir.join(&self.nodes[index].name)
+    }
+
+    /// The text of node `index`'s file.
+    pub(crate) fn toml(&self, index: usize) -> String {
+        let node = &self.nodes[index];
+        let runtime = self.runtime_dir(index).display().to_string();
+        let mut text = format!(
+            "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
+             block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"1s\"\n",
+            node.cluster, node.name, node.cache, self.block, self.disk_wait
+        );
+        for Node { name, address } in self.nodes.iter().map(Node::of) {
+            writeln!(text, "[[member]]\nname = \"{name}\"\naddress = \"{address}\"").unwrap();
+        }
+        for disk in &node.disks {
+            let Disk { name, origin, policy, attached, read_only, delay } = disk;
+            writeln!(
+                text,
+                "[[disk]]\nname = \"{name}\"\n{origin}\npolicy = \"{policy}\"\n\
+                 read_only = {read_only}\nattached = \"{attached}\"\ndelay = \"{delay}\""
+            )
+            .unwrap();
+        }
+        for Attach { volume, mode, policy } in &node.attach {
+            writeln!(text, "[[attach]]\nvolume = \"{volume}\"\nmode = \"{mode}\"").unwrap();
+            writeln!(text, "read_ahead = \"{}\"", self.read_ahead).unwrap();
+            if let Some(policy) = policy {
+                writeln!(text, "policy = \"{policy}\"").unwrap();
+            }
+        }
+        writeln!(text, "[nbd]\nunix = \"{runtime}/nbd.sock\"\n{}", node.nbd).unwrap();
+        if let Some(tcp) = node.tcp {
+            writeln!(text, "tcp = \"{tcp}\"").unwrap();
+        }
+        text
+    }
+}
+
+struct Node<'a> {
+    name: &'a str,
+    address: SocketAddr,
+}
+
+impl<'a> Node<'a> {
+    fn of(plan: &'a NodePlan) -> Node<'a> {
+        Node { name: &plan.name, address: plan.address }
+    }
+}
+
+/// A loopback port nobody listens on. Below the ephemeral range, so that no outgoing connection takes it
+/// between this look and the daemon's bind.
+pub(crate) fn free_port() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() * 64);
+        let address = SocketAddr::from(([127, 0, 0, 1], 12_000 + (number % 20_000) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! End-to-end tests of the `cards` binary: real daemons, real clients, real kernels. One behaviour per file.
+//!
+//! A test whose foreign tool is missing prints `SKIP name: reason` and passes. Tests called `reference_…` run the
+//! same body against a server everybody trusts (or, for the liar, must not trust): they test the tests. They are
+//! left out by default; `cargo test -p cards --test e2e -- --ignored` runs them.
+
+mod harness;
+
+mod abuse;
+mod admin;
+mod cluster;
+mod config;
+mod conformance;
+mod dev;
+mod ext4;
+mod interop;
+mod kernel;
+mod liar;

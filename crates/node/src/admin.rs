@@ -1,0 +1,206 @@
+//! The admin protocol: one JSON object per line, over the unix socket `admin.sock` in the daemon's
+//! `runtime_dir`.
+//!
+//! The client sends a [`Request`] and reads one [`Reply`], any number of times per connection, one
+//! at a time. Lines are bounded in both directions.
+//!
+//! ```text
+//! {"request":"attach","volume":"disk","mode":"ro"}
+//! {"error":{"kind":"no_such_volume","message":"no volume \"disk\" in the cluster; …"}}
+//! ```
+
+mod client;
+mod counters;
+mod status;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Attach, Mode, PolicySpec, ReadAhead};
+
+pub use client::{Client, ClientError};
+pub use counters::{Counters, DiskCounters};
+pub use status::{
+    Cache, Card, Disk, DiskEngine, DiskEngineKind, Member, MemberState, Status, Volume, VolumeState,
+};
+
+/// Longest request line, in bytes, with its newline.
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Longest reply line, in bytes, with its newline: 1024 members with 64 volumes each fit.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// What the daemon is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Everything about this node: [`Reply::Status`].
+    Status {},
+    /// All volumes of the cluster, as far as this node knows: [`Reply::Volumes`].
+    VolumeList {},
+    /// One volume: [`Reply::Volume`].
+    VolumeShow {
+        /// Its name.
+        volume: String,
+    },
+    /// Attach a volume here: [`Reply::Done`].
+    Attach {
+        /// Its name.
+        volume: String,
+        /// Reader, writer or whichever is needed.
+        #[serde(default)]
+        mode: Mode,
+        /// The policy it is expected to have; another one is refused by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<PolicySpec>,
+        /// How far sequential reads run ahead.
+        #[serde(default)]
+        read_ahead: ReadAhead,
+    },
+    /// Detach a volume here, once no client uses it: [`Reply::Done`].
+    Detach {
+        /// Its name.
+        volume: String,
+    },
+    /// Forget every cached block of this node (for measurements): [`Reply::Done`].
+    DropCaches {},
+    /// Drain and exit: [`Reply::Done`] before the socket closes.
+    Shutdown {},
+}
+
+impl Request {
+    /// The request that attaches as `card` says.
+    #[must_use]
+    pub fn attach(card: Attach) -> Self {
+        let Attach { volume, mode, read_ahead, policy } = card;
+        Self::Attach { volume, mode, policy, read_ahead }
+    }
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Everything about this node.
+    Status(Box<Status>),
+    /// All volumes.
+    Volumes(Vec<Volume>),
+    /// One volume.
+    Volume(Box<Volume>),
+    /// Done, nothing to say.
+    Done {},
+    /// Not done.
+    Error(Refusal),
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// For programs.
+    pub kind: RefusalKind,
+    /// For people: the thing, the reason and the remedy.
+    pub message: String,
+}
+
+/// The kinds of [`Refusal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// The line is no request.
+    BadRequest,
+    /// No node of the cluster has a disk of this name.
+    NoSuchVolume,
+    /// The volume is attached here already.
+    AlreadyAttached,
+    /// The volume is not attached here.
+    NotAttached,
+    /// Clients use the volume, or another node writes it.
+    Busy,
+    /// The volume has another policy than expected.
+    PolicyMismatch,
+    /// The volume cannot be written.
+    ReadOnly,
+    /// The node that has the disk does not answer.
+    Unreachable,
+    /// Anything else.
+    Failed,
+}
+
+/// Parses a request line, with or without its newline.
+///
+/// # Errors
+/// A [`RefusalKind::BadRequest`], ready to be sent back.
+pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
+    let bad = |message| Refusal { kind: RefusalKind::BadRequest, message };
+    if line.len() > REQUEST_BYTES_MAX {
+        return Err(bad(format!("request longer than {REQUEST_BYTES_MAX} bytes; send one object per line")));
+    }
+    serde_json::from_slice(line)
+        .map_err(|e| bad(format!("not a request: {e}; send one object such as {{\"request\":\"status\"}}")))
+}
+
+/// A message as its line, with the newline.
+#[must_use]
+pub fn to_line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("admin messages have only string keys");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_as_documented() {
+        let parse = |text: &str| parse_request(text.as_bytes());
+        assert_eq!(parse(r#"{"request":"status"}"#), Ok(Request::Status {}));
+        assert_eq!(
+            parse(
+                "{\"request\":\"attach\",\"volume\":\"disk\",\"read_ahead\":\"124K\",\"policy\":\"hdc\"}\n"
+            ),
+            Ok(Request::Attach {
+                volume: "disk".into(),
+                mode: Mode::Auto,
+                policy: Some(PolicySpec::named("hdc")),
+                read_ahead: ReadAhead::Bytes(124 << 10),
+            })
+        );
+    }
+
+    #[test]
+    fn requests_read_back() {
+        for request in [
+            Request::Status {},
+            Request::VolumeList {},
+            Request::VolumeShow { volume: "disk".into() },
+            Request::attach(Attach::new("disk")),
+            Request::Detach { volume: "disk".into() },
+            Request::DropCaches {},
+            Request::Shutdown {},
+        ] {
+            assert_eq!(parse_request(&to_line(&request)), Ok(request));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for text in
+            ["", "{}", "[]", r#"{"request":"reboot"}"#, r#"{"request":"detach"}"#, "\u{0}", "{\"request\":"]
+        {
+            let refusal = parse_request(text.as_bytes()).unwrap_err();
+            assert_eq!(refusal.kind, RefusalKind::BadRequest);
+            assert!(refusal.message.contains("status"), "{}", refusal.message);
+        }
+        let long = vec![b' '; REQUEST_BYTES_MAX + 1];
+        assert_eq!(parse_request(&long).unwrap_err().kind, RefusalKind::BadRequest);
+        let deep = "[".repeat(60_000);
+        assert_eq!(parse_request(deep.as_bytes()).unwrap_err().kind, RefusalKind::BadRequest);
+    }
+
+    #[test]
+    fn errors_look_as_documented() {
+        let error = Reply::Error(Refusal { kind: RefusalKind::NoSuchVolume, message: "m".into() });
+        assert_eq!(to_line(&error), b"{\"error\":{\"kind\":\"no_such_volume\",\"message\":\"m\"}}\n");
+        assert_eq!(to_line(&Reply::Done {}), b"{\"done\":{}}\n");
+    }
+}

@@ -1,0 +1,243 @@
+//! A small blocking client of the admin socket.
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize as _;
+
+use super::{REPLY_BYTES_MAX, Refusal, Reply, Request, Status, Volume, to_line};
+use crate::config::Attach;
+
+/// How long a request may take, if not said otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection to the admin socket of a daemon.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+/// A request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens, or the socket cannot be reached.
+    #[error("{}: {source}; is the daemon running? (`cards serve`, or --socket for another one)", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The connection broke, or the daemon did not answer in time.
+    #[error("{}: {source}; see the daemon's log", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The answer is none.
+    #[error("{}: the answer is not understood ({reason}); are daemon and client of the same version?", path.display())]
+    BadReply {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The daemon refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl Client {
+    /// Connects to the socket at `path`. Requests may take 10 s.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`].
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        Self::connect_within(path, TIMEOUT)
+    }
+
+    /// Connects to the socket at `path`; each request may take `timeout`, which is not zero.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`].
+    pub fn connect_within(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
+        let connect = |source| ClientError::Connect { path: path.into(), source };
+        let stream = UnixStream::connect(path).map_err(connect)?;
+        stream.set_read_timeout(Some(timeout)).map_err(connect)?;
+        stream.set_write_timeout(Some(timeout)).map_err(connect)?;
+        Ok(Self { path: path.into(), stream: BufReader::new(stream) })
+    }
+
+    /// Everything about the node.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        match self.call(&Request::Status {})? {
+            Reply::Status(status) => Ok(*status),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// All volumes the node knows.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn volumes(&mut self) -> Result<Vec<Volume>, ClientError> {
+        match self.call(&Request::VolumeList {})? {
+            Reply::Volumes(volumes) => Ok(volumes),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The volume `name`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn volume(&mut self, name: &str) -> Result<Volume, ClientError> {
+        match self.call(&Request::VolumeShow { volume: name.into() })? {
+            Reply::Volume(volume) => Ok(*volume),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Attaches a volume.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn attach(&mut self, card: Attach) -> Result<(), ClientError> {
+        self.done(&Request::attach(card))
+    }
+
+    /// Detaches the volume `name`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn detach(&mut self, name: &str) -> Result<(), ClientError> {
+        self.done(&Request::Detach { volume: name.into() })
+    }
+
+    /// Empties the node's cache.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn drop_caches(&mut self) -> Result<(), ClientError> {
+        self.done(&Request::DropCaches {})
+    }
+
+    /// Asks the daemon to drain and exit.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn shutdown(&mut self) -> Result<(), ClientError> {
+        self.done(&Request::Shutdown {})
+    }
+
+    /// Sends `request` and reads its reply; a [`Reply::Error`] becomes [`ClientError::Refused`].
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        let io = |path: &Path, source| ClientError::Io { path: path.into(), source };
+        self.stream.get_mut().write_all(&to_line(request)).map_err(|e| io(&self.path, e))?;
+        let mut line = Vec::new();
+        let mut bounded = self.stream.by_ref().take(REPLY_BYTES_MAX as u64);
+        bounded.read_until(b'\n', &mut line).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => io(&self.path, std::io::ErrorKind::TimedOut.into()),
+            _ => io(&self.path, e),
+        })?;
+        if line.last() != Some(&b'\n') {
+            let reason = if line.len() == REPLY_BYTES_MAX { "longer than 64 MiB" } else { "it ends early" };
+            return Err(self.bad_reply(reason));
+        }
+        let mut json = serde_json::Deserializer::from_slice(&line);
+        match Reply::deserialize(&mut json).and_then(|reply| json.end().map(|()| reply)) {
+            Ok(Reply::Error(refusal)) => Err(refusal.into()),
+            Ok(reply) => Ok(reply),
+            Err(e) => Err(self.bad_reply(&e.to_string())),
+        }
+    }
+
+    fn done(&mut self, request: &Request) -> Result<(), ClientError> {
+        match self.call(request)? {
+            Reply::Done {} => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn unexpected(&self, reply: &Reply) -> ClientError {
+        let kind = match reply {
+            Reply::Status(_) => "status",
+            Reply::Volumes(_) => "volumes",
+            Reply::Volume(_) => "volume",
+            Reply::Done {} => "done",
+            Reply::Error(_) => "error",
+        };
+        self.bad_reply(&format!("{kind:?} answers another request"))
+    }
+
+    fn bad_reply(&self, reason: &str) -> ClientError {
+        ClientError::BadReply { path: self.path.clone(), reason: reason.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::admin::RefusalKind;
+
+    /// A daemon that reads one request and answers with `reply`, then hangs up.
+    fn answer(reply: &[u8]) -> Result<Vec<Volume>, ClientError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect(&path).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(reply).unwrap();
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        client.volumes()
+    }
+
+    #[test]
+    fn replies_are_understood() {
+        assert_eq!(answer(b"{\"volumes\":[]}\n").unwrap(), []);
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_with_its_kind() {
+        let error = answer(b"{\"error\":{\"kind\":\"busy\",\"message\":\"n2 writes it\"}}\n").unwrap_err();
+        assert!(matches!(&error, ClientError::Refused(refusal) if refusal.kind == RefusalKind::Busy));
+        assert_eq!(error.to_string(), "n2 writes it");
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for reply in
+            [&b"{}\n"[..], b"", b"{\"volumes\":[]}", b"{\"done\":{}}\n", b"{\"done\":{}} x\n", b"\xff\n"]
+        {
+            assert!(matches!(answer(reply), Err(ClientError::BadReply { .. })), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn silence_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect_within(&path, Duration::from_millis(20)).unwrap();
+        assert!(matches!(client.status(), Err(ClientError::Io { .. })));
+    }
+
+    #[test]
+    fn a_missing_daemon_is_named() {
+        let error = Client::connect(Path::new("/nonexistent/admin.sock")).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/admin.sock") && error.contains("cards serve"), "{error}");
+    }
+}

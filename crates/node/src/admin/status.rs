@@ -1,0 +1,178 @@
+//! What a daemon says about itself and about the volumes it knows.
+
+use cards_core::Replacement;
+use serde::{Deserialize, Serialize};
+
+use super::{Counters, DiskCounters};
+use crate::config::{Mode, PolicySpec, ReadAhead, replacement};
+
+/// Everything about one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Name of this node.
+    pub node: String,
+    /// Version of the daemon.
+    pub version: String,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// All members are up and all attached volumes are ready.
+    pub healthy: bool,
+    /// If not: what is wrong and what to do, one sentence each.
+    pub problems: Vec<String>,
+    /// All members, in the order of the configuration; this node too.
+    pub members: Vec<Member>,
+    /// All volumes of the cluster this node knows.
+    pub volumes: Vec<Volume>,
+    /// This node's cache.
+    pub cache: Cache,
+    /// How this node's disks are read.
+    pub disk_engine: DiskEngine,
+    /// What this node counted.
+    pub counters: Counters,
+    /// The disks this node contributes.
+    pub disks: Vec<Disk>,
+}
+
+/// One member, as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Address of its peer port.
+    pub address: String,
+    /// Whether this node can talk to it.
+    pub state: MemberState,
+    /// Why not, if it is known: refused by name, or the last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether this node can talk to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberState {
+    /// This node itself.
+    Here,
+    /// Connected.
+    Up,
+    /// Not yet connected.
+    Connecting,
+    /// It was connected, or did not answer in time.
+    Down,
+    /// Of another cluster or version, or with another member list.
+    Refused,
+}
+
+/// One volume of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// The node that has the disk; none while nobody has announced it.
+    pub disk_node: Option<String>,
+    /// Its size, in bytes; 0 while unknown.
+    pub size: u64,
+    /// The unit of caching, in bytes; 0 while unknown.
+    pub block: u32,
+    /// Its policy; none while unknown.
+    pub policy: Option<PolicySpec>,
+    /// Nobody can write it.
+    pub read_only: bool,
+    /// Whether clients can be served here.
+    pub state: VolumeState,
+    /// Why not, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The card here, if it is attached.
+    pub attached: Option<Card>,
+    /// The node that writes it, if any and if it is known.
+    pub writer: Option<String>,
+    /// Its blocks in this node's cache.
+    pub cached_blocks: u64,
+}
+
+/// Whether clients can be served from a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeState {
+    /// The disk node answers.
+    Ready,
+    /// The disk node has not announced it yet.
+    Waiting,
+    /// The disk node, or the disk, does not answer; cached blocks are served.
+    Offline,
+    /// Attached with another policy than the volume's, or writable although it is not.
+    Refused,
+}
+
+/// The attachment of a volume at this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// Reader, writer or whichever is needed.
+    pub mode: Mode,
+    /// How far sequential reads run ahead.
+    pub read_ahead: ReadAhead,
+    /// NBD clients that use it now.
+    pub clients: u32,
+}
+
+/// A node's cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Memory for data, in bytes.
+    pub bytes: u64,
+    /// Slots of the smallest block in use, or of 4 KiB while no volume is known.
+    pub blocks: u64,
+    /// Bytes of data that are cached.
+    pub used: u64,
+    /// What the index costs, in bytes per cached block.
+    pub index_bytes_per_block: f64,
+    /// Which block leaves.
+    #[serde(with = "replacement")]
+    pub replacement: Replacement,
+}
+
+/// How a node's disks are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskEngine {
+    /// Chosen at start.
+    pub kind: DiskEngineKind,
+    /// Why: what the kernel answered.
+    pub reason: String,
+}
+
+/// The ways to read disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskEngineKind {
+    /// One ring per data thread.
+    IoUring,
+    /// A pool of threads with `pread` and `pwrite`.
+    Threads,
+    /// This node contributes no disk.
+    None,
+}
+
+impl DiskEngineKind {
+    /// Its name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::Threads => "threads",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A disk this node contributes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// What it was asked for.
+    #[serde(flatten)]
+    pub counters: DiskCounters,
+}

@@ -1,0 +1,205 @@
+//! The admin socket: one request per line, one reply per line, on a thread of its own.
+
+use std::io;
+use std::os::unix::net::UnixListener as StdListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use crate::admin::{self, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
+use crate::cards::CardState;
+use crate::config::Attach;
+use crate::inbox::Event;
+use crate::local::Local;
+use crate::node::Node;
+use crate::report;
+
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 32;
+/// How long a connection may be silent.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long an attachment may take before it is given up.
+const ATTACH: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Starts the thread. It ends when `ended` is notified; `shutdown` is notified when somebody asks for that.
+pub(crate) fn start(
+    node: &Arc<Node>,
+    listener: StdListener,
+    shutdown: &Arc<Notify>,
+    ended: &Arc<Notify>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = {
+        let _runtime = runtime.enter();
+        UnixListener::from_std(listener)?
+    };
+    let (node, shutdown, ended) = (Arc::clone(node), Arc::clone(shutdown), Arc::clone(ended));
+    std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = accept(node, listener, shutdown) => {}
+                () = ended.notified() => {}
+            }
+        });
+        runtime.shutdown_background();
+    })
+}
+
+async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (node, shutdown) = (Arc::clone(&node), Arc::clone(&shutdown));
+                tokio::spawn(async move {
+                    if let Err(error) = talk(&node, stream, &shutdown).await {
+                        tracing::debug!(%error, "an admin connection ended");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an admin client");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = Vec::new();
+        let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
+        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
+        if read == 0 {
+            return Ok(());
+        }
+        let request = admin::parse_request(&line);
+        let (last, end) = (line.last() != Some(&b'\n'), matches!(request, Ok(Request::Shutdown {})));
+        let reply = match request {
+            Ok(request) => answer(node, request).await.unwrap_or_else(Reply::Error),
+            Err(refusal) => Reply::Error(refusal),
+        };
+        writer.write_all(&admin::to_line(&reply)).await?;
+        if end {
+            shutdown.notify_one();
+        }
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+async fn answer(node: &Arc<Node>, request: Request) -> Result<Reply, Refusal> {
+    Ok(match request {
+        Request::Status {} => Reply::Status(Box::new(report::status(node))),
+        Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
+        Request::VolumeShow { volume } => {
+            let found = report::volumes(node).into_iter().find(|known| known.name == volume);
+            Reply::Volume(Box::new(found.ok_or_else(|| no_such_volume(&volume))?))
+        }
+        Request::Attach { volume, mode, policy, read_ahead } => {
+            attach(node, Attach { volume, mode, read_ahead, policy }).await?;
+            Reply::Done {}
+        }
+        Request::Detach { volume } => {
+            detach(node, &volume).await?;
+            Reply::Done {}
+        }
+        Request::DropCaches {} => {
+            on_data_thread(node, |local| {
+                local.all_shards(&Input::DropCaches);
+                local.route();
+            })
+            .await;
+            Reply::Done {}
+        }
+        Request::Shutdown {} => Reply::Done {},
+    })
+}
+
+/// Does something on a data thread and waits for its end.
+async fn on_data_thread(node: &Node, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
+    let (done, wait) = oneshot::channel();
+    node.threads[0].post(Event::Call(Box::new(move |local| {
+        call(local);
+        let _ = done.send(());
+    })));
+    // An error means that the thread is gone, and the daemon with it.
+    let _ = wait.await;
+}
+
+async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
+    let name = attach.volume.clone();
+    if let Some(policy) = &attach.policy
+        && let Err(error) = cards_core::policy::normalize(&policy.to_string())
+    {
+        return Err(Refusal { kind: RefusalKind::BadRequest, message: error.to_string() });
+    }
+    let card = node.cards.add(attach).ok_or_else(|| Refusal {
+        kind: RefusalKind::AlreadyAttached,
+        message: format!("volume {name:?} is attached here already; `cards volume show {name}` says how"),
+    })?;
+    node.threads[0].post(Event::ResolveCards);
+    let deadline = tokio::time::Instant::now() + ATTACH;
+    let refusal = loop {
+        match card.state() {
+            CardState::Attached => return Ok(()),
+            CardState::Refused(refusal, message) => {
+                let kind = match refusal {
+                    CoreRefusal::NoSuchVolume => RefusalKind::NoSuchVolume,
+                    CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
+                    CoreRefusal::ReadOnly => RefusalKind::ReadOnly,
+                    CoreRefusal::NoAnswer => RefusalKind::Unreachable,
+                    CoreRefusal::WriterIs(_) => RefusalKind::Busy,
+                };
+                break Refusal { kind, message };
+            }
+            CardState::Waiting if tokio::time::Instant::now() < deadline => tokio::time::sleep(LOOK).await,
+            CardState::Waiting if card.volume().is_none() && report::all_up(node) => {
+                break no_such_volume(&name);
+            }
+            CardState::Waiting => {
+                let message =
+                    format!("the node that has volume {name:?} does not answer; see `cards status`");
+                break Refusal { kind: RefusalKind::Unreachable, message };
+            }
+        }
+    };
+    remove(node, &name).await;
+    Err(refusal)
+}
+
+async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
+    let card = node.cards.find(name).filter(|card| card.attach.volume == name).ok_or_else(|| Refusal {
+        kind: RefusalKind::NotAttached,
+        message: format!("volume {name:?} is not attached here; see `cards volume list`"),
+    })?;
+    if card.clients() > 0 {
+        let message = format!("volume {name:?} has {} client(s) here; disconnect them first", card.clients());
+        return Err(Refusal { kind: RefusalKind::Busy, message });
+    }
+    remove(node, name).await;
+    Ok(())
+}
+
+async fn remove(node: &Node, name: &str) {
+    if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
+        on_data_thread(node, move |local| local.control(ControlInput::Detach { volume })).await;
+    }
+}
+
+fn no_such_volume(name: &str) -> Refusal {
+    let message = format!("no node of the cluster has a disk {name:?}; see `cards volume list`");
+    Refusal { kind: RefusalKind::NoSuchVolume, message }
+}

@@ -1,0 +1,292 @@
+//! The cards of this node: attachments of volumes, and for whom this node is the writer.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use cards_core::{ControlInput, Generation, Refusal, Token, VolumeId};
+
+use crate::config::{Attach, Mode};
+use crate::front::Client;
+use crate::inbox::Event;
+use crate::local::{Local, spawn};
+use crate::node::Node;
+
+/// How long to wait before a writer's attachment is tried again that another writer kept out.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// All cards of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Cards {
+    cards: Mutex<Vec<Arc<Card>>>,
+}
+
+/// One card.
+#[derive(Debug)]
+pub(crate) struct Card {
+    /// What was asked for.
+    pub(crate) attach: Attach,
+    /// The volume, once a volume of that name is known.
+    volume: OnceLock<VolumeId>,
+    state: Mutex<CardState>,
+    clients: AtomicU32,
+    role: Mutex<Role>,
+}
+
+/// Where an attachment stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CardState {
+    /// The disk node has not been heard of, or has not answered.
+    Waiting,
+    /// Clients can be served.
+    Attached,
+    /// The disk node has refused: why, and what to do.
+    Refused(Refusal, String),
+}
+
+/// Whether this node is the writer, for a card of mode `auto`.
+#[derive(Debug)]
+enum Role {
+    /// It is not.
+    Free,
+    /// The disk node has been asked; these commands wait.
+    Asking(Vec<Token>),
+    /// It is, for so many clients.
+    Held { clients: u32 },
+}
+
+impl Card {
+    fn new(attach: Attach) -> Self {
+        Self {
+            attach,
+            volume: OnceLock::new(),
+            state: Mutex::new(CardState::Waiting),
+            clients: AtomicU32::new(0),
+            role: Mutex::new(Role::Free),
+        }
+    }
+
+    pub(crate) fn volume(&self) -> Option<VolumeId> {
+        self.volume.get().copied()
+    }
+
+    pub(crate) fn state(&self) -> CardState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Clients that use it now.
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients.load(Relaxed)
+    }
+
+    fn set_state(&self, state: CardState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn role(&self) -> MutexGuard<'_, Role> {
+        self.role.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client's use of a card, from its choice of the export to its end.
+pub(crate) struct Seat(Arc<Card>);
+
+impl Seat {
+    pub(crate) fn new(card: &Arc<Card>) -> Self {
+        card.clients.fetch_add(1, Relaxed);
+        Self(Arc::clone(card))
+    }
+}
+
+impl std::ops::Deref for Seat {
+    type Target = Card;
+
+    fn deref(&self) -> &Card {
+        &self.0
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Cards {
+    /// The cards a node begins with.
+    pub(crate) fn new(attach: &[Attach]) -> Self {
+        Self { cards: Mutex::new(attach.iter().cloned().map(Card::new).map(Arc::new).collect()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Card>>> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Card>> {
+        self.lock().clone()
+    }
+
+    /// The card of the volume of this name; the empty name is the only card there is.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Card>> {
+        let cards = self.lock();
+        match (&cards[..], name) {
+            ([card], "") => Some(Arc::clone(card)),
+            _ => cards.iter().find(|card| card.attach.volume == name).cloned(),
+        }
+    }
+
+    fn of(&self, volume: VolumeId) -> Option<Arc<Card>> {
+        self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
+    }
+
+    /// Adds a card; nothing if the volume has one.
+    pub(crate) fn add(&self, attach: Attach) -> Option<Arc<Card>> {
+        let mut cards = self.lock();
+        if cards.iter().any(|card| card.attach.volume == attach.volume) {
+            return None;
+        }
+        let card = Arc::new(Card::new(attach));
+        cards.push(Arc::clone(&card));
+        Some(card)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Option<Arc<Card>> {
+        let mut cards = self.lock();
+        let at = cards.iter().position(|card| card.attach.volume == name)?;
+        Some(cards.remove(at))
+    }
+}
+
+impl Local {
+    /// Asks for the cards whose volume has become known.
+    pub(crate) fn resolve_cards(self: &Rc<Self>) {
+        for card in self.node.cards.all() {
+            if card.volume().is_none()
+                && let Some(spec) = self.node.volume(&card.attach.volume)
+                && card.volume.set(spec.id).is_ok()
+            {
+                self.attach(&card, spec.id);
+            }
+        }
+    }
+
+    fn attach(self: &Rc<Self>, card: &Card, volume: VolumeId) {
+        let policy = card.attach.policy.as_ref().map(ToString::to_string).unwrap_or_default();
+        let writer = card.attach.mode == Mode::Rw;
+        // The answer is found by the volume, not by the token.
+        self.control(ControlInput::Attach { token: Token(u64::MAX), volume, policy, writer });
+    }
+
+    /// The disk node has answered.
+    pub(crate) fn attach_done(
+        self: &Rc<Self>,
+        _: Token,
+        volume: VolumeId,
+        result: Result<Generation, Refusal>,
+    ) {
+        let Some(card) = self.node.cards.of(volume) else { return };
+        let name = &card.attach.volume;
+        match result {
+            Ok(_) => {
+                tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
+                card.set_state(CardState::Attached);
+            }
+            Err(refusal) => {
+                let reason = explain(&self.node, name, &refusal);
+                tracing::warn!(volume = name, "not attached: {reason}");
+                let retry = matches!(refusal, Refusal::WriterIs(_) | Refusal::NoAnswer);
+                card.set_state(CardState::Refused(refusal, reason));
+                if retry {
+                    let local = Rc::clone(self);
+                    spawn(async move {
+                        tokio::time::sleep(RETRY).await;
+                        if local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card)) {
+                            local.attach(&card, volume);
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether a client's command may go on. If not, [`Event::Writer`] will say when.
+    pub(crate) fn take_role(self: &Rc<Self>, client: &Client, token: Token) -> bool {
+        if client.may_write() {
+            return true;
+        }
+        let mut role = client.card().role();
+        match &mut *role {
+            Role::Held { clients } => {
+                *clients += 1;
+                client.set_writes();
+                return true;
+            }
+            Role::Asking(waiting) => {
+                waiting.push(token);
+                return false;
+            }
+            Role::Free => *role = Role::Asking(vec![token]),
+        }
+        // To one thread and under the lock, so that taking and giving back arrive in their order.
+        let input = ControlInput::TakeWriter { token, volume: client.volume() };
+        self.node.threads[0].post(Event::Control(Box::new(input)));
+        false
+    }
+
+    /// The disk node has answered.
+    pub(crate) fn role_done(&self, volume: VolumeId, result: Result<(), Refusal>) {
+        let Some(card) = self.node.cards.of(volume) else { return };
+        let waiting = {
+            let mut role = card.role();
+            let Role::Asking(waiting) = &mut *role else { return };
+            let waiting = std::mem::take(waiting);
+            *role = match result {
+                Ok(()) => Role::Held { clients: waiting.len() as u32 },
+                Err(_) => Role::Free,
+            };
+            waiting
+        };
+        if let Err(refusal) = &result {
+            let reason = explain(&self.node, &card.attach.volume, refusal);
+            tracing::warn!(volume = card.attach.volume, "write refused: {reason}");
+        }
+        for token in waiting {
+            let (thread, _) = Node::thread_of(token);
+            self.node.threads[thread].post(Event::Writer { token, granted: result.is_ok() });
+        }
+    }
+
+    /// One client less for whom this node is the writer.
+    pub(crate) fn release_role(self: &Rc<Self>, card: &Card, volume: VolumeId) {
+        let mut role = card.role();
+        let Role::Held { clients } = &mut *role else { return };
+        *clients -= 1;
+        if *clients == 0 {
+            *role = Role::Free;
+            self.node.threads[0].post(Event::Control(Box::new(ControlInput::ReleaseWriter { volume })));
+        }
+    }
+}
+
+/// A refusal in words: the thing, the reason, the remedy.
+pub(crate) fn explain(node: &Node, volume: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NoSuchVolume => {
+            format!("volume {volume:?} does not exist at its disk node any more; see `cards volume list`")
+        }
+        Refusal::PolicyIs(policy) => {
+            format!(
+                "volume {volume:?} has policy {policy:?}, and all its cards use one; set `policy = {policy:?}` or leave it out"
+            )
+        }
+        Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),
+        Refusal::NoAnswer => {
+            format!("the disk node of volume {volume:?} does not answer; see `cards status`")
+        }
+        Refusal::WriterIs(writer) => format!(
+            "node {} is the writer of volume {volume:?}; disconnect its clients or run `cards volume detach {volume}` there",
+            node.name(*writer)
+        ),
+    }
+}

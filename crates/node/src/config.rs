@@ -1,0 +1,208 @@
+//! `node.toml`: the static configuration of one daemon.
+//!
+//! Everything that can be checked without opening anything is checked by [`Config::load`]; what
+//! needs a disk, a socket or a peer is checked by whoever opens it.
+
+mod attach;
+mod disk;
+pub mod duration;
+mod error;
+mod nbd;
+mod policy;
+pub mod replacement;
+pub mod size;
+mod suggest;
+mod uri;
+mod validate;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cards_core::Replacement;
+use serde::{Deserialize, Serialize};
+
+pub use attach::{Attach, Mode, ReadAhead};
+pub use disk::{Attached, Delivery, Disk, Origin};
+pub use error::{ConfigError, Problem};
+pub use nbd::Nbd;
+pub use policy::PolicySpec;
+pub use suggest::nearest;
+
+/// Longest configuration file that is read, in bytes: 1024 members take about 64 KiB.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The configuration of one daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Name of the cluster. Peers of another cluster are refused by name.
+    pub cluster: String,
+    /// Name of this node: one of the members.
+    pub node: String,
+    /// Memory for cached blocks, in bytes. Default `1G`.
+    #[serde(with = "size", default = "default_cache")]
+    pub cache: u64,
+    /// Which block leaves a full cache: `lru`, `sieve` or `s3-fifo`. Default `s3-fifo`.
+    #[serde(with = "replacement", default)]
+    pub replacement: Replacement,
+    /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB, equal on all nodes. Default `64K`.
+    #[serde(with = "size", default = "default_block")]
+    pub block: u64,
+    /// Independent parts of the cache: a power of two from 1 to 64, equal on all nodes. Default 16.
+    #[serde(default = "default_shards")]
+    pub shards: u32,
+    /// Threads that serve block requests. Default: the number of cores, at most 4.
+    #[serde(default = "default_data_threads")]
+    pub data_threads: usize,
+    /// How long an idle data thread polls before it sleeps; 0 is never. Default `0us`.
+    #[serde(with = "duration", default)]
+    pub busy_poll: Duration,
+    /// Directory of the admin socket `admin.sock`. Default `/run/cards`.
+    #[serde(default = "default_runtime_dir")]
+    pub runtime_dir: PathBuf,
+    /// A peer that does not answer for this long is passed over and the disk node asked. Default `500ms`.
+    #[serde(with = "duration", default = "default_peer_timeout")]
+    pub peer_timeout: Duration,
+    /// A disk node that does not answer for this long gives EIO. Default `30s`.
+    #[serde(with = "duration", default = "default_disk_wait")]
+    pub disk_wait: Duration,
+    /// How long a card may serve cached blocks of a writable volume without renewal. Default `3s`.
+    #[serde(with = "duration", default = "default_lease")]
+    pub lease: Duration,
+    /// All nodes of the cluster; the same list, in the same order, on every node.
+    #[serde(rename = "member", default)]
+    pub members: Vec<Member>,
+    /// The disks this node contributes.
+    #[serde(rename = "disk", default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<Disk>,
+    /// The volumes this node attaches at start.
+    #[serde(rename = "attach", default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<Attach>,
+    /// The NBD endpoints.
+    #[serde(default)]
+    pub nbd: Nbd,
+}
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Where its peer port listens: `host:port`, or `[address]:port` for IPv6.
+    pub address: String,
+}
+
+impl Config {
+    /// A valid configuration of `node` with the default of every other key.
+    #[must_use]
+    pub fn new(cluster: &str, node: &str, members: Vec<Member>) -> Self {
+        Self {
+            cluster: cluster.into(),
+            node: node.into(),
+            cache: default_cache(),
+            replacement: Replacement::default(),
+            block: default_block(),
+            shards: default_shards(),
+            data_threads: default_data_threads(),
+            busy_poll: Duration::ZERO,
+            runtime_dir: default_runtime_dir(),
+            peer_timeout: default_peer_timeout(),
+            disk_wait: default_disk_wait(),
+            lease: default_lease(),
+            members,
+            disks: Vec::new(),
+            attach: Vec::new(),
+            nbd: Nbd::default(),
+        }
+    }
+
+    /// Reads, parses and validates the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML, or says something that cannot work.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Read { file: path.into(), source };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigError::TooLarge { file: path.into(), max_mib: FILE_BYTES_MAX >> 20 });
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|e| ConfigError::NotText { file: path.into(), offset: e.utf8_error().valid_up_to() })?;
+        Self::parse(&text, path)
+    }
+
+    /// Parses and validates `text`; `file` is only named in errors.
+    ///
+    /// # Errors
+    /// `text` is no TOML, or says something that cannot work.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|e| ConfigError::from_toml(file, text, &e))?;
+        config.validate().map_err(|problem| ConfigError::Invalid { file: file.into(), problem })?;
+        Ok(config)
+    }
+
+    /// Checks what concerns more than one key, or the range of a value.
+    ///
+    /// # Errors
+    /// The first [`Problem`] found, in the order of the file.
+    pub fn validate(&self) -> Result<(), Problem> {
+        validate::validate(self)
+    }
+
+    /// The configuration as TOML, as [`Config::parse`] reads it.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a configuration has only tables, strings, numbers and booleans")
+    }
+
+    /// This node's position in the member list.
+    #[must_use]
+    pub fn node_index(&self) -> Option<usize> {
+        self.members.iter().position(|member| member.name == self.node)
+    }
+
+    /// The path of the admin socket.
+    #[must_use]
+    pub fn admin_socket(&self) -> PathBuf {
+        self.runtime_dir.join("admin.sock")
+    }
+}
+
+fn default_cache() -> u64 {
+    1 << 30
+}
+
+fn default_block() -> u64 {
+    64 << 10
+}
+
+fn default_shards() -> u32 {
+    16
+}
+
+fn default_data_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4))
+}
+
+fn default_runtime_dir() -> PathBuf {
+    "/run/cards".into()
+}
+
+fn default_peer_timeout() -> Duration {
+    Duration::from_millis(500)
+}
+
+fn default_disk_wait() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn default_lease() -> Duration {
+    Duration::from_secs(3)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Disks a node contributes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cards_wire::nbd::client::Uri;
+use serde::{Deserialize, Serialize};
+
+use super::{PolicySpec, duration, size, uri};
+
+/// One disk this node contributes; the volume on it has the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "DiskToml", into = "DiskToml")]
+pub struct Disk {
+    /// Name of the disk and of the volume, unique in the cluster.
+    pub name: String,
+    /// Where its bytes are: `path` or `uri`.
+    pub origin: Origin,
+    /// The policy of the volume. Default `hscc`.
+    pub policy: PolicySpec,
+    /// Nobody may write it. Default false.
+    pub read_only: bool,
+    /// Opened with `O_DIRECT`, past the page cache of this machine. Default false.
+    pub direct: bool,
+    /// Whether this node keeps copies of what others read. Default `computer`.
+    pub attached: Attached,
+    /// How requests of other nodes are answered. Default `event`.
+    pub delivery: Delivery,
+    /// Modelled slow disk: added to each read. Default `0ms`.
+    pub delay: Duration,
+    /// Modelled slow disk: bytes per second; 0 is no limit. Default 0.
+    pub rate: u64,
+}
+
+/// Where the bytes of a disk are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A file or block device of this machine.
+    Path(PathBuf),
+    /// The export of any NBD server.
+    Nbd(Uri),
+}
+
+/// Exclusive caching (remote disk drivers, section 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attached {
+    /// Computer-attached: the disk node keeps a copy of what it reads for others.
+    #[default]
+    Computer,
+    /// Network-attached: the requester has the single copy.
+    Network,
+}
+
+impl Attached {
+    /// Its name in `node.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Computer => "computer",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// How the disk node gets from a request to its answer (remote disk drivers, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// The completion of the disk sends the answer.
+    #[default]
+    Event,
+    /// A thread per request waits for the disk.
+    Thread,
+    /// The receiver waits for the disk, one request after the other.
+    Sync,
+}
+
+impl Delivery {
+    /// Its name in `node.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Thread => "thread",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl Disk {
+    /// The disk `name` at `origin` with the default of every other key.
+    #[must_use]
+    pub fn new(name: &str, origin: Origin) -> Self {
+        Self {
+            name: name.into(),
+            origin,
+            policy: PolicySpec::default(),
+            read_only: false,
+            direct: false,
+            attached: Attached::default(),
+            delivery: Delivery::default(),
+            delay: Duration::ZERO,
+            rate: 0,
+        }
+    }
+}
+
+/// A disk as written: `path` and `uri` exclude each other.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DiskToml {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<PathBuf>,
+    #[serde(with = "uri", skip_serializing_if = "Option::is_none", default)]
+    uri: Option<Uri>,
+    #[serde(default)]
+    policy: PolicySpec,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    direct: bool,
+    #[serde(default)]
+    attached: Attached,
+    #[serde(default)]
+    delivery: Delivery,
+    #[serde(with = "duration", default)]
+    delay: Duration,
+    #[serde(with = "size", default)]
+    rate: u64,
+}
+
+/// A disk does not say, in one way, where its bytes are.
+#[derive(Debug, thiserror::Error)]
+enum OriginError {
+    #[error("disk {0:?} has both path and uri; keep the one that is meant")]
+    Both(String),
+    #[error("disk {0:?} has neither path nor uri; add path = \"/dev/…\" or uri = \"nbd://host:port/export\"")]
+    Neither(String),
+}
+
+impl TryFrom<DiskToml> for Disk {
+    type Error = OriginError;
+
+    fn try_from(raw: DiskToml) -> Result<Self, OriginError> {
+        let origin = match (raw.path, raw.uri) {
+            (Some(path), None) => Origin::Path(path),
+            (None, Some(uri)) => Origin::Nbd(uri),
+            (Some(_), Some(_)) => return Err(OriginError::Both(raw.name)),
+            (None, None) => return Err(OriginError::Neither(raw.name)),
+        };
+        Ok(Self {
+            name: raw.name,
+            origin,
+            policy: raw.policy,
+            read_only: raw.read_only,
+            direct: raw.direct,
+            attached: raw.attached,
+            delivery: raw.delivery,
+            delay: raw.delay,
+            rate: raw.rate,
+        })
+    }
+}
+
+impl From<Disk> for DiskToml {
+    fn from(disk: Disk) -> Self {
+        let (path, uri) = match disk.origin {
+            Origin::Path(path) => (Some(path), None),
+            Origin::Nbd(uri) => (None, Some(uri)),
+        };
+        Self {
+            name: disk.name,
+            path,
+            uri,
+            policy: disk.policy,
+            read_only: disk.read_only,
+            direct: disk.direct,
+            attached: disk.attached,
+            delivery: disk.delivery,
+            delay: disk.delay,
+            rate: disk.rate,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The replacement's name, for `#[serde(with)]`.
+
+use cards_core::Replacement;
+use serde::{Deserialize, Deserializer, Serializer, de};
+
+/// Writes the name.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize<S: Serializer>(replacement: &Replacement, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(replacement.name())
+}
+
+/// Reads a name.
+///
+/// # Errors
+/// There is no such replacement.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Replacement, D::Error> {
+    const NAMES: [&str; Replacement::ALL.len()] =
+        [Replacement::ALL[0].name(), Replacement::ALL[1].name(), Replacement::ALL[2].name()];
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(|()| de::Error::unknown_variant(&name, &NAMES))
+}

@@ -1,0 +1,284 @@
+//! Each way a configuration can be wrong, and the words that name it.
+
+use super::*;
+
+/// A valid configuration that uses every key.
+const FULL: &str = r#"
+cluster = "lab"
+node = "n1"
+cache = "4G"
+replacement = "sieve"
+block = "64K"
+shards = 8
+data_threads = 2
+busy_poll = "50us"
+runtime_dir = "/run/cards"
+peer_timeout = "500ms"
+disk_wait = "30s"
+lease = "3s"
+[[member]]
+name = "n1"
+address = "10.0.0.1:7400"
+[[member]]
+name = "n2"
+address = "[fd00::2]:7400"
+[[disk]]
+name = "disk"
+path = "/dev/sdb"
+policy = { name = "hscc", depth = 2 }
+read_only = false
+direct = true
+attached = "network"
+delivery = "thread"
+delay = "10ms"
+rate = "50M"
+[[disk]]
+name = "far"
+uri = "nbd+unix:///export?socket=/x"
+[[attach]]
+volume = "disk"
+mode = "rw"
+read_ahead = "124K"
+policy = "hscc depth=2"
+[nbd]
+unix = "/run/cards/nbd.sock"
+tcp = "0.0.0.0:10809"
+connections = 100
+handshake = "10s"
+in_flight = "64M"
+"#;
+
+/// The least that works.
+const LEAST: &str = "cluster = \"lab\"\nnode = \"n1\"\n[[member]]\nname = \"n1\"\naddress = \"h:7400\"\n";
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("node.toml"))
+}
+
+/// The error of [`FULL`] with one passage replaced.
+#[track_caller]
+fn error_with(from: &str, to: &str) -> String {
+    assert!(FULL.contains(from), "{from:?} is not in the sample");
+    parse(&FULL.replacen(from, to, 1)).expect_err("accepted").to_string()
+}
+
+#[track_caller]
+fn refused(from: &str, to: &str, words: &[&str]) {
+    let error = error_with(from, to);
+    for word in ["node.toml"].iter().chain(words) {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+    assert!(!error.contains('\n'), "more than one line: {error}");
+}
+
+#[test]
+fn every_key_is_understood() {
+    let config = parse(FULL).unwrap();
+    assert_eq!((config.cache, config.replacement, config.shards), (4 << 30, Replacement::Sieve, 8));
+    assert_eq!(config.busy_poll, Duration::from_micros(50));
+    let disk = &config.disks[0];
+    assert_eq!(disk.origin, Origin::Path("/dev/sdb".into()));
+    assert_eq!(disk.policy.to_string(), "hscc depth=2");
+    assert_eq!((disk.attached, disk.delivery), (Attached::Network, Delivery::Thread));
+    assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
+    assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
+    assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
+    assert_eq!(config.node_index(), Some(0));
+    assert_eq!(config.admin_socket(), Path::new("/run/cards/admin.sock"));
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let config = parse(LEAST).unwrap();
+    let members = vec![Member { name: "n1".into(), address: "h:7400".into() }];
+    assert_eq!(config, Config::new("lab", "n1", members));
+    assert_eq!((config.cache, config.shards, config.nbd.connections), (1 << 30, 16, 100));
+    assert_eq!((config.lease, config.disk_wait), (Duration::from_secs(3), Duration::from_secs(30)));
+}
+
+/// The example that is installed.
+const EXAMPLE: &str = include_str!("../../../../packaging/node.toml");
+
+#[test]
+fn the_example_is_valid_and_states_the_defaults() {
+    let config = parse(EXAMPLE).unwrap();
+    // Keys whose comment is an example, not the default.
+    let examples = ["uri =", "tcp =", "data_threads =", "refuse the volume"];
+    let uncomment = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if rest.contains(" = ") && !examples.iter().any(|example| line.contains(example)) => {
+            format!("{rest}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    let text: String = EXAMPLE.lines().map(uncomment).collect();
+    assert!(text.contains("\nlease = \"3s\""), "nothing was uncommented");
+    assert_eq!(parse(&text).unwrap(), config);
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let config = parse(FULL).unwrap();
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+}
+
+#[test]
+fn an_unknown_key_suggests_the_nearest() {
+    refused("cache =", "cahce =", &[":4:", "\"cahce\"", "did you mean \"cache\"?"]);
+    refused("block =", "blok =", &[":6:", "\"blok\"", "did you mean \"block\"?"]);
+    refused("[[attach]]", "[[attached]]", &["\"attached\"", "did you mean \"attach\"?"]);
+    refused("handshake =", "colour =", &["\"colour\"", "known are unix, tcp, connections"]);
+}
+
+#[test]
+fn a_missing_key_is_named_with_its_table() {
+    refused("cluster = \"lab\"\n", "", &["the file", "\"cluster\""]);
+    refused("name = \"far\"\n", "", &["[[disk]]", "\"name\""]);
+}
+
+#[test]
+fn wrong_sizes_and_durations_are_quoted() {
+    refused("\"4G\"", "\"4Q\"", &[":4: cache = \"4Q\": ", "not a size", "K, M, G or T"]);
+    refused("\"4G\"", "-1", &["cache = -1", "not a size"]);
+    refused("\"4G\"", "\"8388608T\"", &["too large"]);
+    refused("\"4G\"", "true", &["cache = true", "a size such as"]);
+    refused("\"3s\"", "\"3\"", &["lease = \"3\"", "not a duration"]);
+    refused("\"124K\"", "\"lots\"", &["read_ahead = \"lots\"", "\"auto\", \"off\" or a size"]);
+    refused("\"124K\"", "\"65M\"", &["attach.read_ahead = \"65M\"", "at most 64M"]);
+}
+
+#[test]
+fn an_unknown_choice_suggests_the_nearest() {
+    refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean \"sieve\"?"]);
+    refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, auto"]);
+    refused("\"thread\"", "\"threads\"", &["delivery = \"threads\"", "did you mean \"thread\"?"]);
+    refused("\"network\"", "\"net\"", &["attached = \"net\"", "did you mean \"network\"?"]);
+    refused(
+        "name = \"hscc\"",
+        "name = \"hsc\"",
+        &["disk.policy = \"hsc depth=2\"", "did you mean \"hscc\"?", "cards policy list"],
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_quoted() {
+    refused("shards = 8", "shards = ", &[":7: shards =:"]);
+    refused("shards = 8", "shards = 8\nshards = 8", &[":8: shards = 8: ", "duplicate key"]);
+    refused("shards = 8", "shards = \"8\"", &[":7: shards = \"8\": ", "invalid type"]);
+}
+
+#[test]
+fn names_are_unique_and_plain() {
+    refused("name = \"n2\"", "name = \"n1\"", &["member.name = \"n1\"", "twice"]);
+    refused("[fd00::2]:7400", "10.0.0.1:7400", &["member.address = \"10.0.0.1:7400\"", "twice"]);
+    refused("name = \"far\"", "name = \"disk\"", &["disk.name = \"disk\"", "twice"]);
+    refused("uri = \"nbd+unix:///export?socket=/x\"", "path = \"/dev/sdb\"", &["disk.path", "twice"]);
+    refused("[nbd]", "[[attach]]\nvolume = \"disk\"\n[nbd]", &["attach.volume = \"disk\"", "twice"]);
+    refused("\"lab\"", "\"\"", &["cluster = \"\"", "no name"]);
+    refused("name = \"far\"", "name = \"a/b\"", &["disk.name = \"a/b\"", "no name"]);
+    let long = "x".repeat(65);
+    refused("\"lab\"", &format!("{long:?}"), &["cluster", "1 to 64"]);
+}
+
+#[test]
+fn the_node_is_a_member() {
+    refused("node = \"n1\"", "node = \"n3\"", &["node = \"n3\"", "\"n1\", \"n2\""]);
+    let error = parse("cluster = \"lab\"\nnode = \"n1\"").unwrap_err().to_string();
+    assert!(error.contains("no [[member]]"), "{error}");
+}
+
+#[test]
+fn addresses_have_a_port() {
+    refused("10.0.0.1:7400", "10.0.0.1", &["member.address = \"10.0.0.1\"", "port"]);
+    refused("10.0.0.1:7400", "10.0.0.1:0", &["member.address", "port"]);
+    refused("10.0.0.1:7400", ":7400", &["member.address = \":7400\"", "host"]);
+    refused("0.0.0.0:10809", "10809", &["nbd.tcp = \"10809\"", "address:port"]);
+}
+
+#[test]
+fn blocks_are_powers_of_two_in_range() {
+    for block in ["2K", "2M", "96K", "0"] {
+        refused("\"64K\"", &format!("{block:?}"), &["block", block, "power of two from 4K to 1M"]);
+    }
+}
+
+#[test]
+fn the_cache_holds_eight_blocks_a_shard() {
+    refused("\"4G\"", "\"4095K\"", &["cache = \"4095K\"", "8 shards", "cache = \"4M\""]);
+    assert!(parse(&FULL.replacen("\"4G\"", "\"4M\"", 1)).is_ok());
+}
+
+#[test]
+fn numbers_are_in_range() {
+    refused("shards = 8", "shards = 12", &["shards = \"12\"", "power of two"]);
+    refused("shards = 8", "shards = 128", &["shards", "1 to 64"]);
+    refused("data_threads = 2", "data_threads = 0", &["data_threads", "1 to 256"]);
+    refused("\"50us\"", "\"2s\"", &["busy_poll = \"2s\"", "at most 1s"]);
+    refused("\"500ms\"", "\"0\"", &["peer_timeout", "at least 1ms"]);
+    refused("\"30s\"", "\"100ms\"", &["disk_wait = \"100ms\"", "peer_timeout, 500ms"]);
+    refused("\"3s\"", "\"900ms\"", &["lease = \"900ms\"", "1s"]);
+    refused("\"10ms\"", "\"61s\"", &["disk.delay = \"61s\"", "60s"]);
+    refused("connections = 100", "connections = 0", &["nbd.connections", "1 to 65536"]);
+    refused("\"10s\"", "\"0s\"", &["nbd.handshake", "more than 0"]);
+    refused("\"64M\"", "\"1M\"", &["nbd.in_flight = \"1M\"", "32M"]);
+}
+
+#[test]
+fn socket_paths_fit_the_kernel() {
+    let long = format!("/{}", "x".repeat(107));
+    refused("\"/run/cards\"", &format!("{long:?}"), &["runtime_dir", "107"]);
+    refused("\"/run/cards/nbd.sock\"", &format!("{long:?}"), &["nbd.unix", "107"]);
+}
+
+#[test]
+fn a_disk_says_once_where_it_is() {
+    refused("path = \"/dev/sdb\"\n", "", &["\"disk\"", "neither path nor uri"]);
+    refused(
+        "path = \"/dev/sdb\"\n",
+        "path = \"/d\"\nuri = \"nbd://h/x\"\n",
+        &["\"disk\"", "both path and uri"],
+    );
+    refused("nbd+unix:///export?socket=/x", "ftp://x/y", &["ftp://x/y", "not an NBD URI"]);
+}
+
+#[test]
+fn a_card_agrees_with_its_disk() {
+    // Written differently, the same policy.
+    assert!(parse(&FULL.replacen("{ name = \"hscc\", depth = 2 }", "\"hscc load=free depth=2\"", 1)).is_ok());
+    refused("\"hscc depth=2\"", "\"hdc\"", &["\"disk\"", "\"hdc\"", "\"hscc depth=2\"", "same policy"]);
+    refused("depth = 2", "dept = 2", &["disk.policy", "`dept`"]);
+    refused("read_only = false", "read_only = true", &["attach.mode = \"rw\"", "read_only"]);
+}
+
+#[test]
+fn counts_are_limited() {
+    let mut config = parse(LEAST).unwrap();
+    for i in 0..1024 {
+        config.members.push(Member { name: format!("m{i}"), address: format!("h:{}", i + 1) });
+    }
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("1025 [[member]] entries; at most 1024"), "{error}");
+
+    let mut config = parse(LEAST).unwrap();
+    config.disks =
+        (0..65).map(|i| Disk::new(&format!("d{i}"), Origin::Path(format!("/d{i}").into()))).collect();
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("65 [[disk]] entries; at most 64"), "{error}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("none.toml");
+    let error = Config::load(&path).unwrap_err().to_string();
+    assert!(error.contains("none.toml") && error.contains("permissions"), "{error}");
+
+    let path = dir.path().join("binary.toml");
+    std::fs::write(&path, b"a = 1\n\xff").unwrap();
+    let error = Config::load(&path).unwrap_err().to_string();
+    assert!(error.contains("not UTF-8 at byte 6"), "{error}");
+
+    let path = dir.path().join("large.toml");
+    std::fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+    let error = Config::load(&path).unwrap_err().to_string();
+    assert!(error.contains("larger than 4 MiB"), "{error}");
+}

@@ -1,0 +1,42 @@
+//! Addresses as text: `host:port`, and NBD URIs for serde.
+
+use cards_wire::nbd::client::Uri;
+use serde::{Deserialize, Deserializer, Serializer, de};
+
+/// Which part of `host:port` is wrong.
+pub(super) enum Part {
+    Host,
+    Port,
+}
+
+/// Splits `host:port` or `[address]:port`.
+pub(super) fn host_port(text: &str) -> Result<(&str, u16), Part> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, port) = rest.split_once("]:").ok_or(Part::Host)?;
+        if host.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err(Part::Host);
+        }
+        (host, port)
+    } else {
+        text.split_once(':').ok_or(Part::Port)?
+    };
+    if host.is_empty() || host.contains(['@', ' ', '/', '[', ']']) {
+        return Err(Part::Host);
+    }
+    // `parse` alone would take a sign.
+    let digits = port.bytes().all(|b| b.is_ascii_digit());
+    port.parse().ok().filter(|port| digits && *port > 0).map(|port| (host, port)).ok_or(Part::Port)
+}
+
+/// Writes the URI, if there is one.
+pub(super) fn serialize<S: Serializer>(uri: &Option<Uri>, serializer: S) -> Result<S::Ok, S::Error> {
+    match uri {
+        Some(uri) => serializer.collect_str(uri),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Reads a URI.
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Uri>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(de::Error::custom)
+}

@@ -1,0 +1,256 @@
+//! Checks on a parsed configuration that need nothing opened.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use cards_core::policy::PolicyError;
+use cards_core::{NodeId, VolumeId};
+
+use super::error::remedy;
+use super::uri::{Part, host_port};
+use super::{Attach, Config, Disk, Mode, Nbd, Origin, PolicySpec, Problem, ReadAhead, duration, size};
+
+/// Most disks of a node.
+const DISKS_MAX: usize = VolumeId::MAX_DISKS as usize;
+/// Smallest and largest unit of caching, in bytes.
+const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 20;
+/// Blocks a shard must be able to hold for replacement to mean anything.
+const SHARD_BLOCKS_MIN: u64 = 8;
+/// Most shards of a cache.
+const SHARDS_MAX: u32 = 64;
+/// Most data threads.
+const DATA_THREADS_MAX: usize = 256;
+/// Longest path of a unix socket, in bytes, without the final zero.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// Longest name, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+pub(super) fn validate(config: &Config) -> Result<(), Problem> {
+    name("cluster", &config.cluster)?;
+    name("node", &config.node)?;
+    if !config.shards.is_power_of_two() || config.shards > SHARDS_MAX {
+        return Err(value("shards", config.shards, "use a power of two from 1 to 64, the same on all nodes"));
+    }
+    if !(1..=DATA_THREADS_MAX).contains(&config.data_threads) {
+        return Err(value("data_threads", config.data_threads, "use 1 to 256, at most the number of cores"));
+    }
+    if config.busy_poll > Duration::from_secs(1) {
+        let given = duration::exact(config.busy_poll);
+        return Err(value("busy_poll", given, "use at most 1s; 50us is a good start"));
+    }
+    timeouts(config)?;
+    socket_path("runtime_dir", &config.admin_socket())?;
+    members(config)?;
+    disks(&config.disks)?;
+    cache(config)?;
+    attachments(&config.attach, &config.disks)?;
+    nbd(&config.nbd)
+}
+
+fn timeouts(config: &Config) -> Result<(), Problem> {
+    let shown = duration::exact;
+    if config.peer_timeout < Duration::from_millis(1) {
+        return Err(value("peer_timeout", shown(config.peer_timeout), "use at least 1ms"));
+    }
+    if config.disk_wait < config.peer_timeout {
+        let reason = format!("use at least peer_timeout, {}", shown(config.peer_timeout));
+        return Err(value("disk_wait", shown(config.disk_wait), &reason));
+    }
+    // One renewal may be lost without the card going blind.
+    if config.lease < config.peer_timeout * 2 {
+        let reason = format!("use at least twice peer_timeout, {}", shown(config.peer_timeout * 2));
+        return Err(value("lease", shown(config.lease), &reason));
+    }
+    Ok(())
+}
+
+fn members(config: &Config) -> Result<(), Problem> {
+    let members = &config.members;
+    if members.is_empty() {
+        return Err(Problem::NoMembers);
+    }
+    if members.len() > NodeId::MAX_NODES {
+        let what = "[[member]] entries";
+        return Err(Problem::TooMany { what, count: members.len(), max: NodeId::MAX_NODES });
+    }
+    let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
+    for member in members {
+        name("member.name", &member.name)?;
+        host_port(&member.address).map_err(|part| {
+            let reason = match part {
+                Part::Host => "the host is wrong; write host:port or [address]:port",
+                Part::Port => "the port is wrong; write host:port with a port from 1 to 65535",
+            };
+            value("member.address", &member.address, reason)
+        })?;
+        if !names.insert(&member.name) {
+            return Err(duplicate("member.name", &member.name, "give every node its own name"));
+        }
+        if !addresses.insert(&member.address) {
+            return Err(duplicate(
+                "member.address",
+                &member.address,
+                "give every node its own address or port",
+            ));
+        }
+    }
+    if config.node_index().is_none() {
+        let mut names: Vec<String> =
+            members.iter().take(8).map(|member| format!("{:?}", member.name)).collect();
+        if members.len() > names.len() {
+            names.push("…".into());
+        }
+        return Err(Problem::NotAMember { node: config.node.clone(), members: names.join(", ") });
+    }
+    Ok(())
+}
+
+fn disks(disks: &[Disk]) -> Result<(), Problem> {
+    if disks.len() > DISKS_MAX {
+        let what = "[[disk]] entries";
+        return Err(Problem::TooMany { what, count: disks.len(), max: DISKS_MAX });
+    }
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    for disk in disks {
+        name("disk.name", &disk.name)?;
+        if !names.insert(&disk.name) {
+            return Err(duplicate("disk.name", &disk.name, "the volume has the disk's name: rename one"));
+        }
+        if let Origin::Path(path) = &disk.origin {
+            if path.as_os_str().is_empty() {
+                return Err(value("disk.path", "", "name a file or block device"));
+            }
+            if !paths.insert(path) {
+                let remedy = "a disk is contributed once: remove one";
+                return Err(duplicate("disk.path", &path.to_string_lossy(), remedy));
+            }
+        }
+        if disk.delay > Duration::from_secs(60) {
+            return Err(value("disk.delay", duration::exact(disk.delay), "use at most 60s"));
+        }
+        policy("disk.policy", &disk.policy)?;
+    }
+    Ok(())
+}
+
+fn cache(config: &Config) -> Result<(), Problem> {
+    let block = config.block;
+    if !block.is_power_of_two() || !BLOCK_BYTES.contains(&block) {
+        return Err(value("block", size::exact(block), "use a power of two from 4K to 1M"));
+    }
+    let least = u64::from(config.shards) * SHARD_BLOCKS_MIN * block;
+    if config.cache < least {
+        return Err(Problem::CacheTooSmall {
+            cache: size::exact(config.cache),
+            shards: config.shards,
+            blocks_min: SHARD_BLOCKS_MIN,
+            block: size::exact(block),
+            least: size::exact(least),
+        });
+    }
+    Ok(())
+}
+
+fn attachments(cards: &[Attach], disks: &[Disk]) -> Result<(), Problem> {
+    let mut volumes = HashSet::new();
+    for card in cards {
+        name("attach.volume", &card.volume)?;
+        if !volumes.insert(&card.volume) {
+            return Err(duplicate("attach.volume", &card.volume, "one card serves all clients: remove one"));
+        }
+        if let ReadAhead::Bytes(bytes) = card.read_ahead
+            && bytes > ReadAhead::BYTES_MAX
+        {
+            return Err(value(
+                "attach.read_ahead",
+                size::exact(bytes),
+                "use at most 64M, \"auto\" or \"off\"",
+            ));
+        }
+        if let Some(spec) = &card.policy {
+            policy("attach.policy", spec)?;
+        }
+        let Some(disk) = disks.iter().find(|disk| disk.name == card.volume) else { continue };
+        if let Some(spec) = &card.policy
+            && !spec.same_as(&disk.policy)
+        {
+            return Err(Problem::PolicyMismatch {
+                volume: card.volume.clone(),
+                card: spec.to_string(),
+                disk: disk.policy.to_string(),
+            });
+        }
+        if disk.read_only && card.mode == Mode::Rw {
+            let reason = format!("disk {:?} is read_only; use mode \"ro\"", disk.name);
+            return Err(value("attach.mode", "rw", &reason));
+        }
+    }
+    Ok(())
+}
+
+fn nbd(nbd: &Nbd) -> Result<(), Problem> {
+    if let Some(path) = &nbd.unix {
+        socket_path("nbd.unix", path)?;
+    }
+    if let Some(tcp) = &nbd.tcp
+        && tcp.parse::<SocketAddr>().is_err()
+    {
+        return Err(value("nbd.tcp", tcp, "write address:port, such as 0.0.0.0:10809 or [::]:10809"));
+    }
+    if nbd.connections == 0 || nbd.connections > 65_536 {
+        return Err(value("nbd.connections", nbd.connections, "use 1 to 65536"));
+    }
+    if nbd.handshake.is_zero() || nbd.handshake > Duration::from_secs(600) {
+        return Err(value(
+            "nbd.handshake",
+            duration::exact(nbd.handshake),
+            "use more than 0 and at most 10m",
+        ));
+    }
+    if nbd.in_flight < Nbd::IN_FLIGHT_MIN {
+        let reason = "a request of 32M must fit; use 32M or more";
+        return Err(value("nbd.in_flight", size::exact(nbd.in_flight), reason));
+    }
+    Ok(())
+}
+
+fn policy(key: &str, spec: &PolicySpec) -> Result<(), Problem> {
+    let Err(error) = cards_core::policy::build(&spec.to_string()) else { return Ok(()) };
+    let reason = match &error {
+        PolicyError::UnknownPolicy { name } => {
+            let known: Vec<&str> = cards_core::policy::registry().iter().map(|entry| entry.name).collect();
+            format!("no such policy; {}", remedy(name, &known))
+        }
+        PolicyError::UnknownParameter { .. } | PolicyError::BadValue { .. } => error.to_string(),
+    };
+    Err(Problem::Policy { key: key.into(), value: spec.to_string(), reason })
+}
+
+fn name(key: &str, text: &str) -> Result<(), Problem> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(allowed) {
+        return Err(Problem::Name { key: key.into(), value: text.chars().take(NAME_BYTES_MAX).collect() });
+    }
+    Ok(())
+}
+
+fn socket_path(key: &str, path: &Path) -> Result<(), Problem> {
+    let bytes = path.as_os_str().len();
+    if bytes == 0 || bytes > SOCKET_PATH_BYTES_MAX {
+        let reason = format!(
+            "the path of a unix socket has 1 to {SOCKET_PATH_BYTES_MAX} bytes, not {bytes}; use a shorter one"
+        );
+        return Err(value(key, path.display(), &reason));
+    }
+    Ok(())
+}
+
+fn value(key: &str, value: impl ToString, reason: &str) -> Problem {
+    Problem::Value { key: key.into(), value: value.to_string(), reason: reason.into() }
+}
+
+fn duplicate(key: &str, value: &str, remedy: &'static str) -> Problem {
+    Problem::Duplicate { key: key.into(), value: value.into(), remedy }
+}

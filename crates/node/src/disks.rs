@@ -1,0 +1,151 @@
+//! From the core's disk operations to the engines of this thread, and back.
+
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, OpId, Payload, VolumeId};
+use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
+
+use crate::buffers::Bytes;
+use crate::local::{Local, spawn};
+use crate::slab::Key;
+
+/// A job of an engine of this thread.
+pub(crate) enum DiskJob {
+    /// Of a shard.
+    Block {
+        shard: u16,
+        op: OpId,
+        /// Keeps the bytes of a write where they are until the engine is done with them.
+        bytes: Option<Bytes>,
+        /// What is done must be made durable before it is reported: the volume to flush.
+        flush: Option<VolumeId>,
+    },
+    /// Of the control.
+    Extents { op: OpId },
+}
+
+impl Local {
+    /// Starts one task for each engine, which hands its completions to their shards.
+    pub(crate) fn spawn_disks(self: &Rc<Self>) {
+        for disk in 0..self.engines.len() {
+            let local = Rc::clone(self);
+            spawn(async move {
+                let mut batch = Vec::new();
+                loop {
+                    local.engines[disk].completions(&mut batch).await;
+                    for completion in batch.drain(..) {
+                        local.disk_done(completion.tag, completion.result);
+                    }
+                    local.route();
+                }
+            });
+        }
+    }
+
+    /// Carries out a shard's disk operation.
+    pub(crate) fn disk(&self, shard: u16, op: OpId, volume: VolumeId, work: DiskWork) {
+        if usize::from(volume.disk()) >= self.engines.len() {
+            let result = Err(IoError::Invalid);
+            let now = self.node.now();
+            return self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
+        }
+        let mut job = DiskJob::Block { shard, op, bytes: None, flush: None };
+        let DiskJob::Block { bytes: keep, flush, .. } = &mut job else { unreachable!("made above") };
+        let work = match work {
+            DiskWork::Read { block, slot, .. } => {
+                let size = self.node.disks[usize::from(volume.disk())].size();
+                let offset = u64::from(block) * self.node.arena.block() as u64;
+                let length = size.saturating_sub(offset).min(self.node.arena.block() as u64) as usize;
+                if length < self.node.arena.block() {
+                    // SAFETY: the core has made this read the slot's one user.
+                    let bytes = unsafe { self.node.arena.bytes_mut(shard, slot) };
+                    bytes[length..].fill(0);
+                }
+                let address = self.node.arena.address(shard, slot);
+                // SAFETY: the slot stays with this read, and the arena mapped, until the core is told of the
+                // completion; the arena outlives the engines, whose drop waits for the kernel.
+                Op::Read { offset, buf: unsafe { RawBuf::new(address, length) } }
+            }
+            DiskWork::Command { kind: CommandKind::Write, offset, fua, payload, .. } => {
+                let bytes = match payload {
+                    Payload::Buffer(id) => self.node.buffers.get(id),
+                    Payload::None | Payload::Slot(_) => None,
+                };
+                let bytes = bytes.expect("a write on its way to the disk has a buffer that is not released");
+                let start = NonNull::from(&bytes[..]).cast();
+                // SAFETY: the job keeps the bytes, unchanged and in place, until its completion is taken.
+                let buf = unsafe { RawBuf::new(start, bytes.len()) };
+                *keep = Some(bytes);
+                Op::Write { offset, buf, fua }
+            }
+            DiskWork::Command { kind: CommandKind::Zero { no_hole }, offset, length, fua, .. } => {
+                *flush = fua.then_some(volume);
+                Op::Zero { offset, len: u64::from(length), no_hole, fast: false }
+            }
+            DiskWork::Command { kind: CommandKind::Trim, offset, length, fua, .. } => {
+                *flush = fua.then_some(volume);
+                Op::Trim { offset, len: u64::from(length) }
+            }
+            DiskWork::Command { kind: CommandKind::Flush, .. } => Op::Flush,
+        };
+        self.submit(volume, job, work);
+    }
+
+    /// Asks a disk of this node for its holes.
+    pub(crate) fn read_extents(&self, op: OpId, volume: VolumeId, offset: u64, length: u32) {
+        self.submit(volume, DiskJob::Extents { op }, Op::Extents { offset, len: u64::from(length) });
+    }
+
+    fn submit(&self, volume: VolumeId, job: DiskJob, op: Op) {
+        let tag = self.jobs.borrow_mut().insert(job).0;
+        self.engines[usize::from(volume.disk())].submit(Job { tag, op });
+    }
+
+    fn disk_done(self: &Rc<Self>, tag: u64, result: Result<Outcome, JobError>) {
+        let job = self.jobs.borrow_mut().remove(Key(tag)).expect("an engine completes each job once");
+        if let Err(error) = &result {
+            tracing::warn!(%error, "disk operation failed");
+        }
+        match (job, result) {
+            (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
+                self.submit(volume, DiskJob::Block { shard, op, bytes: None, flush: None }, Op::Flush);
+            }
+            (DiskJob::Block { shard, op, bytes, .. }, result) => {
+                drop(bytes);
+                let now = self.node.now();
+                let result = result.map(|_| ()).map_err(io_error);
+                self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
+            }
+            (DiskJob::Extents { op }, result) => {
+                let result = match result {
+                    Ok(Outcome::Extents(extents)) => Ok(clip(&extents)),
+                    Ok(Outcome::Done) => Ok(Vec::new()),
+                    Err(error) => Err(io_error(error)),
+                };
+                self.control(ControlInput::ExtentsRead { op, result });
+            }
+        }
+    }
+}
+
+/// Extents as nodes tell each other: no longer than 32 bits.
+fn clip(extents: &[cards_disk::Extent]) -> Vec<Extent> {
+    let extents = extents.iter().take(cards_core::ControlMessage::MAX_EXTENTS);
+    extents
+        .map(|extent| Extent {
+            length: u32::try_from(extent.len).unwrap_or(u32::MAX),
+            hole: extent.kind == ExtentKind::Hole,
+        })
+        .collect()
+}
+
+fn io_error(error: JobError) -> IoError {
+    match error.errno() {
+        libc::ENOSPC | libc::EDQUOT => IoError::NoSpace,
+        libc::EPERM | libc::EROFS => IoError::NotPermitted,
+        libc::EOPNOTSUPP => IoError::NotSupported,
+        libc::EINVAL => IoError::Invalid,
+        _ => IoError::Io,
+    }
+}

@@ -1,0 +1,188 @@
+//! Between the state machines and the world: inputs go in under a lock, outputs are routed after it.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use cards_core::{ControlInput, ControlOutput, Input, Output, Patch, Payload};
+
+use crate::inbox::Event;
+use crate::local::Local;
+use crate::net::{Frame, Outgoing};
+use crate::node::{Node, Place, ShardState};
+use crate::traffic::Traffic;
+
+impl Local {
+    /// Calls a shard under its lock and takes its outputs; [`Self::route`] must follow, at the latest at the
+    /// end of the turn.
+    pub(crate) fn shard<R>(&self, shard: u16, call: impl FnOnce(&mut ShardState) -> R) -> R {
+        let mut state = self.node.shards[usize::from(shard)].lock();
+        let result = call(&mut state);
+        self.collect(shard, &mut state);
+        result
+    }
+
+    /// Takes the outputs of a shard whose lock is held.
+    pub(crate) fn collect(&self, shard: u16, state: &mut ShardState) {
+        while let Some(output) = state.shard.poll() {
+            match output {
+                // Under the lock, because nobody else may use the slot at this time.
+                Output::Patch { slot, slot_offset, length, from } => {
+                    self.patch(Place { shard, slot }, slot_offset as usize, length as usize, from);
+                }
+                output => self.outputs.borrow_mut().push_back((shard, output)),
+            }
+        }
+        self.node.arm(shard, state.shard.next_timeout().map(|(at, _)| at));
+        #[cfg(test)]
+        state.shard.check();
+    }
+
+    /// Gives an input to every shard.
+    pub(crate) fn all_shards(&self, input: &Input) {
+        for shard in 0..self.node.shard_count() {
+            let now = self.node.now();
+            self.shard(shard, |state| state.handle(now, input.clone()));
+        }
+    }
+
+    /// Unpins slots, with one lock for neighbours of one shard.
+    pub(crate) fn unpin(&self, places: impl IntoIterator<Item = Place>, lent: bool) {
+        let mut places = places.into_iter().peekable();
+        while let Some(first) = places.next() {
+            self.shard(first.shard, |state| {
+                let mut place = first;
+                loop {
+                    state.shard.unpin(place.slot);
+                    state.lent -= u32::from(lent);
+                    match places.next_if(|next| next.shard == first.shard) {
+                        Some(next) => place = next,
+                        None => break,
+                    }
+                }
+            });
+        }
+    }
+
+    /// Does what the outputs taken so far say, and what comes of that.
+    pub(crate) fn route(self: &Rc<Self>) {
+        if self.routing.replace(true) {
+            return;
+        }
+        loop {
+            // The borrow must not outlive this line: routing adds to the queue.
+            let next = self.outputs.borrow_mut().pop_front();
+            let Some((shard, output)) = next else { break };
+            self.route_one(shard, output);
+        }
+        self.routing.set(false);
+    }
+
+    fn route_one(self: &Rc<Self>, shard: u16, output: Output) {
+        match output {
+            Output::Send { to, message, payload } => {
+                let payload = match payload {
+                    Payload::None => Outgoing::None,
+                    Payload::Slot(slot) => Outgoing::Slot(Place { shard, slot }),
+                    Payload::Buffer(id) => match self.node.buffers.get(id) {
+                        Some(bytes) => Outgoing::Bytes(bytes),
+                        None => return,
+                    },
+                };
+                let link = &self.node.links[usize::from(to.0)];
+                if let Err(Frame::Block { payload: Outgoing::Slot(place), .. }) =
+                    link.push(&self.node, Frame::Block { message, payload })
+                {
+                    self.unpin([place], false);
+                }
+            }
+            Output::Disk { op, volume, work } => self.disk(shard, op, volume, work),
+            Output::Ready { token, .. } | Output::Failed { token, .. } | Output::Done { token, .. } => {
+                let (thread, key) = Node::thread_of(token);
+                if thread == usize::from(self.index) {
+                    self.answer(key, shard, output);
+                } else {
+                    self.node.threads[thread].post(Event::Output { shard, output });
+                }
+            }
+            Output::Release { buffer } => {
+                self.node.buffers.remove(buffer);
+            }
+            // Carried out where it was taken.
+            Output::Patch { slot, slot_offset, length, from } => {
+                self.patch(Place { shard, slot }, slot_offset as usize, length as usize, from);
+            }
+        }
+    }
+
+    fn patch(&self, at: Place, start: usize, length: usize, from: Patch) {
+        // SAFETY: an output of the core says so, and the shard's lock is held: nobody else uses the slot.
+        let slot = unsafe { self.node.arena.bytes_mut(at.shard, at.slot) };
+        let target = &mut slot[start..start + length];
+        match from {
+            Patch::Zero => target.fill(0),
+            Patch::Buffer { buffer, offset } => {
+                let bytes =
+                    self.node.buffers.get(buffer).expect("a patch names a buffer that is not released");
+                target.copy_from_slice(&bytes[offset as usize..offset as usize + length]);
+                Traffic::add(&self.node.traffic.bytes_copied, length);
+            }
+        }
+    }
+
+    /// Gives an input to the control state machine and does what comes of it.
+    ///
+    /// What it has to say to the shards is said under its lock: a card that is suspended and attached again
+    /// must not be seen in the other order.
+    pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
+        let mut outputs = Vec::new();
+        {
+            let mut control = self.node.control();
+            control.handle(self.node.now(), input);
+            while let Some(output) = control.poll() {
+                match output {
+                    ControlOutput::Shards { input } => self.all_shards(&input),
+                    output => outputs.push(output),
+                }
+            }
+            let at = control.next_timeout().map_or(u64::MAX, |(at, _)| at.0);
+            if self.node.control_wake.swap(at, Ordering::SeqCst) > at {
+                self.node.threads[0].armed(at);
+            }
+        }
+        for output in outputs {
+            self.route_control(output);
+        }
+        self.route();
+    }
+
+    fn route_control(self: &Rc<Self>, output: ControlOutput) {
+        match output {
+            ControlOutput::Send { to, message } => {
+                // A full queue drops it; the control repeats what it wants answered.
+                let _ = self.node.links[usize::from(to.0)].push(&self.node, Frame::Control(message));
+            }
+            ControlOutput::Shards { input } => self.all_shards(&input),
+            ControlOutput::AttachDone { token, volume, result } => self.attach_done(token, volume, result),
+            ControlOutput::WriterDone { volume, result, .. } => self.role_done(volume, result),
+            ControlOutput::ReadExtents { op, volume, offset, length } => {
+                self.read_extents(op, volume, offset, length);
+            }
+            ControlOutput::ExtentsDone { token, result } => {
+                let (thread, _) = Node::thread_of(token);
+                if thread == usize::from(self.index) {
+                    self.extents_done(token, result);
+                } else {
+                    self.node.threads[thread].post(Event::Extents { token, result });
+                }
+            }
+        }
+    }
+
+    /// The bytes of a slot that the caller has pinned, copied out.
+    pub(crate) fn copy_out(&self, place: Place, start: u32, length: u32) -> Vec<u8> {
+        // SAFETY: the caller has pinned the slot, and the reference ends here.
+        let bytes = unsafe { self.node.arena.bytes(place.shard, place.slot, start, length) };
+        Traffic::add(&self.node.traffic.bytes_copied, bytes.len());
+        bytes.to_vec()
+    }
+}

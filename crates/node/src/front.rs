@@ -1,0 +1,29 @@
+//! Front ends: what clients of this node speak. So far NBD.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `listen` | endpoints: accept, hand to a data thread |
+//! | `lobby` | the cap on connections |
+//! | `handshake` | a client until it has chosen an export |
+//! | `connection` | a client afterwards: one task that receives, parses, answers |
+//! | `client` | what a connection shares with its requests |
+//! | `replies` | what is on its way to a client |
+//! | `request` | a request that could not be answered at once |
+//! | `read`, `command`, `status` | the kinds of requests |
+
+mod client;
+mod command;
+mod connection;
+mod handshake;
+mod listen;
+mod lobby;
+mod read;
+mod replies;
+mod request;
+mod status;
+mod stream;
+
+pub(crate) use client::Client;
+pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
+pub(crate) use lobby::Permit;
+pub(crate) use request::Request;

@@ -1,0 +1,176 @@
+//! What a connection shares with the requests it has under way.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+
+use cards_core::VolumeId;
+use cards_wire::nbd::{Errno, Session, reply};
+
+use super::replies::{Piece, Replies};
+use crate::cards::{Card, Seat};
+use crate::config::Mode;
+use crate::local::Local;
+use crate::slab::Key;
+
+/// Requests one client may have under way.
+const REQUESTS_MAX: u32 = 4096;
+/// What the smallest request counts against the budget: its bookkeeping.
+const COST_MIN: u32 = 256;
+
+/// One client after its handshake.
+pub(crate) struct Client {
+    pub(super) card: Seat,
+    pub(super) volume: VolumeId,
+    pub(super) session: Session,
+    pub(super) replies: RefCell<Replies>,
+    /// Most bytes in flight.
+    budget: u64,
+    in_flight: Cell<u64>,
+    requests: Cell<u32>,
+    /// Commands under way that change the disk.
+    pub(super) commands: Cell<u32>,
+    /// The client counts among those for whom this node is the writer.
+    pub(super) writes: Cell<bool>,
+    pub(super) gone: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+    /// The connection's task is running: it looks for replies before it sleeps.
+    pub(super) awake: Cell<bool>,
+    pub(super) key: Cell<Option<Key>>,
+}
+
+impl Client {
+    pub(super) fn new(card: Seat, volume: VolumeId, session: Session, budget: u64) -> Self {
+        Self {
+            card,
+            volume,
+            session,
+            replies: RefCell::default(),
+            budget,
+            in_flight: Cell::new(0),
+            requests: Cell::new(0),
+            commands: Cell::new(0),
+            writes: Cell::new(false),
+            gone: Cell::new(false),
+            waker: RefCell::new(None),
+            awake: Cell::new(false),
+            key: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn card(&self) -> &Card {
+        &self.card
+    }
+
+    pub(crate) fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
+    /// The card is the writer anyway, or this client is among those for whom it is.
+    pub(crate) fn may_write(&self) -> bool {
+        self.writes.get() || self.card.attach.mode == Mode::Rw
+    }
+
+    /// The client counts among those for whom this node is the writer.
+    pub(crate) fn set_writes(&self) {
+        self.writes.set(true);
+    }
+
+    /// Lets the connection's task run, unless it does.
+    pub(crate) fn wake(&self) {
+        if !self.awake.get()
+            && let Some(waker) = self.waker.borrow_mut().take()
+        {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn set_waker(&self, waker: &Waker) {
+        let mut own = self.waker.borrow_mut();
+        match &mut *own {
+            Some(own) => own.clone_from(waker),
+            None => *own = Some(waker.clone()),
+        }
+    }
+
+    /// What a request that holds `bytes` counts.
+    pub(super) fn cost(bytes: u32) -> u32 {
+        bytes.saturating_add(COST_MIN)
+    }
+
+    /// Takes a request of this cost on, if the budgets of the client and of its thread allow; a client's only
+    /// request always passes.
+    pub(super) fn admit(&self, local: &Local, cost: u32) -> bool {
+        let cost = u64::from(cost);
+        let (own, all) = (self.in_flight.get(), local.in_flight.get());
+        let fits = own + cost <= self.budget
+            && all + cost <= local.in_flight_max
+            && self.requests.get() < REQUESTS_MAX;
+        if fits || own == 0 {
+            self.in_flight.set(own + cost);
+            local.in_flight.set(all + cost);
+            self.requests.set(self.requests.get() + 1);
+            return true;
+        }
+        false
+    }
+
+    /// Requests of this total cost have been answered in full.
+    pub(super) fn settle(&self, local: &Local, cost: u64, requests: u32) {
+        self.in_flight.set(self.in_flight.get() - cost);
+        local.in_flight.set(local.in_flight.get() - cost);
+        self.requests.set(self.requests.get() - requests);
+    }
+
+    /// Requests under way.
+    pub(super) fn requests(&self) -> u32 {
+        self.requests.get()
+    }
+
+    /// Answers a request that yields no data.
+    pub(super) fn reply(&self, cookie: u64, cost: u32, result: Result<(), Errno>) {
+        if self.gone.get() {
+            return;
+        }
+        let mut replies = self.replies.borrow_mut();
+        replies.push(match (self.session.structured_replies, result) {
+            (false, result) => Piece::header(&reply::simple(cookie, result)),
+            (true, Ok(())) => Piece::header(&reply::none(cookie)),
+            (true, Err(errno)) => {
+                let mut chunk = [0; reply::ERROR_SIZE];
+                let length = reply::error(&mut chunk, cookie, errno, "");
+                Piece::header(&chunk[..length])
+            }
+        });
+        replies.push(Piece::End { cost });
+        drop(replies);
+        self.wake();
+    }
+
+    /// The connection has ended: nothing more is sent, and what its replies pinned is given back.
+    pub(super) fn leave(self: &Rc<Self>, local: &Rc<Local>) {
+        self.gone.set(true);
+        self.settle(local, self.in_flight.get(), 0);
+        let mut unpin = Vec::new();
+        self.replies.borrow_mut().clear(&mut unpin);
+        local.unpin(unpin, true);
+        if let Some(key) = self.key.take() {
+            local.clients.borrow_mut().remove(key);
+        }
+        self.release_role(local);
+        local.route();
+    }
+
+    /// A command that changes the disk has ended.
+    pub(super) fn command_done(self: &Rc<Self>, local: &Rc<Local>) {
+        self.commands.set(self.commands.get() - 1);
+        self.release_role(local);
+    }
+
+    /// Gives the writer role back once the client is gone and its commands are done.
+    fn release_role(self: &Rc<Self>, local: &Rc<Local>) {
+        if self.gone.get() && self.commands.get() == 0 && self.writes.take() {
+            local.release_role(&self.card, self.volume);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Commands that change the disk: cut at stripe borders, a few at a time to their shards.
+
+use std::rc::Rc;
+
+use cards_core::{BlockId, CommandKind, Input, Payload, STRIPE_BLOCKS, Token};
+use cards_wire::nbd::{Errno, Request as NbdRequest};
+
+use super::client::Client;
+use super::connection::fua;
+use super::request::{Request, Work};
+use crate::buffers::Bytes;
+use crate::local::Local;
+use crate::node::Node;
+use crate::slab::Key;
+
+/// Parts of one request that are under way at a time.
+const WINDOW: u32 = 32;
+
+/// A command of a client, as far as it has got.
+pub(super) struct Command {
+    kind: CommandKind,
+    fua: bool,
+    /// The bytes of a write.
+    bytes: Option<Bytes>,
+    begin: u64,
+    /// What has been handed to shards ends here.
+    next: u64,
+    end: u64,
+    /// Parts handed to shards and not done.
+    under_way: u32,
+}
+
+impl Local {
+    /// Starts a command on a range of the export; [`CommandKind::Flush`] is [`Self::flush`].
+    pub(super) fn command(
+        self: &Rc<Self>,
+        client: &Rc<Client>,
+        request: &NbdRequest,
+        cost: u32,
+        kind: CommandKind,
+        bytes: Option<Bytes>,
+    ) {
+        if request.length == 0 {
+            return client.reply(request.cookie, cost, Ok(()));
+        }
+        let end = request.offset + u64::from(request.length);
+        let begin = request.offset;
+        let command = Command { kind, fua: fua(request), bytes, begin, next: begin, end, under_way: 0 };
+        let key = self.add(client, request, cost, command);
+        if self.take_role(client, Node::token(self.index, key)) {
+            self.advance(key);
+        }
+    }
+
+    /// Makes durable what completed before.
+    pub(super) fn flush(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, cost: u32) {
+        if client.session.read_only() {
+            return client.reply(request.cookie, cost, Ok(()));
+        }
+        let kind = CommandKind::Flush;
+        let command = Command { kind, fua: false, bytes: None, begin: 0, next: 0, end: 0, under_way: 1 };
+        let key = self.add(client, request, cost, command);
+        self.give(Node::token(self.index, key), client, kind, 0, 0, false, None);
+    }
+
+    fn add(&self, client: &Rc<Client>, request: &NbdRequest, cost: u32, command: Command) -> Key {
+        client.commands.set(client.commands.get() + 1);
+        let (client, cookie) = (Rc::clone(client), request.cookie);
+        let request = Request { client, cookie, cost, work: Work::Command(command), error: None };
+        self.requests.borrow_mut().insert(request)
+    }
+
+    /// The writer role that a command waited for is had, or not.
+    pub(crate) fn writer_done(self: &Rc<Self>, token: Token, granted: bool) {
+        let (_, key) = Node::thread_of(token);
+        {
+            let mut requests = self.requests.borrow_mut();
+            let request = requests.get_mut(key).expect("a command stays until it is answered");
+            if granted {
+                if request.client.writes.replace(true) {
+                    let client = Rc::clone(&request.client);
+                    drop(requests);
+                    self.release_role(&client.card, client.volume);
+                }
+            } else {
+                request.fail(Errno::Perm);
+            }
+        }
+        self.advance(key);
+    }
+
+    /// Hands the next parts of a command to their shards, or answers it.
+    fn advance(self: &Rc<Self>, key: Key) {
+        let stripe = u64::from(STRIPE_BLOCKS) * self.node.arena.block() as u64;
+        loop {
+            let mut requests = self.requests.borrow_mut();
+            let Some(request) = requests.get_mut(key) else { return };
+            let Work::Command(command) = &mut request.work else { return };
+            let stopped = request.error.is_some() || request.client.gone.get();
+            if stopped || command.next == command.end {
+                if command.under_way > 0 {
+                    return;
+                }
+                let Some(Request { client, cookie, cost, error, .. }) = requests.remove(key) else { return };
+                drop(requests);
+                client.reply(cookie, cost, error.map_or(Ok(()), Err));
+                return client.command_done(self);
+            }
+            if command.under_way == WINDOW {
+                return;
+            }
+            let offset = command.next;
+            let end = command.end.min((offset / stripe + 1) * stripe);
+            command.next = end;
+            command.under_way += 1;
+            let length = (end - offset) as u32;
+            let bytes = command.bytes.as_ref().map(|bytes| {
+                let start = (offset - command.begin) as usize;
+                bytes.slice(start..start + length as usize)
+            });
+            let (kind, fua, client) = (command.kind, command.fua, Rc::clone(&request.client));
+            drop(requests);
+            self.give(Node::token(self.index, key), &client, kind, offset, length, fua, bytes);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of the core's input, one to one")]
+    fn give(
+        &self,
+        token: Token,
+        client: &Client,
+        kind: CommandKind,
+        offset: u64,
+        length: u32,
+        fua: bool,
+        bytes: Option<Bytes>,
+    ) {
+        let volume = client.volume;
+        let block = (offset / self.node.arena.block() as u64) as u32;
+        let shard = BlockId::new(volume, block).shard(self.node.shard_count());
+        let payload =
+            bytes.map_or(Payload::None, |bytes| Payload::Buffer(self.node.buffers.insert(self.index, bytes)));
+        let now = self.node.now();
+        let input = Input::Command { token, volume, kind, offset, length, fua, payload };
+        self.shard(shard, |state| state.handle(now, input));
+    }
+
+    /// A part of a command is done.
+    pub(super) fn command_done(self: &Rc<Self>, key: Key, result: Result<(), Errno>) {
+        let lost = {
+            let mut requests = self.requests.borrow_mut();
+            let Some(request) = requests.get_mut(key) else { return };
+            let Work::Command(command) = &mut request.work else { return };
+            command.under_way -= 1;
+            let Err(errno) = result else {
+                drop(requests);
+                return self.advance(key);
+            };
+            request.fail(errno);
+            // The disk node no longer has this node as the writer: the next write asks anew.
+            (errno == Errno::Perm && request.client.writes.take()).then(|| Rc::clone(&request.client))
+        };
+        if let Some(client) = lost {
+            self.release_role(&client.card, client.volume);
+        }
+        self.advance(key);
+    }
+}

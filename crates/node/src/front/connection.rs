@@ -1,0 +1,312 @@
+//! A client being served: one task that receives, parses everything it has, answers hits at once and sends
+//! all replies of the turn with one vectored write (`runtime.md`, patterns 1, 2 and 5).
+
+use std::future::Future;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use cards_core::read_ahead::ReadAhead;
+use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
+use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
+
+use super::client::Client;
+use super::replies::PARTS_MAX;
+use super::stream::Stream;
+use crate::buffers::Bytes;
+use crate::local::Local;
+use crate::traffic::Traffic;
+
+/// A write of at least so many bytes is received straight into its buffer.
+const LARGE_WRITE: u32 = 32 << 10;
+/// How much is received at a time from a client that sends large writes: some headers, little payload.
+const RECEIVE_HEADERS: usize = 4 << 10;
+/// Turns of a connection before it lets others run.
+const TURNS: u32 = 8;
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error("the client vanished without NBD_CMD_DISC")]
+    Vanished,
+    #[error(transparent)]
+    Request(#[from] BadRequest),
+    #[error(transparent)]
+    Socket(#[from] std::io::Error),
+}
+
+/// The connection's task. Dropping it gives everything back.
+pub(super) struct Connection {
+    local: Rc<Local>,
+    client: Rc<Client>,
+    stream: Stream,
+    /// Received but not used: part of a request, or requests that the budget holds back.
+    tail: Vec<u8>,
+    /// The write whose payload is arriving.
+    arriving: Option<Arriving>,
+    /// The first request of `tail` is too much for the budget now.
+    held_back: bool,
+    /// The last write was large.
+    large: bool,
+    /// No more requests are taken; answers are still sent.
+    closing: bool,
+    read_ahead: ReadAhead,
+    unpin: Vec<crate::node::Place>,
+}
+
+/// A write and as much of its payload as has arrived.
+struct Arriving {
+    request: Request,
+    cost: u32,
+    /// Empty if the write was refused: then its payload is read past.
+    payload: Vec<u8>,
+    arrived: usize,
+    refused: Option<Errno>,
+}
+
+impl Connection {
+    /// A connection whose handshake is over; `tail` is what the client has sent after it.
+    pub(super) fn new(
+        local: &Rc<Local>,
+        client: Rc<Client>,
+        stream: Stream,
+        tail: Vec<u8>,
+        read_ahead: ReadAhead,
+    ) -> Self {
+        let key = local.clients.borrow_mut().insert(Rc::clone(&client));
+        client.key.set(Some(key));
+        Self {
+            local: Rc::clone(local),
+            client,
+            stream,
+            tail,
+            arriving: None,
+            held_back: false,
+            large: false,
+            closing: false,
+            read_ahead,
+            unpin: Vec::new(),
+        }
+    }
+
+    /// Goes on as far as possible; says whether the connection is over.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
+        let local = Rc::clone(&self.local);
+        for _ in 0..TURNS {
+            if !self.tail.is_empty() && !self.closing {
+                let tail = std::mem::take(&mut self.tail);
+                let mut input = tail.as_slice();
+                self.parse(&mut input)?;
+                self.tail = if input.len() == tail.len() { tail } else { input.to_vec() };
+            }
+            self.closing |= local.node.draining() && self.arriving.is_none();
+            let received = !self.held_back && !self.closing && self.receive(cx)?;
+            local.route();
+            let sent = self.send(cx)?;
+            if self.closing && self.client.requests() == 0 && self.client.replies.borrow().is_empty() {
+                return Ok(true);
+            }
+            if !received && !sent {
+                return Ok(false);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Ok(false)
+    }
+
+    /// Receives once, if there is something, and starts what has come.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
+        let local = Rc::clone(&self.local);
+        // Large payloads go straight from the socket to where they stay.
+        if let Some(Arriving { payload, arrived, .. }) = &mut self.arriving
+            && *arrived < payload.len()
+            && self.tail.is_empty()
+        {
+            let Poll::Ready(received) = self.stream.poll_read(cx, &mut payload[*arrived..])? else {
+                return Ok(false);
+            };
+            if received == 0 {
+                return Err(Ended::Vanished);
+            }
+            *arrived += received;
+            self.arrived();
+            return Ok(true);
+        }
+        let mut buffer = local.receive.borrow_mut();
+        let kept = self.tail.len();
+        let room = if self.large { RECEIVE_HEADERS.max(kept + Request::SIZE) } else { buffer.len() };
+        let room = room.min(buffer.len());
+        if kept >= room {
+            // Only requests that are held back are that long, and those are parsed before more is received.
+            return Ok(false);
+        }
+        let Poll::Ready(received) = self.stream.poll_read(cx, &mut buffer[kept..room])? else {
+            return Ok(false);
+        };
+        if received == 0 {
+            return Err(Ended::Vanished);
+        }
+        local.busy();
+        buffer[..kept].copy_from_slice(&self.tail);
+        self.tail.clear();
+        let mut input = &buffer[..kept + received];
+        self.parse(&mut input)?;
+        self.tail.extend_from_slice(input);
+        Ok(true)
+    }
+
+    /// Takes requests off the front of `input` and starts them.
+    fn parse(&mut self, input: &mut &[u8]) -> Result<(), Ended> {
+        self.held_back = false;
+        let now = self.local.node.now();
+        loop {
+            if let Some(Arriving { request, payload, arrived, refused, .. }) = &mut self.arriving {
+                let missing = request.length as usize - *arrived;
+                let take = missing.min(input.len());
+                if refused.is_none() {
+                    payload[*arrived..*arrived + take].copy_from_slice(&input[..take]);
+                    Traffic::add(&self.local.node.traffic.bytes_copied, take);
+                }
+                *arrived += take;
+                *input = &input[take..];
+                if take < missing {
+                    return Ok(());
+                }
+                self.arrived();
+            }
+            let before = *input;
+            let Some(request) = Request::take(input)? else { return Ok(()) };
+            if request.command == Command::Disc {
+                // It gets the answers to what it asked before.
+                *input = &[];
+                self.closing = true;
+                return Ok(());
+            }
+            let held = if request.command == Command::Read { request.length } else { request.payload() };
+            let cost = Client::cost(held.min(cards_wire::nbd::MAX_PAYLOAD));
+            if !self.client.admit(&self.local, cost) {
+                *input = before;
+                self.held_back = true;
+                return Ok(());
+            }
+            self.start(now, request, cost);
+        }
+    }
+
+    fn start(&mut self, now: cards_core::Instant, request: Request, cost: u32) {
+        let mut verdict = validate(&request, &self.client.session);
+        if verdict.is_ok() && self.local.node.draining() {
+            verdict = Err(Errno::Shutdown);
+        }
+        if request.command == Command::Write {
+            self.large = request.length >= LARGE_WRITE;
+            let payload = if verdict.is_ok() { vec![0; request.length as usize] } else { Vec::new() };
+            let arriving = Arriving { request, cost, payload, arrived: 0, refused: verdict.err() };
+            self.arriving = Some(arriving);
+            return;
+        }
+        self.large = false;
+        let (local, client) = (&self.local, &self.client);
+        if let Err(errno) = verdict {
+            return client.reply(request.cookie, cost, Err(errno));
+        }
+        match request.command {
+            Command::Read => {
+                local.read(client, now, &request, cost);
+                if let Some(range) = self.read_ahead.on_read(request.offset, request.length) {
+                    local.read_ahead(client, now, range);
+                }
+            }
+            Command::Flush => local.flush(client, &request, cost),
+            Command::Trim => {
+                local.command(client, &request, cost, cards_core::CommandKind::Trim, None);
+            }
+            // Whether the disk could do it fast is known only to the disk; the protocol prefers this answer
+            // to a slow success.
+            Command::WriteZeroes if request.has(NBD_CMD_FLAG_FAST_ZERO) => {
+                client.reply(request.cookie, cost, Err(Errno::NotSup));
+            }
+            Command::WriteZeroes => {
+                let no_hole = request.has(NBD_CMD_FLAG_NO_HOLE);
+                local.command(client, &request, cost, cards_core::CommandKind::Zero { no_hole }, None);
+            }
+            Command::Cache => local.cache(client, now, &request, cost),
+            Command::BlockStatus => local.block_status(client, &request, cost),
+            // Not let through by `validate`.
+            Command::Write | Command::Disc | Command::Other(_) => {
+                client.reply(request.cookie, cost, Err(Errno::Inval));
+            }
+        }
+    }
+
+    /// Starts the write whose payload has arrived in full, if it has.
+    fn arrived(&mut self) {
+        let Some(arriving) = self.arriving.take_if(|a| a.arrived == a.request.length as usize) else {
+            return;
+        };
+        let Arriving { request, cost, payload, refused, .. } = arriving;
+        match refused {
+            Some(errno) => self.client.reply(request.cookie, cost, Err(errno)),
+            None => {
+                Traffic::add(&self.local.node.traffic.bytes_written, payload.len());
+                let kind = cards_core::CommandKind::Write;
+                self.local.command(&self.client, &request, cost, kind, Some(Bytes::new(payload)));
+            }
+        }
+    }
+
+    /// Sends what there is; says whether any of it left.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
+        let mut progress = false;
+        let client = Rc::clone(&self.client);
+        loop {
+            let mut replies = client.replies.borrow_mut();
+            if replies.is_empty() {
+                break;
+            }
+            let sent = {
+                let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+                let count = replies.parts(&self.local.node.arena, &mut parts);
+                if count == 0 { Poll::Ready(0) } else { self.stream.poll_write(cx, &parts[..count])? }
+            };
+            let Poll::Ready(sent) = sent else { break };
+            let (cost, requests) = replies.sent(sent, &mut self.unpin);
+            drop(replies);
+            client.settle(&self.local, cost, requests);
+            self.local.unpin(self.unpin.drain(..), true);
+            progress = true;
+        }
+        if progress {
+            self.local.route();
+        }
+        Ok(progress)
+    }
+}
+
+impl Future for Connection {
+    type Output = Result<(), Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.client.awake.set(true);
+        self.client.set_waker(cx.waker());
+        let result = self.turn(cx);
+        self.client.awake.set(false);
+        match result {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(ended) => Poll::Ready(Err(ended)),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.client.leave(&self.local);
+    }
+}
+
+/// Whether a request must be durable before it is answered.
+pub(super) fn fua(request: &Request) -> bool {
+    request.has(NBD_CMD_FLAG_FUA)
+}

@@ -1,0 +1,209 @@
+//! A client until it has chosen an export.
+
+use std::io::IoSlice;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_core::read_ahead::{ReadAhead as Detector, Window};
+use cards_core::{VolumeId, VolumeSpec};
+use cards_wire::nbd::consts::*;
+use cards_wire::nbd::server::{Closed, Handshake, Question, Step};
+use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
+
+use super::client::Client;
+use super::connection::Connection;
+use super::lobby::Permit;
+use super::stream::Stream;
+use crate::cards::{Card, CardState, Seat};
+use crate::config::{Mode, ReadAhead};
+use crate::inbox::Accepted;
+use crate::local::{Local, spawn};
+
+/// Bytes received at a time: options are short.
+const RECEIVE: usize = 4096;
+/// How long to wait for a card that is still being attached, as a part of the handshake's deadline.
+const PATIENCE: u32 = 2;
+/// How often to look whether a card that is still being attached is ready.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why a client was not served.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("handshake not finished within {0:?}")]
+    Deadline(Duration),
+    #[error("handshake not finished when others wanted in; raise `nbd.connections`")]
+    Evicted,
+    #[error("this node is shutting down")]
+    Leaving,
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    #[error("the client vanished during the handshake")]
+    Vanished,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// A client that has chosen.
+struct Chosen {
+    card: Seat,
+    volume: VolumeId,
+    session: Session,
+    tail: Vec<u8>,
+}
+
+impl Local {
+    /// Serves an accepted connection to its end, on this thread.
+    pub(crate) fn serve_client(self: &Rc<Self>, accepted: Accepted, permit: Permit) {
+        let local = Rc::clone(self);
+        self.connections.set(self.connections.get() + 1);
+        spawn(async move {
+            local.client(accepted, permit).await;
+            local.connections.set(local.connections.get() - 1);
+            local.ended.notify_one();
+        });
+    }
+
+    async fn client(self: &Rc<Self>, accepted: Accepted, mut permit: Permit) {
+        let mut stream = match Stream::adopt(accepted) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%error, "a client cannot be served"),
+        };
+        let deadline = self.node.config.nbd.handshake;
+        let result = tokio::select! {
+            result = tokio::time::timeout(deadline, self.handshake(&mut stream)) => {
+                result.unwrap_or(Err(Failed::Deadline(deadline)))
+            }
+            () = permit.evicted() => Err(Failed::Evicted),
+            () = self.leaving.notified() => Err(Failed::Leaving),
+        };
+        let chosen = match result {
+            Ok(_) if !permit.settle() => return,
+            Ok(chosen) => chosen,
+            Err(Failed::Closed(Closed::Aborted) | Failed::Vanished) => return,
+            Err(error) => return tracing::info!("a client was not served: {error}"),
+        };
+        let Chosen { card, volume, session, tail } = chosen;
+        let window = match card.attach.read_ahead {
+            ReadAhead::Auto => Window::Adaptive,
+            ReadAhead::Off => Window::Off,
+            ReadAhead::Bytes(bytes) => Window::Fixed(bytes),
+        };
+        let detector = Detector::new(window, self.node.arena.block() as u32);
+        let client = Rc::new(Client::new(card, volume, session, self.node.config.nbd.in_flight));
+        if let Err(ended) = Connection::new(self, client, stream, tail, detector).await {
+            tracing::debug!("a client's connection ended: {ended}");
+        }
+    }
+
+    async fn handshake(&self, stream: &mut Stream) -> Result<Chosen, Failed> {
+        let mut handshake = Handshake::new();
+        let mut buffer = vec![0; RECEIVE];
+        let mut received = Vec::new();
+        let mut opened = None;
+        loop {
+            let mut input = received.as_slice();
+            let step = handshake.advance(&mut input);
+            let used = received.len() - input.len();
+            received.drain(..used);
+            match step {
+                Step::Send => {
+                    let sent =
+                        std::future::poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(handshake.output())]));
+                    let sent = sent.await?;
+                    handshake.sent(sent);
+                }
+                Step::Receive => {
+                    let bytes = std::future::poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await?;
+                    if bytes == 0 {
+                        return Err(Failed::Vanished);
+                    }
+                    received.extend_from_slice(&buffer[..bytes]);
+                }
+                Step::Ask(Question::List) => {
+                    let cards = self.node.cards.all();
+                    handshake.answer_list(cards.iter().map(|card| (card.attach.volume.as_str(), "")));
+                }
+                Step::Ask(Question::Describe(name)) => {
+                    let answer = self.export(&name).await;
+                    handshake.answer_export(answer.map(|(_, info)| info));
+                }
+                Step::Ask(Question::Open(name)) => {
+                    let answer = self.export(&name).await;
+                    opened = answer.as_ref().ok().map(|(card, _)| Seat::new(card));
+                    handshake.answer_export(answer.map(|(_, info)| info));
+                }
+                Step::Ready(ready) => {
+                    let card = opened.ok_or(Failed::Vanished)?;
+                    let volume = card.volume().ok_or(Failed::Vanished)?;
+                    return Ok(Chosen { card, volume, session: ready.session, tail: received });
+                }
+                Step::Closed(reason) => return Err(reason.into()),
+            }
+        }
+    }
+
+    /// What there is to say about an export. A card that is still being attached is waited for a while.
+    async fn export(&self, name: &str) -> Result<(Arc<Card>, ExportInfo), Refusal> {
+        let unknown = || {
+            let names: Vec<String> =
+                self.node.cards.all().iter().map(|card| format!("{:?}", card.attach.volume)).collect();
+            let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+            let message = format!(
+                "no volume {name:?} is attached at this node (attached: {known}); run `cards volume attach`"
+            );
+            Refusal::new(RefusalKind::Unknown, message)
+        };
+        let patience = tokio::time::Instant::now() + self.node.config.nbd.handshake / PATIENCE;
+        loop {
+            if self.node.draining() {
+                return Err(Refusal::new(
+                    RefusalKind::Shutdown,
+                    "this node is shutting down; use another one",
+                ));
+            }
+            let card = self.node.cards.find(name).ok_or_else(unknown)?;
+            match card.state() {
+                CardState::Attached => {
+                    let spec = self.node.volume(&card.attach.volume).ok_or_else(unknown)?;
+                    let info = self.describe(&card, &spec);
+                    return Ok((card, info));
+                }
+                CardState::Refused(_, reason) => return Err(Refusal::new(RefusalKind::Policy, reason)),
+                CardState::Waiting if tokio::time::Instant::now() < patience => {
+                    tokio::time::sleep(LOOK).await
+                }
+                CardState::Waiting => {
+                    let message =
+                        format!("the disk node of volume {name:?} does not answer yet; see `cards status`");
+                    return Err(Refusal::new(RefusalKind::Policy, message));
+                }
+            }
+        }
+    }
+
+    fn describe(&self, card: &Card, spec: &VolumeSpec) -> ExportInfo {
+        // All connections of this node see one cache, and writes go through to the disk node before they are
+        // answered: a flush on one covers the writes of all.
+        let mut flags = NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
+        let writer =
+            self.node.control().cards().find(|status| status.volume == spec.id).and_then(|c| c.writer);
+        let elsewhere = writer.is_some_and(|writer| writer != self.node.me);
+        if card.attach.mode == Mode::Ro || spec.read_only || elsewhere {
+            flags |= NBD_FLAG_READ_ONLY;
+        } else {
+            flags |= NBD_FLAG_SEND_FLUSH
+                | NBD_FLAG_SEND_FUA
+                | NBD_FLAG_SEND_TRIM
+                | NBD_FLAG_SEND_WRITE_ZEROES
+                | NBD_FLAG_SEND_FAST_ZERO;
+        }
+        ExportInfo {
+            name: spec.name.clone(),
+            description: format!("disk of node {}", self.node.name(spec.id.disk_node())),
+            size: spec.size_bytes,
+            flags,
+            preferred_block: spec.block_bytes,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A request that could not be answered at once.
+
+use std::rc::Rc;
+
+use cards_core::{IoError, Output};
+use cards_wire::nbd::Errno;
+
+use super::client::Client;
+use super::command::Command;
+use super::read::Reading;
+use super::status::Status;
+use crate::local::Local;
+use crate::node::Place;
+use crate::slab::Key;
+
+/// One request under way.
+pub(crate) struct Request {
+    pub(super) client: Rc<Client>,
+    pub(super) cookie: u64,
+    pub(super) cost: u32,
+    pub(super) work: Work,
+    /// The first error.
+    pub(super) error: Option<Errno>,
+}
+
+/// What it waits for.
+pub(super) enum Work {
+    /// Blocks to be sent.
+    Read(Reading),
+    /// Blocks that shall be in the cache.
+    Cache { missing: u32 },
+    /// Commands to the disk node.
+    Command(Command),
+    /// Extents.
+    Status(Status),
+}
+
+impl Request {
+    /// Fails with `errno`, unless it has failed before.
+    pub(super) fn fail(&mut self, errno: Errno) {
+        self.error.get_or_insert(errno);
+    }
+}
+
+impl Local {
+    /// Hands an output of a shard to the request that waits for it.
+    pub(crate) fn answer(self: &Rc<Self>, key: Key, shard: u16, output: Output) {
+        let mut requests = self.requests.borrow_mut();
+        let request = requests.get_mut(key);
+        let done = match (output, request) {
+            (Output::Ready { block, slot, .. }, Some(request)) if !request.client.gone.get() => {
+                match &mut request.work {
+                    Work::Read(reading) => {
+                        reading.found(self, block.index, Place { shard, slot });
+                        reading.missing == 0
+                    }
+                    Work::Cache { missing } => {
+                        *missing -= 1;
+                        let done = *missing == 0;
+                        self.unpin([Place { shard, slot }], false);
+                        done
+                    }
+                    Work::Command(_) | Work::Status(_) => {
+                        self.unpin([Place { shard, slot }], false);
+                        false
+                    }
+                }
+            }
+            // The client is gone: the block goes back.
+            (Output::Ready { slot, .. }, request) => {
+                self.unpin([Place { shard, slot }], false);
+                request.is_some_and(|request| request.one_less())
+            }
+            (Output::Failed { error, .. }, Some(request)) => {
+                request.fail(errno(error));
+                request.one_less()
+            }
+            (Output::Done { result, .. }, Some(_)) => {
+                drop(requests);
+                return self.command_done(key, result.map_err(errno));
+            }
+            _ => false,
+        };
+        if done && let Some(request) = requests.remove(key) {
+            drop(requests);
+            self.finish(request);
+        }
+    }
+
+    /// Answers a request to blocks, all of which have come or failed.
+    fn finish(self: &Rc<Self>, request: Request) {
+        let Request { client, cookie, cost, work, error } = request;
+        match work {
+            Work::Read(reading) => reading.finish(self, &client, cookie, cost, error),
+            Work::Cache { .. } | Work::Command(_) | Work::Status(_) => {
+                client.reply(cookie, cost, error.map_or(Ok(()), Err));
+            }
+        }
+    }
+}
+
+impl Request {
+    /// One block less to wait for; says whether it was the last.
+    fn one_less(&mut self) -> bool {
+        match &mut self.work {
+            Work::Read(Reading { missing, .. }) | Work::Cache { missing } => {
+                *missing -= 1;
+                *missing == 0
+            }
+            Work::Command(_) | Work::Status(_) => false,
+        }
+    }
+}
+
+/// What a client is told.
+pub(super) fn errno(error: IoError) -> Errno {
+    match error {
+        IoError::Io | IoError::NotAttached => Errno::Io,
+        IoError::NoSpace => Errno::NoSpc,
+        IoError::NotPermitted => Errno::Perm,
+        IoError::NotSupported => Errno::NotSup,
+        IoError::Invalid => Errno::Inval,
+    }
+}

@@ -1,0 +1,110 @@
+//! NBD_CMD_BLOCK_STATUS: which parts of the disk are holes.
+
+use std::rc::Rc;
+
+use cards_core::{ControlInput, Extent, IoError, Token};
+use cards_wire::nbd::consts::{NBD_CMD_FLAG_REQ_ONE, NBD_STATE_HOLE, NBD_STATE_ZERO};
+use cards_wire::nbd::{Request as NbdRequest, reply};
+
+use super::client::Client;
+use super::replies::Piece;
+use super::request::{Request, Work, errno};
+use crate::local::Local;
+use crate::node::Node;
+
+/// What was asked.
+pub(super) struct Status {
+    length: u32,
+    one: bool,
+}
+
+impl Local {
+    /// Asks the disk node for the extents of a range, which is not empty.
+    pub(super) fn block_status(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, cost: u32) {
+        let status = Status { length: request.length, one: request.has(NBD_CMD_FLAG_REQ_ONE) };
+        let (offset, length, volume) = (request.offset, request.length, client.volume);
+        let request = Request {
+            client: Rc::clone(client),
+            cookie: request.cookie,
+            cost,
+            work: Work::Status(status),
+            error: None,
+        };
+        let key = self.requests.borrow_mut().insert(request);
+        let token = Node::token(self.index, key);
+        // Not from within the client's turn: the answer may come at once.
+        let input = ControlInput::Extents { token, volume, offset, length };
+        self.node.threads[usize::from(self.index)].post(crate::inbox::Event::Control(Box::new(input)));
+    }
+
+    /// The disk node has answered.
+    pub(crate) fn extents_done(&self, token: Token, result: Result<Vec<Extent>, IoError>) {
+        let (_, key) = Node::thread_of(token);
+        let Some(request) = self.requests.borrow_mut().remove(key) else { return };
+        let Request { client, cookie, cost, work: Work::Status(status), .. } = request else { return };
+        let extents = match result {
+            Ok(extents) => merge(&extents, status.length, status.one),
+            Err(error) => return client.reply(cookie, cost, Err(errno(error))),
+        };
+        let (Some(context), false, false) =
+            (client.session.base_allocation, extents.is_empty(), client.gone.get())
+        else {
+            return client.reply(cookie, cost, Err(errno(IoError::Io)));
+        };
+        let mut bytes = Vec::with_capacity(reply::EXTENTS_SIZE + extents.len() * reply::EXTENT_SIZE);
+        // At most `ControlMessage::MAX_EXTENTS` of them.
+        bytes.extend_from_slice(&reply::block_status(cookie, context, extents.len() as u16, true));
+        for extent in extents {
+            let flags = if extent.hole { NBD_STATE_HOLE | NBD_STATE_ZERO } else { 0 };
+            bytes.extend_from_slice(&reply::extent(extent.length, flags));
+        }
+        let mut replies = client.replies.borrow_mut();
+        replies.push(Piece::Owned(bytes));
+        replies.push(Piece::End { cost });
+        drop(replies);
+        client.wake();
+    }
+}
+
+/// The extents of the first `length` bytes, neighbours of one kind as one.
+fn merge(extents: &[Extent], length: u32, one: bool) -> Vec<Extent> {
+    let mut left = length;
+    let mut merged: Vec<Extent> = Vec::new();
+    for extent in extents {
+        let length = extent.length.min(left);
+        if length == 0 {
+            continue;
+        }
+        left -= length;
+        match merged.last_mut() {
+            Some(last) if last.hole == extent.hole => last.length += length,
+            Some(_) if one => break,
+            _ => merged.push(Extent { length, hole: extent.hole }),
+        }
+    }
+    merged.truncate(cards_core::ControlMessage::MAX_EXTENTS);
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(length: u32) -> Extent {
+        Extent { length, hole: false }
+    }
+
+    fn hole(length: u32) -> Extent {
+        Extent { length, hole: true }
+    }
+
+    #[test]
+    fn extents_are_merged_and_clipped() {
+        let all = [data(10), data(0), data(5), hole(7), hole(1), data(100)];
+        assert_eq!(merge(&all, 30, false), [data(15), hole(8), data(7)]);
+        assert_eq!(merge(&all, 30, true), [data(15)]);
+        assert_eq!(merge(&all, 12, false), [data(12)]);
+        assert_eq!(merge(&[hole(u32::MAX), hole(9)], u32::MAX, false), [hole(u32::MAX)]);
+        assert_eq!(merge(&[], 5, false), []);
+    }
+}

@@ -1,0 +1,55 @@
+//! A client's socket, TCP or unix.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::inbox::Accepted;
+
+/// A socket registered with the runtime of its thread.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Registers an accepted socket here.
+    pub(super) fn adopt(accepted: Accepted) -> io::Result<Self> {
+        match accepted {
+            Accepted::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                TcpStream::from_std(stream).map(Self::Tcp)
+            }
+            Accepted::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream).map(Self::Unix)
+            }
+        }
+    }
+
+    /// Receives into `buffer`; `Ok(0)` is the end of the stream.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(buffer);
+        let result = match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+        };
+        result.map_ok(|()| buffer.filled().len())
+    }
+
+    /// Sends as much of `parts` as the socket takes.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+}

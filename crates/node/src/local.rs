@@ -1,0 +1,232 @@
+//! One data thread: its runtime, its engines, its requests.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cards_core::Output;
+use cards_disk::Engine;
+use tokio::sync::Notify;
+
+use crate::disks::DiskJob;
+use crate::front::{Client, Request};
+use crate::inbox::Event;
+use crate::net;
+use crate::node::Node;
+use crate::slab::Slab;
+
+/// Bytes of the receive buffer that all clients of a thread share (`runtime.md`: reads are readiness
+/// based, so one buffer per core suffices; a connection keeps only its partial tail).
+const RECEIVE_BYTES: usize = 256 << 10;
+/// How long a drain waits for requests under way.
+const DRAIN: Duration = Duration::from_secs(10);
+/// The grain of timers: nothing here is worth waking a core more often for.
+const TICK: Duration = Duration::from_millis(5);
+
+/// A data thread's own state. Everything here is reached from this thread only.
+pub(crate) struct Local {
+    /// Dropped first: that waits for the kernel, which uses memory of `jobs` and `node` until then.
+    pub(crate) engines: Box<[Engine]>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) index: u8,
+    pub(crate) jobs: RefCell<Slab<DiskJob>>,
+    pub(crate) requests: RefCell<Slab<Request>>,
+    pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    pub(crate) receive: RefCell<Box<[u8]>>,
+    /// Outputs of shards that wait to be routed, with their shard.
+    pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
+    pub(crate) routing: Cell<bool>,
+    /// Connections that have not finished their handshake or are served here.
+    pub(crate) connections: Cell<u32>,
+    pub(crate) ended: Notify,
+    /// Clients in their handshake have to go.
+    pub(crate) leaving: Notify,
+    /// Bytes of requests under way, and how many they may be, all clients of this thread together.
+    pub(crate) in_flight: Cell<u64>,
+    pub(crate) in_flight_max: u64,
+    spinning: Cell<Option<std::time::Instant>>,
+    spin: Notify,
+}
+
+/// Runs data thread `index` until it is told to stop. `ready` hears whether it runs; `start` runs in it first.
+pub(crate) fn run(
+    node: Arc<Node>,
+    index: u8,
+    ready: impl FnOnce(std::io::Result<()>),
+    start: impl FnOnce(&Rc<Local>),
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return ready(Err(error)),
+    };
+    runtime.block_on(async {
+        let local = Rc::new(Local::new(node, index));
+        local.spawn_disks();
+        tokio::task::spawn_local(tick(Rc::clone(&local)));
+        if !local.node.config.busy_poll.is_zero() {
+            tokio::task::spawn_local(spin(Rc::clone(&local)));
+        }
+        for peer in 0..local.node.links.len() {
+            if peer % local.node.threads.len() == usize::from(index) && peer != usize::from(local.node.me.0) {
+                net::spawn(&local, cards_core::NodeId(peer as u16));
+            }
+        }
+        start(&local);
+        ready(Ok(()));
+        local.serve_inbox().await;
+    });
+    runtime.shutdown_background();
+}
+
+impl Local {
+    fn new(node: Arc<Node>, index: u8) -> Self {
+        let share = node.config.cache / 4 / node.threads.len() as u64;
+        let in_flight_max = share.max(u64::from(cards_wire::nbd::MAX_PAYLOAD));
+        let engines: Box<[Engine]> = node.disks.iter().map(Engine::new).collect();
+        if let Some(engine) = engines.first() {
+            let _ = node.engine.set(engine.kind().clone());
+        }
+        Self {
+            node,
+            index,
+            engines,
+            jobs: RefCell::new(Slab::new()),
+            requests: RefCell::new(Slab::new()),
+            clients: RefCell::new(Slab::new()),
+            receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
+            outputs: RefCell::default(),
+            routing: Cell::new(false),
+            connections: Cell::new(0),
+            ended: Notify::new(),
+            leaving: Notify::new(),
+            in_flight: Cell::new(0),
+            in_flight_max,
+            spinning: Cell::new(None),
+            spin: Notify::new(),
+        }
+    }
+
+    async fn serve_inbox(self: &Rc<Self>) {
+        let mut events = Vec::new();
+        let inbox = Arc::clone(&self.node);
+        let inbox = &inbox.threads[usize::from(self.index)];
+        loop {
+            inbox.take(&mut events).await;
+            for event in events.drain(..) {
+                match event {
+                    Event::Output { shard, output } => self.outputs.borrow_mut().push_back((shard, output)),
+                    Event::Extents { token, result } => self.extents_done(token, result),
+                    Event::Writer { token, granted } => self.writer_done(token, granted),
+                    Event::Client(stream, permit) => self.serve_client(stream, permit),
+                    Event::Peer(peer, greeted) => self.node.links[usize::from(peer.0)].offer(greeted),
+                    Event::Control(input) => self.control(*input),
+                    Event::Call(call) => call(self),
+                    Event::ResolveCards => self.resolve_cards(),
+                    Event::Drain => {
+                        self.leaving.notify_waiters();
+                        for client in self.clients.borrow().iter() {
+                            client.wake();
+                        }
+                        tokio::task::spawn_local(drained(Rc::clone(self)));
+                    }
+                    Event::Stop => return,
+                }
+            }
+            self.route();
+        }
+    }
+
+    /// A request has come: with a busy poll window, the thread stays awake for the next one.
+    pub(crate) fn busy(&self) {
+        if !self.node.config.busy_poll.is_zero()
+            && self.spinning.replace(Some(std::time::Instant::now())).is_none()
+        {
+            self.spin.notify_one();
+        }
+    }
+}
+
+/// Ends all threads once the clients of all are gone, or after [`DRAIN`].
+async fn drained(local: Rc<Local>) {
+    let gone = async {
+        while local.connections.get() > 0 {
+            local.ended.notified().await;
+        }
+    };
+    if tokio::time::timeout(DRAIN, gone).await.is_err() {
+        tracing::warn!(thread = local.index, "clients still connected after {DRAIN:?}: leaving");
+    }
+    // Threads answer each other's requests and keep each other's peers: they go together.
+    if local.node.drained.fetch_add(1, Ordering::SeqCst) + 1 == local.node.threads.len() {
+        local.node.threads.iter().for_each(|inbox| inbox.post(Event::Stop));
+    }
+}
+
+/// Wakes the shards of this thread (and, on thread 0, the control) when they ask for it.
+async fn tick(local: Rc<Local>) {
+    let node = Arc::clone(&local.node);
+    let inbox = &node.threads[usize::from(local.index)];
+    let mine = || (usize::from(local.index)..node.shards.len()).step_by(node.threads.len());
+    loop {
+        // While the next time is looked for, whoever arms an earlier one leaves a permit.
+        inbox.asleep_until.store(u64::MAX, Ordering::SeqCst);
+        let now = node.now();
+        let mut next = u64::MAX;
+        for shard in mine() {
+            if node.shards[shard].wake.load(Ordering::SeqCst) <= now.0 {
+                local.shard(shard as u16, |state| state.handle(now, cards_core::Input::Timeout));
+            }
+            next = next.min(node.shards[shard].wake.load(Ordering::SeqCst));
+        }
+        if local.index == 0 {
+            if node.control_wake.load(Ordering::SeqCst) <= now.0 {
+                local.control(cards_core::ControlInput::Timeout);
+            }
+            next = next.min(node.control_wake.load(Ordering::SeqCst));
+        }
+        local.route();
+        inbox.asleep_until.store(next, Ordering::SeqCst);
+        let rest = Duration::from_nanos(next.saturating_sub(node.now().0)).max(TICK);
+        if next == u64::MAX {
+            inbox.rearmed.notified().await;
+        } else {
+            // Either end is right: the loop looks for itself.
+            let _ = tokio::time::timeout(rest, inbox.rearmed.notified()).await;
+        }
+    }
+}
+
+/// Keeps the thread awake while the last request is younger than the busy poll window (`runtime.md`, pattern 6).
+async fn spin(local: Rc<Local>) {
+    let window = local.node.config.busy_poll;
+    loop {
+        match local.spinning.get() {
+            Some(last) if last.elapsed() < window => tokio::task::yield_now().await,
+            _ => {
+                local.spinning.set(None);
+                local.spin.notified().await;
+            }
+        }
+    }
+}
+
+/// Runs a task on this thread.
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(task);
+}
+
+impl Local {
+    /// The first turn of thread 0: what the control has to say at its start, and the cards of this node's own
+    /// volumes.
+    pub(crate) fn begin(self: &Rc<Self>) {
+        self.control(cards_core::ControlInput::Timeout);
+        self.resolve_cards();
+    }
+}

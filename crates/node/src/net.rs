@@ -1,0 +1,19 @@
+//! Peers: one TCP connection per pair of nodes.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `greet` | the first frame in each direction: may the two talk? |
+//! | `link` | one peer: dial or be dialled, up and down, what it is to be sent |
+//! | `exchange` | a connection while it lasts: one task that receives and sends |
+//! | `incoming` | what arrives, straight into its slot |
+//! | `outgoing` | what leaves, straight from its slot |
+
+mod exchange;
+mod greet;
+mod incoming;
+mod link;
+mod outgoing;
+
+pub(crate) use greet::{Greeted, accept};
+pub(crate) use link::{Link, spawn};
+pub(crate) use outgoing::{Frame, Outgoing};

@@ -1,0 +1,141 @@
+//! A connection to a peer while it lasts: one task that receives, lets the core work, and sends all that
+//! came of it with one vectored write.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use cards_core::NodeId;
+use cards_wire::peer::FrameError;
+use tokio::io::AsyncWrite;
+use tokio::net::TcpStream;
+
+use super::incoming::Incoming;
+use super::outgoing::{Frame, PARTS_MAX, Sending};
+use crate::local::Local;
+use crate::node::Place;
+use crate::traffic::Traffic;
+
+/// Receives per turn, before what they led to is sent and others run.
+const RECEIVES: u32 = 32;
+/// Turns before others run.
+const TURNS: u32 = 4;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("closed by the peer")]
+    Closed,
+    #[error("the peer has opened a newer connection")]
+    Superseded,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a second introduction")]
+    Hello,
+    #[error("a message for shard {0}, which does not exist")]
+    Shard(u16),
+    #[error("a block of {0} bytes instead of {1}")]
+    Block(u32, usize),
+}
+
+/// Serves the connection until it breaks.
+pub(super) fn run(
+    local: &Rc<Local>,
+    peer: NodeId,
+    stream: TcpStream,
+) -> impl Future<Output = Result<(), Broken>> {
+    Exchange {
+        incoming: Incoming::new(local, peer),
+        local: Rc::clone(local),
+        peer,
+        stream,
+        sending: Sending::default(),
+        frames: Vec::new(),
+        unpin: Vec::new(),
+    }
+}
+
+struct Exchange {
+    incoming: Incoming,
+    local: Rc<Local>,
+    peer: NodeId,
+    stream: TcpStream,
+    sending: Sending,
+    frames: Vec<Frame>,
+    unpin: Vec<Place>,
+}
+
+impl Exchange {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
+        for _ in 0..TURNS {
+            let mut blocked = false;
+            for _ in 0..RECEIVES {
+                match self.incoming.poll(cx, &self.stream) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(broken)) => return Poll::Ready(broken),
+                    Poll::Pending => {
+                        blocked = true;
+                        break;
+                    }
+                }
+            }
+            self.local.route();
+            if let Poll::Ready(Err(error)) = self.send(cx) {
+                return Poll::Ready(error.into());
+            }
+            if blocked {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Sends until there is nothing more, or the socket takes no more.
+    fn send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let node = &self.local.node;
+        let link = &node.links[usize::from(self.peer.0)];
+        loop {
+            if self.sending.is_empty() {
+                link.take(&mut self.frames, cx.waker());
+                if self.frames.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                let block = node.arena.block() as u32;
+                self.frames.drain(..).for_each(|frame| self.sending.push(frame, block));
+            }
+            let sent = {
+                let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+                let count = self.sending.parts(&node.arena, &mut parts);
+                ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &parts[..count]))?
+            };
+            Traffic::add(&node.traffic.bytes_sent, sent);
+            self.sending.sent(sent, &node.arena, &mut self.unpin);
+            link.left(sent);
+            if !self.unpin.is_empty() {
+                self.local.unpin(self.unpin.drain(..), false);
+                self.local.route();
+            }
+        }
+    }
+}
+
+impl Future for Exchange {
+    type Output = Result<(), Broken>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.turn(cx).map(Err)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.local.unpin(self.sending.clear(), false);
+        self.incoming.abort();
+        self.local.route();
+    }
+}

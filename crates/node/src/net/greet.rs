@@ -1,0 +1,176 @@
+//! Introductions: who is at the other end, and may the two talk?
+
+use std::cell::Cell;
+use std::io;
+use std::net::TcpStream as StdStream;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cards_core::NodeId;
+use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, Mismatch};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::config::Member;
+use crate::inbox::Event;
+use crate::local::{Local, spawn};
+use crate::node::Node;
+
+/// How long an introduction may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Connections that may be introducing themselves at a time.
+const STRANGERS_MAX: u32 = 64;
+/// How long to wait when a connection cannot be accepted (no descriptor, no memory).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A connection whose ends have introduced themselves.
+pub(crate) struct Greeted {
+    pub(crate) stream: StdStream,
+    pub(crate) hello: Hello,
+}
+
+/// Why an introduction failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GreetError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("no introduction within {} s", DEADLINE.as_secs())]
+    Silent,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+    #[error("the first frame is no introduction")]
+    NotHello,
+    #[error(
+        "node {node} caches blocks of {theirs} bytes, this node of {ours}; set the same `block` on all nodes"
+    )]
+    Block { node: String, theirs: u32, ours: u32 },
+    #[error("{node:?} is {what}; check the addresses and the `node` key of both")]
+    Who { node: String, what: &'static str },
+}
+
+impl GreetError {
+    /// The peer is there and refuses, or is refused; not a matter of waiting.
+    pub(super) fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Io(_) | Self::Silent)
+    }
+}
+
+/// A digest of the member list (FNV-1a).
+pub(crate) fn digest(members: &[Member]) -> u64 {
+    let bytes = members.iter().flat_map(|m| m.name.bytes().chain([0]).chain(m.address.bytes()).chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn ours(node: &Node) -> Hello {
+    Hello {
+        cluster: node.config.cluster.clone(),
+        node: node.config.node.clone(),
+        members: digest(&node.config.members),
+        shards: node.shard_count(),
+        incarnation: node.incarnation,
+        disks: node.own.clone(),
+    }
+}
+
+/// Dials a peer and exchanges introductions.
+pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
+    let address = &node.config.members[usize::from(peer.0)].address;
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let ours = ours(node);
+        stream.write_all(&peer::encode_hello(&ours)?).await?;
+        let hello = receive(&mut stream).await?;
+        check(node, &hello, &ours)?;
+        if hello.node != node.name(peer) {
+            return Err(GreetError::Who { node: hello.node, what: "not the member at this address" });
+        }
+        Ok(Greeted { stream: stream.into_std()?, hello })
+    };
+    tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
+}
+
+/// Accepts peers and hands each to the thread that has its link.
+pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
+    let strangers = Rc::new(Cell::new(0));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a peer");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        if strangers.get() >= STRANGERS_MAX {
+            continue;
+        }
+        strangers.set(strangers.get() + 1);
+        let (local, strangers) = (Rc::clone(&local), Rc::clone(&strangers));
+        spawn(async move {
+            let node = &local.node;
+            match tokio::time::timeout(DEADLINE, answer(node, stream))
+                .await
+                .unwrap_or(Err(GreetError::Silent))
+            {
+                Ok((peer, greeted)) => {
+                    let thread = usize::from(peer.0) % node.threads.len();
+                    node.threads[thread].post(Event::Peer(peer, greeted));
+                }
+                Err(error) => tracing::warn!("a connection to the peer port was refused: {error}"),
+            }
+            strangers.set(strangers.get() - 1);
+        });
+    }
+}
+
+/// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why.
+async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted), GreetError> {
+    stream.set_nodelay(true)?;
+    let hello = receive(&mut stream).await;
+    let ours = ours(node);
+    if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
+        stream.write_all(&peer::encode_hello(&ours)?).await?;
+    }
+    let hello = hello?;
+    let refused = |error: GreetError, who: Option<usize>| {
+        if let Some(who) = who {
+            node.links[who].refused(&error.to_string());
+        }
+        error
+    };
+    let who = node.config.members.iter().position(|member| member.name == hello.node);
+    check(node, &hello, &ours).map_err(|error| refused(error, who))?;
+    let Some(peer) = who else {
+        return Err(GreetError::Who { node: hello.node, what: "no member" });
+    };
+    if peer <= usize::from(node.me.0) {
+        return Err(GreetError::Who { node: hello.node, what: "a member that does not dial this node" });
+    }
+    Ok((NodeId(peer as u16), Greeted { stream: stream.into_std()?, hello }))
+}
+
+fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
+    theirs.check(ours)?;
+    let block = node.arena.block() as u32;
+    match theirs.disks.iter().find(|disk| disk.block_bytes != block) {
+        Some(disk) => {
+            Err(GreetError::Block { node: theirs.node.clone(), theirs: disk.block_bytes, ours: block })
+        }
+        None => Ok(()),
+    }
+}
+
+async fn receive(stream: &mut TcpStream) -> Result<Hello, GreetError> {
+    let mut header = [0; HEADER_SIZE];
+    stream.read_exact(&mut header).await?;
+    let Header::Body(announced) = peer::decode_header(&header)? else { return Err(GreetError::NotHello) };
+    let mut body = vec![0; announced.length()];
+    stream.read_exact(&mut body).await?;
+    match announced.decode(&body)? {
+        peer::Body::Hello(hello) => Ok(hello),
+        peer::Body::Control(_) => Err(GreetError::NotHello),
+    }
+}

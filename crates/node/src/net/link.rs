@@ -1,0 +1,241 @@
+//! One peer: dial it or be dialled, tell the core when it is up and down, queue what it is to be sent.
+
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use cards_core::{ControlInput, Input, NodeId};
+use tokio::sync::Notify;
+
+use super::exchange;
+use super::greet::{Greeted, dial};
+use super::outgoing::{Frame, Outgoing};
+use crate::admin::MemberState;
+use crate::inbox::Event;
+use crate::local::Local;
+use crate::node::Node;
+use crate::traffic::Traffic;
+
+/// First and longest pause before a peer is dialled again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Most bytes that may wait for a peer before blocks are dropped; at most a quarter of the cache, at least
+/// [`QUEUE_BLOCKS`].
+const QUEUE_BYTES: usize = 64 << 20;
+/// Blocks that may wait for a peer however small the cache.
+const QUEUE_BLOCKS: usize = 32;
+/// Most frames that may wait for a peer before anything is dropped.
+const QUEUE_FRAMES: usize = 1 << 16;
+
+/// A peer that has not been heard of for this long is gone, even if its machine could not say goodbye.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// What all threads see of a peer.
+pub(crate) struct Link {
+    queue: Mutex<Queue>,
+    status: Mutex<LinkStatus>,
+    offered: Mutex<Option<Greeted>>,
+    offer: Notify,
+    bytes_max: usize,
+}
+
+/// Whether this node can talk to a peer.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkStatus {
+    pub(crate) state: MemberState,
+    /// Why not.
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Default)]
+struct Queue {
+    up: bool,
+    frames: Vec<Frame>,
+    bytes: usize,
+    /// The exchange's task, while it sleeps.
+    waker: Option<Waker>,
+}
+
+impl Link {
+    pub(crate) fn new(cache: u64, block: usize) -> Self {
+        Self {
+            queue: Mutex::default(),
+            status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None }),
+            offered: Mutex::new(None),
+            offer: Notify::new(),
+            bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a frame; the connection's task is woken once per turn.
+    ///
+    /// # Errors
+    /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
+    /// protocol repeats what it needs.
+    pub(crate) fn push(&self, node: &Node, frame: Frame) -> Result<(), Frame> {
+        let mut queue = self.queue();
+        let length = frame.len(node.arena.block());
+        let full =
+            queue.frames.len() >= QUEUE_FRAMES || frame.is_bulk() && queue.bytes + length > self.bytes_max;
+        if !queue.up || full {
+            if full {
+                Traffic::add(&node.traffic.messages_dropped, 1);
+            }
+            return Err(frame);
+        }
+        queue.bytes += length;
+        queue.frames.push(frame);
+        if let Some(waker) = queue.waker.take() {
+            drop(queue);
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Swaps the queue with `frames`, which is empty. If there is nothing, the next frame wakes `waker`.
+    pub(super) fn take(&self, frames: &mut Vec<Frame>, waker: &Waker) {
+        let mut queue = self.queue();
+        std::mem::swap(&mut queue.frames, frames);
+        if frames.is_empty() {
+            queue.waker = Some(waker.clone());
+        }
+    }
+
+    /// So many bytes are no longer on their way.
+    pub(super) fn left(&self, bytes: usize) {
+        let mut queue = self.queue();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+    }
+
+    /// A connection that the peer has opened. It replaces the one there is: the peer would not dial if that
+    /// were still of use.
+    pub(crate) fn offer(&self, greeted: Greeted) {
+        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = Some(greeted);
+        self.offer.notify_one();
+    }
+
+    async fn offered(&self) -> Greeted {
+        loop {
+            if let Some(greeted) = self.offered.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return greeted;
+            }
+            self.offer.notified().await;
+        }
+    }
+
+    /// Waits until there is a newer connection.
+    async fn superseded(&self) {
+        while self.offered.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            self.offer.notified().await;
+        }
+    }
+
+    pub(crate) fn status(&self) -> LinkStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn refused(&self, reason: &str) {
+        self.set_status(MemberState::Refused, Some(reason.into()));
+    }
+
+    /// Notes the state; says whether that is news.
+    fn set_status(&self, state: MemberState, reason: Option<String>) -> bool {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = status.state != state || status.reason != reason;
+        *status = LinkStatus { state, reason };
+        news
+    }
+}
+
+/// Starts the task that keeps a peer connected.
+pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
+    let local = Rc::clone(local);
+    crate::local::spawn(async move {
+        let link = &local.node.links[usize::from(peer.0)];
+        loop {
+            let greeted =
+                if local.node.me > peer { dial_until_met(&local, peer).await } else { link.offered().await };
+            if let Err(error) = serve(&local, peer, greeted).await {
+                tracing::warn!(peer = local.node.name(peer), "connection lost: {error}");
+                link.set_status(MemberState::Down, Some(error.to_string()));
+            }
+        }
+    });
+}
+
+async fn dial_until_met(local: &Local, peer: NodeId) -> Greeted {
+    let (name, link) = (local.node.name(peer), &local.node.links[usize::from(peer.0)]);
+    let mut pause = BACK_OFF.0;
+    loop {
+        match dial(&local.node, peer).await {
+            Ok(greeted) => return greeted,
+            Err(error) if error.is_refusal() => {
+                if link.set_status(MemberState::Refused, Some(error.to_string())) {
+                    tracing::warn!(peer = name, "refused: {error}");
+                }
+                pause = BACK_OFF.1;
+            }
+            Err(error) => {
+                let state = match link.status().state {
+                    MemberState::Connecting => MemberState::Connecting,
+                    _ => MemberState::Down,
+                };
+                if link.set_status(state, Some(error.to_string())) {
+                    tracing::debug!(peer = name, "not reached: {error}");
+                }
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(BACK_OFF.1);
+    }
+}
+
+/// Has the kernel notice a machine that has vanished: by probes when idle, by missing acknowledgements else.
+fn watch(stream: &std::net::TcpStream) -> std::io::Result<()> {
+    let socket = socket2::SockRef::from(stream);
+    let probe = Duration::from_secs(1);
+    let probes =
+        socket2::TcpKeepalive::new().with_time(SILENCE - 3 * probe).with_interval(probe).with_retries(3);
+    socket.set_tcp_keepalive(&probes)?;
+    socket.set_tcp_user_timeout(Some(SILENCE))
+}
+
+/// Talks with a peer until the connection breaks.
+async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), exchange::Broken> {
+    let link = &local.node.links[usize::from(peer.0)];
+    let Greeted { stream, hello } = greeted;
+    watch(&stream)?;
+    let stream = tokio::net::TcpStream::from_std(stream)?;
+    tracing::info!(peer = hello.node, "connected");
+    link.queue().up = true;
+    link.set_status(MemberState::Up, None);
+    local.control(ControlInput::PeerUp { node: peer, incarnation: hello.incarnation, disks: hello.disks });
+    local.all_shards(&Input::PeerUp { node: peer });
+    local.route();
+    local.node.threads[0].post(Event::ResolveCards);
+
+    let result = tokio::select! {
+        biased;
+        () = link.superseded() => Err(exchange::Broken::Superseded),
+        result = exchange::run(local, peer, stream) => result,
+    };
+
+    let unsent = {
+        let mut queue = link.queue();
+        let unsent = std::mem::take(&mut *queue);
+        unsent.frames
+    };
+    let slots = unsent.into_iter().filter_map(|frame| match frame {
+        Frame::Block { payload: Outgoing::Slot(place), .. } => Some(place),
+        Frame::Block { .. } | Frame::Control(_) => None,
+    });
+    local.unpin(slots, false);
+    local.control(ControlInput::PeerDown { node: peer });
+    local.all_shards(&Input::PeerDown { node: peer });
+    local.route();
+    result
+}

@@ -1,0 +1,140 @@
+//! What is on its way to a peer: headers, and blocks sent from their slots.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use cards_core::{Body, ControlMessage, Message};
+use cards_wire::peer::{self, HEADER_SIZE};
+
+use crate::arena::Arena;
+use crate::buffers::Bytes;
+use crate::node::Place;
+
+/// Parts one write hands to the kernel at most.
+pub(super) const PARTS_MAX: usize = 256;
+
+/// Something to be sent to a peer.
+pub(crate) enum Frame {
+    /// A message about blocks.
+    Block { message: Message, payload: Outgoing },
+    /// A message about a card.
+    Control(ControlMessage),
+}
+
+/// The payload of a message.
+pub(crate) enum Outgoing {
+    None,
+    /// A block in a slot, pinned until it has left.
+    Slot(Place),
+    /// The bytes of a write.
+    Bytes(Bytes),
+}
+
+impl Frame {
+    /// Bytes on the wire, or nearly.
+    pub(super) fn len(&self, block: usize) -> usize {
+        HEADER_SIZE
+            + match self {
+                Self::Block { payload: Outgoing::Slot(_), .. } => block,
+                Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
+                Self::Block { payload: Outgoing::None, .. } | Self::Control(_) => 0,
+            }
+    }
+
+    /// It carries a block, and whoever waits for it asks again.
+    pub(super) fn is_bulk(&self) -> bool {
+        matches!(
+            self,
+            Self::Block { message: Message { body: Body::Data { .. } | Body::Store { .. }, .. }, .. }
+        )
+    }
+}
+
+/// What one connection is sending.
+#[derive(Default)]
+pub(super) struct Sending {
+    parts: VecDeque<Part>,
+    /// Bytes of the first part that have left.
+    sent: usize,
+}
+
+enum Part {
+    Header([u8; HEADER_SIZE]),
+    Slot(Place),
+    Bytes(Bytes),
+    Body(Vec<u8>),
+}
+
+impl Sending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Adds a frame in its form on the wire.
+    pub(super) fn push(&mut self, frame: Frame, block: u32) {
+        match frame {
+            Frame::Block { message, payload } => {
+                let length = match &payload {
+                    Outgoing::None => 0,
+                    Outgoing::Slot(_) => block,
+                    Outgoing::Bytes(bytes) => bytes.len() as u32,
+                };
+                self.parts.push_back(Part::Header(peer::encode_message(&message, length)));
+                match payload {
+                    Outgoing::None => {}
+                    Outgoing::Slot(place) => self.parts.push_back(Part::Slot(place)),
+                    Outgoing::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
+                }
+            }
+            Frame::Control(message) => match peer::encode_control(&message) {
+                Ok(bytes) => self.parts.push_back(Part::Body(bytes)),
+                // The configuration bounds names and policies, the disk engine the extents.
+                Err(error) => tracing::error!(%error, ?message, "a control message cannot be sent"),
+            },
+        }
+    }
+
+    /// Fills `parts` with what is to be sent next and says how many are filled.
+    pub(super) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
+        let mut skip = self.sent;
+        for (part, slice) in self.parts.iter().zip(parts.iter_mut()) {
+            *slice = IoSlice::new(&part.bytes(arena)[skip..]);
+            skip = 0;
+        }
+        self.parts.len().min(PARTS_MAX)
+    }
+
+    /// Forgets `bytes` that have left; their slots go to `unpin`.
+    pub(super) fn sent(&mut self, bytes: usize, arena: &Arena, unpin: &mut Vec<Place>) {
+        self.sent += bytes;
+        while let Some(part) = self.parts.front() {
+            let length = part.bytes(arena).len();
+            if self.sent < length {
+                break;
+            }
+            self.sent -= length;
+            if let Some(Part::Slot(place)) = self.parts.pop_front() {
+                unpin.push(place);
+            }
+        }
+    }
+
+    /// Forgets everything; gives the slots.
+    pub(super) fn clear(&mut self) -> Vec<Place> {
+        self.sent = 0;
+        let slot = |part| if let Part::Slot(place) = part { Some(place) } else { None };
+        self.parts.drain(..).filter_map(slot).collect()
+    }
+}
+
+impl Part {
+    fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+        match self {
+            Self::Header(bytes) => bytes,
+            Self::Bytes(bytes) => bytes,
+            Self::Body(bytes) => bytes,
+            // SAFETY: `Output::Send` has pinned the slot, and it is unpinned after this part is gone.
+            Self::Slot(place) => unsafe { arena.bytes(place.shard, place.slot, 0, arena.block() as u32) },
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What all threads of a daemon share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cards_core::{
+    BlockId, Control, Input, Instant, NodeId, Read, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
+};
+use cards_disk::Disk;
+
+use crate::arena::Arena;
+use crate::buffers::Buffers;
+use crate::cards::Cards;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::inbox::Inbox;
+use crate::net::Link;
+use crate::slab::Key;
+use crate::traffic::Traffic;
+
+/// One daemon's state, reachable from every thread.
+///
+/// Locks are taken in this order and never the other way: control, cards, shard, then a link or an inbox.
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) me: NodeId,
+    pub(crate) incarnation: u64,
+    pub(crate) clock: Clock,
+    pub(crate) arena: Arena,
+    pub(crate) shards: Box<[ShardCell]>,
+    pub(crate) control: Mutex<Control>,
+    pub(crate) control_wake: AtomicU64,
+    pub(crate) links: Box<[Link]>,
+    pub(crate) threads: Box<[Inbox]>,
+    /// The disks this node contributes, in the order of their numbers.
+    pub(crate) disks: Vec<Arc<Disk>>,
+    /// What is announced of them.
+    pub(crate) own: Vec<VolumeSpec>,
+    pub(crate) cards: Cards,
+    pub(crate) buffers: Buffers,
+    pub(crate) traffic: Traffic,
+    /// How the disks are read; set by the first thread that has an engine.
+    pub(crate) engine: std::sync::OnceLock<cards_disk::EngineKind>,
+    /// New work is refused; what is under way is finished.
+    pub(crate) draining: AtomicBool,
+    /// Threads whose clients are gone.
+    pub(crate) drained: AtomicUsize,
+}
+
+/// A shard and what the driver knows about it.
+pub(crate) struct ShardCell {
+    state: Mutex<ShardState>,
+    /// When the shard wants to be woken, in nanoseconds; written under the lock.
+    pub(crate) wake: AtomicU64,
+}
+
+/// What a shard's lock protects.
+pub(crate) struct ShardState {
+    /// The latest time the shard has heard of.
+    now: Instant,
+    pub(crate) shard: Shard,
+    /// Slots pinned by replies that clients have not taken yet.
+    pub(crate) lent: u32,
+    /// Most slots that replies may pin, so that no client who reads slowly takes the cache from others.
+    pub(crate) lent_max: u32,
+}
+
+impl ShardCell {
+    pub(crate) fn new(shard: Shard, capacity: u32) -> Self {
+        let lent_max = (capacity / 8).max(1);
+        Self {
+            state: Mutex::new(ShardState { now: Instant(0), shard, lent: 0, lent_max }),
+            wake: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
+        // A poisoned shard has lost an invariant; its thread's panic ends the daemon (see `serve`).
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ShardState {
+    /// Gives the shard an input. Threads look at the clock before they have the lock: the shard's time still
+    /// never goes back.
+    pub(crate) fn handle(&mut self, now: Instant, input: Input) {
+        self.now = self.now.max(now);
+        self.shard.handle(self.now, input);
+    }
+
+    /// Asks the shard for a block.
+    pub(crate) fn read(&mut self, now: Instant, token: Token, block: BlockId) -> Read {
+        self.now = self.now.max(now);
+        self.shard.read(self.now, token, block)
+    }
+}
+
+impl Node {
+    /// The number of shards.
+    pub(crate) fn shard_count(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that wakes a shard when its time has come.
+    pub(crate) fn ticker(&self, shard: u16) -> &Inbox {
+        &self.threads[usize::from(shard) % self.threads.len()]
+    }
+
+    /// Notes when a shard wants to be woken. Called under its lock.
+    pub(crate) fn arm(&self, shard: u16, at: Option<Instant>) {
+        let at = at.map_or(u64::MAX, |at| at.0);
+        let wake = &self.shards[usize::from(shard)].wake;
+        if wake.load(Ordering::Relaxed) != at && wake.swap(at, Ordering::SeqCst) > at {
+            self.ticker(shard).armed(at);
+        }
+    }
+
+    pub(crate) fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The names of the members, by number.
+    pub(crate) fn name(&self, node: NodeId) -> &str {
+        self.config.members.get(usize::from(node.0)).map_or("?", |member| &member.name)
+    }
+
+    /// The sum of all shards' counters.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut sum = Stats::default();
+        for cell in &self.shards {
+            sum.add(cell.lock().shard.stats());
+        }
+        sum
+    }
+
+    /// Blocks of a volume in this node's cache.
+    pub(crate) fn cached(&self, volume: VolumeId) -> u64 {
+        self.shards.iter().map(|cell| cell.lock().shard.cached(volume)).sum()
+    }
+
+    /// The description of a volume that is known by this name.
+    pub(crate) fn volume(&self, name: &str) -> Option<VolumeSpec> {
+        self.control().volumes().find(|spec| spec.name == name).cloned()
+    }
+
+    /// The thread a token belongs to.
+    pub(crate) fn thread_of(token: Token) -> (usize, Key) {
+        ((token.0 >> Key::BITS) as usize, Key(token.0 & ((1 << Key::BITS) - 1)))
+    }
+
+    /// The token of a thread's request.
+    pub(crate) fn token(thread: u8, key: Key) -> Token {
+        Token(u64::from(thread) << Key::BITS | key.0)
+    }
+}
+
+/// A slot with its shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) shard: u16,
+    pub(crate) slot: Slot,
+}

@@ -1,0 +1,182 @@
+//! What this node says of itself.
+
+use crate::admin::{
+    Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState, Status,
+    Volume, VolumeState,
+};
+use crate::cards::CardState;
+use crate::config::PolicySpec;
+use crate::node::Node;
+use crate::traffic::Traffic;
+
+/// Everything about this node.
+pub(crate) fn status(node: &Node) -> Status {
+    let (members, volumes) = (members(node), volumes(node));
+    let mut problems: Vec<String> = Vec::new();
+    for member in &members {
+        if !matches!(member.state, MemberState::Here | MemberState::Up) {
+            let reason = member.reason.as_deref().unwrap_or("not connected yet");
+            problems.push(format!("node {} ({}): {reason}", member.name, member.address));
+        }
+    }
+    for volume in
+        volumes.iter().filter(|volume| volume.attached.is_some() && volume.state != VolumeState::Ready)
+    {
+        let reason = volume.reason.as_deref().unwrap_or("not ready");
+        problems.push(format!("volume {}: {reason}", volume.name));
+    }
+    Status {
+        cluster: node.config.cluster.clone(),
+        node: node.config.node.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime_s: node.now().0 / 1_000_000_000,
+        healthy: problems.is_empty(),
+        problems,
+        members,
+        volumes,
+        cache: cache(node),
+        disk_engine: engine(node),
+        counters: counters(node),
+        disks: disks(node),
+    }
+}
+
+/// All volumes that are known, and those that are only wanted.
+pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
+    let (specs, statuses) = {
+        let control = node.control();
+        (control.volumes().cloned().collect::<Vec<_>>(), control.cards().collect::<Vec<_>>())
+    };
+    let cards = node.cards.all();
+    let mut volumes: Vec<Volume> = Vec::new();
+    for spec in specs {
+        let card = cards.iter().find(|card| card.attach.volume == spec.name);
+        let status = statuses.iter().find(|status| status.volume == spec.id);
+        let disk_node = spec.id.disk_node();
+        let up =
+            disk_node == node.me || node.links[usize::from(disk_node.0)].status().state == MemberState::Up;
+        let (state, reason) = match card.map(|card| card.state()) {
+            Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
+            _ if !up => {
+                let reason = format!("its disk node {} does not answer", node.name(disk_node));
+                (VolumeState::Offline, Some(reason))
+            }
+            Some(CardState::Waiting) => (VolumeState::Waiting, Some("being attached".into())),
+            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
+                (VolumeState::Waiting, Some("being attached again".into()))
+            }
+            Some(CardState::Attached) | None => (VolumeState::Ready, None),
+        };
+        volumes.push(Volume {
+            disk_node: Some(node.name(disk_node).into()),
+            size: spec.size_bytes,
+            block: spec.block_bytes,
+            policy: spec.policy.parse().ok(),
+            read_only: spec.read_only,
+            state,
+            reason,
+            attached: card.map(|card| self::card(card)),
+            writer: status.and_then(|status| status.writer).map(|writer| node.name(writer).into()),
+            cached_blocks: node.cached(spec.id),
+            name: spec.name,
+        });
+    }
+    for card in cards {
+        if volumes.iter().all(|volume| volume.name != card.attach.volume) {
+            volumes.push(Volume {
+                name: card.attach.volume.clone(),
+                disk_node: None,
+                size: 0,
+                block: 0,
+                policy: None::<PolicySpec>,
+                read_only: false,
+                state: VolumeState::Waiting,
+                reason: Some("no node has announced a disk of this name yet".into()),
+                attached: Some(self::card(&card)),
+                writer: None,
+                cached_blocks: 0,
+            });
+        }
+    }
+    volumes
+}
+
+/// Whether every member can be talked to.
+pub(crate) fn all_up(node: &Node) -> bool {
+    members(node).iter().all(|member| matches!(member.state, MemberState::Here | MemberState::Up))
+}
+
+fn members(node: &Node) -> Vec<Member> {
+    let describe = |(index, member): (usize, &crate::config::Member)| {
+        let (state, reason) = if index == usize::from(node.me.0) {
+            (MemberState::Here, None)
+        } else {
+            let status = node.links[index].status();
+            (status.state, status.reason)
+        };
+        Member { name: member.name.clone(), address: member.address.clone(), state, reason }
+    };
+    node.config.members.iter().enumerate().map(describe).collect()
+}
+
+fn card(card: &crate::cards::Card) -> Card {
+    Card { mode: card.attach.mode, read_ahead: card.attach.read_ahead, clients: card.clients() }
+}
+
+fn cache(node: &Node) -> Cache {
+    let block = node.arena.block() as u64;
+    let (mut slots, mut index, mut resident) = (0u64, 0u64, 0u64);
+    for cell in &node.shards {
+        let state = cell.lock();
+        slots += u64::from(state.shard.slots());
+        index += state.shard.index_bytes() as u64;
+        resident += u64::from(state.shard.resident());
+    }
+    Cache {
+        bytes: node.config.cache,
+        blocks: node.config.cache / block,
+        used: resident * block,
+        index_bytes_per_block: index as f64 / slots.max(1) as f64,
+        replacement: node.config.replacement,
+    }
+}
+
+fn engine(node: &Node) -> DiskEngine {
+    match node.engine.get() {
+        None => DiskEngine { kind: DiskEngineKind::None, reason: "this node contributes no disk".into() },
+        Some(kind) => DiskEngine {
+            kind: match kind {
+                cards_disk::EngineKind::IoUring => DiskEngineKind::IoUring,
+                cards_disk::EngineKind::Threads { .. } | cards_disk::EngineKind::Nbd => {
+                    DiskEngineKind::Threads
+                }
+            },
+            reason: kind.to_string(),
+        },
+    }
+}
+
+fn counters(node: &Node) -> Counters {
+    let traffic = &node.traffic;
+    Counters {
+        bytes_sent: Traffic::get(&traffic.bytes_sent),
+        bytes_received: Traffic::get(&traffic.bytes_received),
+        bytes_read: Traffic::get(&traffic.bytes_read),
+        bytes_written: Traffic::get(&traffic.bytes_written),
+        ..Counters::from(&node.stats())
+    }
+}
+
+fn disks(node: &Node) -> Vec<Disk> {
+    let describe = |(disk, spec): (&std::sync::Arc<cards_disk::Disk>, &cards_core::VolumeSpec)| {
+        let stats = disk.stats().snapshot();
+        let counters = DiskCounters {
+            reads: stats.reads,
+            writes: stats.writes,
+            bytes_read: stats.bytes_read,
+            bytes_written: stats.bytes_written,
+        };
+        Disk { name: spec.name.clone(), counters }
+    };
+    node.disks.iter().zip(&node.own).map(describe).collect()
+}

@@ -1,0 +1,412 @@
+//! The daemon from its start to its end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cards_core::policy::{PolicyError, normalize};
+use cards_core::{
+    Coherence, Control, ControlConfig, NodeId, PlacementKind, Shard, ShardConfig, VolumeId, VolumeSpec,
+};
+use cards_disk::{Disk, DiskError, DiskOptions};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use crate::admin_server;
+use crate::arena::Arena;
+use crate::buffers::Buffers;
+use crate::cards::Cards;
+use crate::clock::Clock;
+use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem};
+use crate::front;
+use crate::inbox::{Event, Inbox};
+use crate::local;
+use crate::net::{self, Link};
+use crate::node::{Node, ShardCell};
+use crate::traffic::Traffic;
+
+/// Why a daemon does not start. Each message names the thing, the value and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] Problem),
+    /// The policy of a disk or card does not exist, or not with these parameters.
+    #[error("{what} {name:?}: {source}")]
+    Policy {
+        /// Disk or card.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: PolicyError,
+    },
+    /// A disk cannot be contributed.
+    #[error("disk {name:?}: {source}")]
+    Disk {
+        /// Its name in the configuration.
+        name: String,
+        /// Why.
+        source: DiskError,
+    },
+    /// A socket cannot be bound.
+    #[error("{key}: cannot listen on {address}: {source}; {remedy}")]
+    Bind {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The address or path.
+        address: String,
+        /// Why.
+        source: io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The path of a socket is something else.
+    #[error("{key}: {} exists and is no socket; remove it or name another path", path.display())]
+    NotASocket {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The runtime directory cannot be made.
+    #[error("runtime_dir: cannot create {}: {source}; create it for the daemon's user or set another one", path.display())]
+    RuntimeDir {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The memory of the cache cannot be had.
+    #[error("cache: cannot reserve {bytes} bytes: {source}; make `cache` smaller")]
+    Memory {
+        /// So many.
+        bytes: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread or its runtime cannot be had.
+    #[error("cannot start a thread or its event loop: {0}; raise the limits on processes and open files")]
+    Thread(#[from] io::Error),
+}
+
+impl ServeError {
+    pub(crate) fn bind(key: &'static str, address: &str, source: io::Error) -> Self {
+        let remedy = match source.kind() {
+            io::ErrorKind::AddrInUse => "another process listens there: stop it, or choose another address",
+            io::ErrorKind::PermissionDenied => {
+                "run as a user who may, or choose a port above 1023 or another directory"
+            }
+            io::ErrorKind::AddrNotAvailable => "the address is not one of this machine: correct it",
+            io::ErrorKind::NotFound => "create the directory first",
+            _ => "correct the address",
+        };
+        Self::Bind { key, address: address.into(), source, remedy }
+    }
+}
+
+/// A running daemon. Dropped without [`Daemon::drain`], it stops as if killed.
+pub struct Daemon {
+    pub(crate) node: Arc<Node>,
+    threads: Vec<JoinHandle<()>>,
+    admin: Option<JoinHandle<()>>,
+    ended: Arc<Notify>,
+    shutdown: Arc<Notify>,
+    _sockets: Sockets,
+}
+
+impl Daemon {
+    /// Opens the disks, binds the sockets and starts the threads.
+    ///
+    /// # Errors
+    /// The first thing that cannot be had; nothing runs then.
+    pub fn start(config: Config) -> Result<Self, ServeError> {
+        config.validate()?;
+        let block = config.block as u32;
+        let me = NodeId(config.node_index().unwrap_or_default() as u16);
+        let (disks, own) = open_disks(&config, me, block)?;
+        for card in &config.attach {
+            if let Some(policy) = &card.policy {
+                let failed = |source| ServeError::Policy { what: "card", name: card.volume.clone(), source };
+                normalize(&policy.to_string()).map_err(failed)?;
+            }
+        }
+        let peers = match config.members.len() {
+            0 | 1 => None,
+            _ => Some(front::bind_tcp("member.address", &config.members[usize::from(me.0)].address)?),
+        };
+        std::fs::create_dir_all(&config.runtime_dir)
+            .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
+        let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
+        let mut sockets = Sockets(vec![config.admin_socket()]);
+        let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
+        let node = Arc::new(build(config, me, block, disks, own)?);
+
+        let mut daemon = Self {
+            node,
+            threads: Vec::new(),
+            admin: None,
+            ended: Arc::new(Notify::new()),
+            shutdown: Arc::new(Notify::new()),
+            _sockets: sockets,
+        };
+        daemon.start_threads(peers, endpoints)?;
+        daemon.admin = Some(admin_server::start(&daemon.node, admin, &daemon.shutdown, &daemon.ended)?);
+        Ok(daemon)
+    }
+
+    fn start_threads(
+        &mut self,
+        peers: Option<std::net::TcpListener>,
+        endpoints: Vec<front::Endpoint>,
+    ) -> Result<(), ServeError> {
+        let (ready, started) = mpsc::channel();
+        let mut first = Some((peers, endpoints));
+        for index in 0..self.node.threads.len() {
+            let (node, ready) = (Arc::clone(&self.node), ready.clone());
+            let listeners = first.take();
+            let thread =
+                std::thread::Builder::new().name(format!("cards-data-{index}")).spawn(move || {
+                    let _guard = AbortOnPanic;
+                    let failed = ready.clone();
+                    local::run(
+                        node,
+                        index as u8,
+                        |result| drop(ready.send(result)),
+                        |local| {
+                            let Some((peers, endpoints)) = listeners else { return };
+                            if let Err(error) = listen(local, peers, endpoints) {
+                                let _ = failed.send(Err(error));
+                            }
+                        },
+                    );
+                })?;
+            self.threads.push(thread);
+        }
+        drop(ready);
+        for result in started.iter().take(self.node.threads.len()) {
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Waits until somebody asks over the admin socket that the daemon shall end.
+    pub async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
+    }
+
+    /// The path of the admin socket.
+    #[must_use]
+    pub fn admin_socket(&self) -> PathBuf {
+        self.node.config.admin_socket()
+    }
+
+    /// Takes no more work, finishes what is under way (for at most 10 s), and ends.
+    pub fn drain(mut self) {
+        self.node.draining.store(true, Ordering::SeqCst);
+        self.node.threads.iter().for_each(|inbox| inbox.post(Event::Drain));
+        self.join();
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.ended.notify_one();
+        if let Some(admin) = self.admin.take() {
+            let _ = admin.join();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.node.threads.iter().for_each(|inbox| inbox.post(Event::Stop));
+        self.join();
+    }
+}
+
+/// Runs a daemon until SIGTERM or SIGINT, or a request over the admin socket; then drains. A second signal
+/// ends the process at once.
+///
+/// # Errors
+/// The daemon does not start.
+pub fn serve(config: Config) -> Result<(), ServeError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let daemon = Daemon::start(config)?;
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
+            () = daemon.shutdown_requested() => tracing::info!("shutdown requested: draining"),
+        }
+        let drained = tokio::task::spawn_blocking(move || daemon.drain());
+        tokio::select! {
+            _ = drained => Ok(()),
+            _ = terminate.recv() => std::process::exit(128 + libc::SIGTERM),
+            _ = interrupt.recv() => std::process::exit(128 + libc::SIGINT),
+        }
+    })
+}
+
+/// A thread that panics has left a shard in an unknown state: the daemon must not go on serving it.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+/// Sockets to remove at the end.
+struct Sockets(Vec<PathBuf>);
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn listen(
+    local: &std::rc::Rc<local::Local>,
+    peers: Option<std::net::TcpListener>,
+    endpoints: Vec<front::Endpoint>,
+) -> io::Result<()> {
+    if let Some(peers) = peers {
+        local::spawn(net::accept(std::rc::Rc::clone(local), TcpListener::from_std(peers)?));
+    }
+    front::serve(local, endpoints)?;
+    local.begin();
+    Ok(())
+}
+
+fn build(
+    config: Config,
+    me: NodeId,
+    block: u32,
+    disks: Vec<Arc<Disk>>,
+    own: Vec<VolumeSpec>,
+) -> Result<Node, ServeError> {
+    let clock = Clock::start();
+    let shards = config.shards as u16;
+    let nodes = config.members.len() as u16;
+    let incarnation = incarnation();
+    let capacity = u32::try_from(config.cache / u64::from(block) / u64::from(shards)).unwrap_or(u32::MAX);
+    let shard = |shard| {
+        let config = ShardConfig {
+            node: me,
+            nodes,
+            incarnation,
+            shard,
+            shards,
+            capacity_blocks: capacity,
+            block_bytes: block,
+            replacement: config.replacement,
+            placement: PlacementKind::Rendezvous,
+            peer_timeout: config.peer_timeout,
+            disk_wait: config.disk_wait,
+            park: true,
+        };
+        Shard::new(config, incarnation ^ u64::from(shard))
+    };
+    let machines: Vec<Shard> = (0..shards).map(shard).collect();
+    let slots: Vec<u32> = machines.iter().map(Shard::slots).collect();
+    let arena =
+        Arena::new(&slots, block).map_err(|source| ServeError::Memory { bytes: config.cache, source })?;
+    let control = ControlConfig {
+        node: me,
+        nodes,
+        incarnation,
+        lease: config.lease,
+        disk_wait: config.disk_wait,
+        disks: own.clone(),
+    };
+    let threads = config.data_threads.max(1);
+    Ok(Node {
+        me,
+        incarnation,
+        clock,
+        arena,
+        shards: machines.into_iter().map(|shard| ShardCell::new(shard, capacity)).collect(),
+        control: Mutex::new(Control::new(control, clock.now())),
+        control_wake: AtomicU64::new(u64::MAX),
+        links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
+        threads: (0..threads).map(|_| Inbox::default()).collect(),
+        disks,
+        own,
+        cards: Cards::new(&config.attach),
+        buffers: Buffers::new(threads),
+        traffic: Traffic::default(),
+        engine: OnceLock::new(),
+        draining: AtomicBool::new(false),
+        drained: AtomicUsize::new(0),
+        config,
+    })
+}
+
+/// Higher than in all earlier lives: milliseconds since 1970.
+fn incarnation() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn open_disks(
+    config: &Config,
+    me: NodeId,
+    block: u32,
+) -> Result<(Vec<Arc<Disk>>, Vec<VolumeSpec>), ServeError> {
+    let mut disks = Vec::new();
+    let mut specs = Vec::new();
+    for (number, disk) in config.disks.iter().enumerate() {
+        let name = disk.name.clone();
+        let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
+            what: "disk",
+            name: name.clone(),
+            source,
+        })?;
+        let opened = Disk::open(&disk_options(disk, config))
+            .map_err(|source| ServeError::Disk { name: name.clone(), source })?;
+        specs.push(VolumeSpec {
+            id: VolumeId::new(me, number as u16),
+            name,
+            size_bytes: opened.size(),
+            block_bytes: block,
+            policy,
+            read_only: opened.read_only(),
+            network_attached: disk.attached == Attached::Network,
+            coherence: Coherence::Confirmed,
+        });
+        disks.push(opened);
+    }
+    Ok((disks, specs))
+}
+
+fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
+    let options = match &disk.origin {
+        Origin::Path(path) => DiskOptions::path(Path::new(path)),
+        Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
+    };
+    DiskOptions {
+        read_only: disk.read_only,
+        direct: disk.direct,
+        delivery: match disk.delivery {
+            Delivery::Event => cards_disk::Delivery::Event,
+            Delivery::Thread => cards_disk::Delivery::Thread,
+            Delivery::Sync => cards_disk::Delivery::Sync,
+        },
+        delay: disk.delay,
+        rate: disk.rate,
+        reconnect_wait: config.disk_wait,
+        ..options
+    }
+}

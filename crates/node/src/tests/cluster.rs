@@ -1,0 +1,135 @@
+//! Daemons of one cluster in this process. Node 1 has the disk.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::client::Client;
+use crate::Daemon;
+use crate::admin::{Client as Admin, Counters, Status, VolumeState};
+use crate::config::{Attach, Config, Disk, Member, Origin};
+
+pub(super) const BLOCK: usize = 64 << 10;
+
+pub(super) struct Cluster {
+    dir: TempDir,
+    configs: Vec<Config>,
+    daemons: Vec<Option<Daemon>>,
+    pub(super) content: Vec<u8>,
+}
+
+impl Cluster {
+    /// `nodes` daemons and a disk of `bytes`.
+    pub(super) fn start(nodes: usize, bytes: usize) -> Self {
+        Self::with(nodes, bytes, |_| {})
+    }
+
+    pub(super) fn with(nodes: usize, bytes: usize, change: impl Fn(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let content: Vec<u8> = (0..bytes.div_ceil(8))
+            .flat_map(|i| cards_core::mix(i as u64).to_le_bytes())
+            .take(bytes)
+            .collect();
+        let path = dir.path().join("disk.img");
+        std::fs::write(&path, &content).unwrap();
+        // Ports are given back before the daemons take them; nobody else is likely to take them in between.
+        let ports: Vec<TcpListener> = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let member = |(i, port): (usize, &TcpListener)| Member {
+            name: format!("n{}", i + 1),
+            address: port.local_addr().unwrap().to_string(),
+        };
+        let members: Vec<Member> = ports.iter().enumerate().map(member).collect();
+        drop(ports);
+        let config = |i: usize| {
+            let mut config = Config::new("test", &format!("n{}", i + 1), members.clone());
+            config.cache = 64 << 20;
+            config.runtime_dir = dir.path().join(format!("n{}", i + 1));
+            config.nbd.unix = Some(dir.path().join(format!("n{}.sock", i + 1)));
+            config.data_threads = 2;
+            config.peer_timeout = Duration::from_millis(100);
+            config.disk_wait = Duration::from_secs(2);
+            config.lease = Duration::from_millis(500);
+            config.attach = vec![Attach { read_ahead: crate::config::ReadAhead::Off, ..Attach::new("disk") }];
+            if i == 0 {
+                config.disks = vec![Disk::new("disk", Origin::Path(path.clone()))];
+            }
+            change(&mut config);
+            config
+        };
+        let configs: Vec<Config> = (0..nodes).map(config).collect();
+        let daemons = configs.iter().map(|config| Some(Daemon::start(config.clone()).unwrap())).collect();
+        let cluster = Self { dir, configs, daemons, content };
+        for node in 1..=nodes {
+            cluster.wait_ready(node);
+        }
+        cluster
+    }
+
+    pub(super) fn socket(&self, node: usize) -> PathBuf {
+        self.configs[node - 1].nbd.unix.clone().unwrap()
+    }
+
+    pub(super) fn client(&self, node: usize) -> Client {
+        Client::connect(&self.socket(node))
+    }
+
+    pub(super) fn admin(&self, node: usize) -> Admin {
+        Admin::connect(&self.configs[node - 1].admin_socket()).unwrap()
+    }
+
+    pub(super) fn status(&self, node: usize) -> Status {
+        self.admin(node).status().unwrap()
+    }
+
+    pub(super) fn counters(&self, node: usize) -> Counters {
+        self.status(node).counters
+    }
+
+    /// Bytes of blocks that a daemon has copied.
+    pub(super) fn copied(&self, node: usize) -> u64 {
+        let daemon = self.daemons[node - 1].as_ref().unwrap();
+        crate::traffic::Traffic::get(&daemon.node.traffic.bytes_copied)
+    }
+
+    pub(super) fn disk_bytes(&self) -> Vec<u8> {
+        std::fs::read(self.dir.path().join("disk.img")).unwrap()
+    }
+
+    /// Ends a daemon as if it were killed.
+    pub(super) fn kill(&mut self, node: usize) {
+        self.daemons[node - 1] = None;
+    }
+
+    pub(super) fn drain(&mut self, node: usize) {
+        self.daemons[node - 1].take().unwrap().drain();
+    }
+
+    pub(super) fn restart(&mut self, node: usize) {
+        self.daemons[node - 1] = Some(Daemon::start(self.configs[node - 1].clone()).unwrap());
+    }
+
+    pub(super) fn wait_ready(&self, node: usize) {
+        self.wait(&format!("node {node} is ready"), || {
+            let status = self.status(node);
+            let up = status.healthy;
+            up && status.volumes.iter().any(|v| v.name == "disk" && v.state == VolumeState::Ready)
+        });
+    }
+
+    pub(super) fn wait(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            if start.elapsed() > Duration::from_secs(15) {
+                for (i, daemon) in self.daemons.iter().enumerate() {
+                    if daemon.is_some() {
+                        eprintln!("{:#?}", self.status(i + 1));
+                    }
+                }
+                panic!("15 s passed before {what}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

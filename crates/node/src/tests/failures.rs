@@ -1,0 +1,224 @@
+//! Nodes that die, clients that vanish or do not read.
+
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use cards_wire::nbd::{Command, Errno};
+
+use super::cluster::{BLOCK, Cluster};
+use crate::admin::MemberState;
+use crate::{Daemon, ServeError};
+
+#[test]
+fn the_death_of_a_caching_node_costs_no_error() {
+    let mut cluster = Cluster::start(3, 32 * BLOCK);
+    cluster.client(2).read(0, 32 * BLOCK).unwrap();
+    cluster.kill(2);
+    let start = Instant::now();
+    assert!(cluster.client(3).read(0, 32 * BLOCK).unwrap() == cluster.content);
+    assert!(start.elapsed() < Duration::from_secs(2));
+    cluster.restart(2);
+    cluster.wait_ready(2);
+    cluster.wait_ready(3);
+    assert!(cluster.client(2).read(0, 32 * BLOCK).unwrap() == cluster.content);
+}
+
+#[test]
+fn without_the_disk_node_reads_fail_in_time_and_resume_with_it() {
+    let mut cluster = Cluster::start(2, 32 * BLOCK);
+    let mut client = cluster.client(2);
+    client.read(0, BLOCK).unwrap();
+    cluster.kill(1);
+    let start = Instant::now();
+    assert_eq!(client.read(20 * BLOCK as u64, BLOCK), Err(Errno::Io));
+    let took = start.elapsed();
+    assert!((1..6).contains(&took.as_secs()), "{took:?}");
+    cluster.restart(1);
+    cluster.wait_ready(2);
+    cluster.wait("reads are served again", || {
+        client
+            .read(20 * BLOCK as u64, BLOCK)
+            .is_ok_and(|data| data == cluster.content[20 * BLOCK..21 * BLOCK])
+    });
+}
+
+#[test]
+fn clients_that_vanish_harm_nobody() {
+    let cluster = Cluster::with(2, 64 * BLOCK, |config| {
+        config.disks.iter_mut().for_each(|disk| disk.delay = Duration::from_millis(20));
+    });
+    for round in 0..5 {
+        let mut client = cluster.client(2);
+        for block in 0..64 {
+            client.send(Command::Read, 0, (block * BLOCK) as u64, BLOCK as u32, &[]);
+        }
+        let payload = vec![0; BLOCK / 2];
+        if round % 2 == 0 {
+            let _ = client.stream.write_all(&payload);
+        }
+        drop(client);
+    }
+    assert!(cluster.client(2).read(0, 64 * BLOCK).unwrap() == cluster.content);
+    cluster.wait("the clients are gone", || {
+        cluster.status(2).volumes[0].attached.as_ref().is_some_and(|card| card.clients == 0)
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_nobody() {
+    let cluster = Cluster::with(1, 64 * BLOCK, |config| {
+        config.data_threads = 1;
+        config.nbd.in_flight = 32 << 20;
+        config.shards = 1;
+        config.cache = 32 * BLOCK as u64;
+    });
+    let mut slow = cluster.client(1);
+    slow.stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    for i in 0..200u64 {
+        slow.send(Command::Read, 0, i % 4 * 16 * BLOCK as u64, 16 * BLOCK as u32, &[]);
+    }
+    let mut good = cluster.client(1);
+    let start = Instant::now();
+    for _ in 0..3 {
+        assert!(good.read(0, 64 * BLOCK).unwrap() == cluster.content);
+    }
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // And its answers are all there once it reads.
+    for _ in 0..200 {
+        assert_eq!(slow.wait(0, &mut vec![0; 64 * BLOCK]).1, Ok(()));
+    }
+}
+
+#[test]
+fn a_peer_of_another_cluster_is_refused_by_name() {
+    let cluster = Cluster::with(2, 16 * BLOCK, |_| {});
+    drop(cluster);
+    let dir = tempfile::tempdir().unwrap();
+    let ports: Vec<TcpListener> = (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let members: Vec<crate::config::Member> = ports
+        .iter()
+        .enumerate()
+        .map(|(i, port)| crate::config::Member {
+            name: format!("n{i}"),
+            address: port.local_addr().unwrap().to_string(),
+        })
+        .collect();
+    drop(ports);
+    let daemons: Vec<Daemon> = ["lab", "prod"]
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let mut config = crate::config::Config::new(name, &format!("n{i}"), members.clone());
+            config.runtime_dir = dir.path().join(name);
+            config.cache = 64 << 20;
+            Daemon::start(config).unwrap()
+        })
+        .collect();
+    let start = Instant::now();
+    loop {
+        let mut refused = 0;
+        for daemon in &daemons {
+            let status = crate::admin::Client::connect(&daemon.admin_socket()).unwrap().status().unwrap();
+            let named = |m: &crate::admin::Member| {
+                m.state == MemberState::Refused && m.reason.as_ref().is_some_and(|r| r.contains("cluster"))
+            };
+            refused += usize::from(status.members.iter().any(named));
+        }
+        if refused == 2 {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "{refused} of 2 say so");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn garbage_on_the_peer_port_ends_only_its_connection() {
+    let cluster = Cluster::start(2, 16 * BLOCK);
+    let address = cluster.status(1).members[0].address.clone();
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 200], b"CARD\x01\x00\x00\x00\xff\xff\xff\xff", b"CARD"]
+    {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let _ = stream.write_all(garbage);
+    }
+    assert!(cluster.client(2).read(0, 16 * BLOCK).unwrap() == cluster.content);
+}
+
+#[test]
+fn a_taken_socket_is_named_and_a_dead_one_replaced() {
+    let mut cluster = Cluster::start(1, 16 * BLOCK);
+    let socket = cluster.socket(1);
+    let mut config = crate::config::Config::new(
+        "test",
+        "x",
+        vec![crate::config::Member { name: "x".into(), address: "127.0.0.1:1".into() }],
+    );
+    let dir = tempfile::tempdir().unwrap();
+    config.runtime_dir = dir.path().into();
+    config.nbd.unix = Some(socket.clone());
+    let error = Daemon::start(config).err().unwrap();
+    assert!(matches!(&error, ServeError::Bind { key: "nbd.unix", .. }), "{error}");
+    assert!(error.to_string().contains("another process listens there"), "{error}");
+    assert!(!dir.path().join("admin.sock").exists(), "nothing is left behind");
+    cluster.drain(1);
+    assert!(!socket.exists());
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    cluster.restart(1);
+    assert_eq!(cluster.client(1).read(0, 10).unwrap(), cluster.content[..10]);
+}
+
+#[test]
+fn detach_and_attach_over_the_admin_socket() {
+    let cluster = Cluster::start(2, 16 * BLOCK);
+    let client = cluster.client(2);
+    assert!(cluster.admin(2).detach("disk").unwrap_err().to_string().contains("client"));
+    drop(client);
+    cluster.wait("the client is gone", || cluster.admin(2).detach("disk").is_ok());
+    let refused = super::client::Client::open(&cluster.socket(2), "disk").err().unwrap();
+    assert!(refused.contains("no volume"), "{refused}");
+    cluster.admin(2).attach(crate::config::Attach::new("disk")).unwrap();
+    assert!(cluster.client(2).read(0, BLOCK).unwrap() == cluster.content[..BLOCK]);
+}
+
+#[test]
+fn a_hit_does_not_wait_behind_a_miss() {
+    let cluster = Cluster::with(1, 64 * BLOCK, |config| {
+        config.data_threads = 1;
+        config.disks[0].delay = Duration::from_millis(300);
+    });
+    let mut client = cluster.client(1);
+    client.read(0, BLOCK).unwrap();
+    for block in 1..17 {
+        client.send(Command::Read, 0, (block * BLOCK) as u64, BLOCK as u32, &[]);
+    }
+    let start = Instant::now();
+    let hit = client.send(Command::Read, 0, 0, 4096, &[]);
+    let mut data = vec![0; 64 * BLOCK];
+    assert_eq!(client.wait(0, &mut data), (hit, Ok(())));
+    assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
+    for _ in 1..17 {
+        assert_eq!(client.wait(0, &mut data).1, Ok(()));
+    }
+    assert!(data[BLOCK..17 * BLOCK] == cluster.content[BLOCK..17 * BLOCK]);
+}
+
+#[test]
+fn a_drain_finishes_what_is_under_way() {
+    let mut cluster = Cluster::with(1, 64 * BLOCK, |config| {
+        config.disks[0].delay = Duration::from_millis(200);
+        config.busy_poll = Duration::from_micros(50);
+    });
+    let silent = std::os::unix::net::UnixStream::connect(cluster.socket(1)).unwrap();
+    let mut client = cluster.client(1);
+    client.send(Command::Read, 0, 0, BLOCK as u32, &[]);
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    cluster.drain(1);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let mut data = vec![0; BLOCK];
+    assert_eq!(client.wait(0, &mut data).1, Ok(()));
+    assert!(data == cluster.content[..BLOCK]);
+    drop(silent);
+}

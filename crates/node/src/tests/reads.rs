@@ -1,0 +1,117 @@
+//! Reads: the right bytes, from the right place.
+
+use cards_wire::nbd::{Command, Errno};
+
+use super::cluster::{BLOCK, Cluster};
+
+#[test]
+fn one_node_serves_every_byte_at_any_alignment() {
+    let cluster = Cluster::start(1, 20 * BLOCK + 1000);
+    let mut client = cluster.client(1);
+    assert_eq!(client.session.size, cluster.content.len() as u64);
+    for (offset, length) in
+        [(0, 1), (1, 511), (BLOCK - 1, 2), (5, 3 * BLOCK), (20 * BLOCK, 1000), (999, 18 * BLOCK)]
+    {
+        assert_eq!(client.read(offset as u64, length).unwrap(), cluster.content[offset..offset + length]);
+    }
+    let all = client.read(0, cluster.content.len()).unwrap();
+    assert!(all == cluster.content);
+    assert_eq!(client.read(cluster.content.len() as u64, 1), Err(Errno::Inval));
+    assert_eq!(client.read(7, 0), Ok(vec![]));
+    assert_eq!(cluster.status(1).disks[0].counters.reads, 21, "each block is read from the disk once");
+}
+
+#[test]
+fn what_one_node_has_read_the_next_gets_from_its_memory() {
+    let cluster = Cluster::start(3, 64 * BLOCK);
+    for node in [2, 3] {
+        let mut client = cluster.client(node);
+        for block in 0..64 {
+            let at = block * BLOCK;
+            assert!(
+                client.read(at as u64, BLOCK).unwrap() == cluster.content[at..at + BLOCK],
+                "block {block}"
+            );
+        }
+    }
+    let (second, third) = (cluster.counters(2), cluster.counters(3));
+    assert_eq!((second.reads, second.disk_reads), (64, 64));
+    assert_eq!((third.reads, third.remote_hits, third.disk_reads), (64, 64, 0));
+    assert_eq!(cluster.status(1).disks[0].counters.reads, 64);
+    let mut client = cluster.client(3);
+    client.read(0, 16 * BLOCK).unwrap();
+    assert_eq!(cluster.counters(3).local_hits, 16);
+}
+
+#[test]
+fn many_requests_in_flight_get_their_own_answers() {
+    let cluster = Cluster::start(3, 64 * BLOCK);
+    let mut client = cluster.client(2);
+    let at = |i: u64| cards_core::mix(i) % (64 * BLOCK as u64 - 4096);
+    for round in 0..5 {
+        let cookies: Vec<u64> =
+            (0..200).map(|i| client.send(Command::Read, 0, at(i), 1 + i as u32, &[])).collect();
+        for _ in 0..200 {
+            // Replies come in any order, and one brings only its own range.
+            let mut window = vec![0; 64 * BLOCK];
+            let (cookie, result) = client.wait(0, &mut window);
+            let i = cookies.iter().position(|known| *known == cookie).unwrap() as u64;
+            let range = at(i) as usize..(at(i) + 1 + i) as usize;
+            assert_eq!(result, Ok(()));
+            assert!(window[range.clone()] == cluster.content[range], "round {round}, request {i}");
+        }
+    }
+}
+
+#[test]
+fn sequential_reads_run_ahead() {
+    let cluster = Cluster::with(1, 64 * BLOCK, |config| {
+        config.attach[0].read_ahead = crate::config::ReadAhead::Auto;
+    });
+    let mut client = cluster.client(1);
+    for block in 0..64 {
+        let at = block * BLOCK;
+        assert!(client.read(at as u64, BLOCK).unwrap() == cluster.content[at..at + BLOCK]);
+    }
+    assert!(cluster.counters(1).read_ahead > 40);
+    assert_eq!(cluster.status(1).disks[0].counters.reads, 64);
+}
+
+#[test]
+fn cache_and_drop_caches() {
+    let cluster = Cluster::start(1, 64 * BLOCK);
+    let mut client = cluster.client(1);
+    client.command(Command::Cache, 0, 8 * BLOCK as u32).unwrap();
+    assert_eq!(cluster.status(1).volumes[0].cached_blocks, 8);
+    cluster.admin(1).drop_caches().unwrap();
+    assert_eq!(cluster.status(1).volumes[0].cached_blocks, 0);
+}
+
+#[test]
+fn a_tiny_cache_serves_large_requests() {
+    let cluster = Cluster::with(2, 128 * BLOCK, |config| {
+        config.shards = 1;
+        config.cache = 16 * BLOCK as u64;
+    });
+    for node in [1, 2] {
+        let mut client = cluster.client(node);
+        assert!(client.read(0, cluster.content.len()).unwrap() == cluster.content, "node {node}");
+        assert!(client.read(777, 100 * BLOCK).unwrap() == cluster.content[777..777 + 100 * BLOCK]);
+    }
+}
+
+#[test]
+fn blocks_are_not_copied_on_their_way() {
+    let cluster = Cluster::start(3, 64 * BLOCK);
+    for node in [2, 3, 3] {
+        let mut client = cluster.client(node);
+        for block in 0..64 {
+            client.read((block * BLOCK) as u64, BLOCK).unwrap();
+        }
+    }
+    assert_eq!(cluster.counters(3).remote_hits, 64);
+    assert_eq!(cluster.copied(1), 0);
+    // What has come with the header of a block, if several headers were read at a time.
+    let copied = [2, 3].map(|node| cluster.copied(node));
+    assert!(copied.iter().all(|bytes| *bytes < 64 * BLOCK as u64 / 16), "{copied:?}");
+}

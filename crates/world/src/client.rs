@@ -1,0 +1,111 @@
+//! What clients ask of a node, and what they get.
+
+use cards_core::{
+    BlockId, CommandKind, Extent, Generation, Instant, IoError, NodeId, Origin, Refusal, Token, VolumeId,
+};
+
+use crate::memory::Tags;
+
+/// A client's request to a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Read a block.
+    Read {
+        /// The block.
+        block: BlockId,
+        /// By [`cards_core::Shard::read`], as a front end does, or else by [`cards_core::Input::Read`].
+        inline: bool,
+    },
+    /// Fetch a block ahead of its use. Completes at once.
+    ReadAhead {
+        /// The block.
+        block: BlockId,
+    },
+    /// Change the disk. The range lies within one stripe and on sector boundaries.
+    Command {
+        /// The volume.
+        volume: VolumeId,
+        /// What to do.
+        kind: CommandKind,
+        /// First sector.
+        sector: u64,
+        /// Number of sectors.
+        count: u32,
+        /// Answer only when it is durable.
+        fua: bool,
+        /// The new contents of a write.
+        tags: Tags,
+    },
+    /// Attach a volume.
+    Attach {
+        /// The volume.
+        volume: VolumeId,
+        /// The policy insisted on, or empty.
+        policy: String,
+        /// As the writer.
+        writer: bool,
+    },
+    /// Detach it. Completes at once.
+    Detach {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Become the writer.
+    TakeWriter {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Be the writer no longer. Completes at once.
+    ReleaseWriter {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Ask for the holes of a range.
+    Extents {
+        /// The volume.
+        volume: VolumeId,
+        /// First sector.
+        sector: u64,
+        /// Number of sectors.
+        count: u32,
+    },
+    /// Drop every copy that nobody is using. Completes at once.
+    DropCaches,
+}
+
+/// The end of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Which request.
+    pub token: Token,
+    /// At which node.
+    pub node: NodeId,
+    /// When.
+    pub at: Instant,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// How a request went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// A block was read.
+    Read {
+        /// Its contents.
+        tags: Tags,
+        /// Where it came from; `None`: served inline, from the node's own cache.
+        origin: Option<Origin>,
+    },
+    /// Done.
+    Done,
+    /// A read, a command or a question about extents failed.
+    Failed(IoError),
+    /// The volume is attached.
+    Attached(Generation),
+    /// It is not, or the writer's role was refused.
+    Refused(Refusal),
+    /// The extents.
+    Extents(Vec<Extent>),
+    /// The node died before it answered: nobody knows.
+    Lost,
+}

@@ -1,0 +1,572 @@
+//! The pump: takes the next event, gives it to the core it is for, and does what the core wants done.
+
+macro_rules! trace {
+    ($world:expr, $($what:tt)+) => {
+        if let Some(trace) = &mut $world.trace {
+            trace.line($world.now, format_args!($($what)+));
+        }
+    };
+}
+
+mod disk;
+mod lives;
+mod mail;
+mod requests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cards_core::{
+    Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input, Instant, IoError,
+    Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement, Shard, Slot, Token,
+    VolumeId, VolumeSpec,
+};
+
+use crate::client::{Completion, Outcome, Request};
+use crate::events::Events;
+use crate::media::Media;
+use crate::memory::Tags;
+use crate::models::{Delivery, Models};
+use crate::node::{Life, ShardLife, Unit};
+use crate::trace::Trace;
+
+/// What is fixed for the whole life of a world.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The nodes; their order gives their numbers.
+    pub nodes: Vec<NodeConfig>,
+    /// Shards of each node: a power of two.
+    pub shards: u16,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Sectors that model the bytes of a block: a divisor of `block_bytes`.
+    pub sectors: u32,
+    /// All volumes. Each is at its disk node.
+    pub volumes: Vec<VolumeSpec>,
+    /// Where the homes of blocks are.
+    pub placement: PlacementKind,
+    /// Until a peer that does not answer is given up.
+    pub peer_timeout: Duration,
+    /// Until a disk node that does not answer is given up.
+    pub disk_wait: Duration,
+    /// How long a card may serve cached blocks without a further word.
+    pub lease: Duration,
+    /// Seed of the cores.
+    pub seed: u64,
+    /// Check every core's invariants after every input.
+    pub check: bool,
+}
+
+/// What is fixed for one node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Blocks each of its shards may cache.
+    pub capacity_blocks: u32,
+    /// Which block leaves.
+    pub replacement: Replacement,
+    /// Requests for a block in flight wait for it here.
+    pub park: bool,
+}
+
+/// What the caller lets happen.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The node starts, with nothing but its disks.
+    Boot(NodeId),
+    /// Its process dies.
+    Crash(NodeId),
+    /// It stands still until then: nothing is lost, everything waits.
+    Pause(NodeId, Instant),
+    /// `at` has shaken hands with `peer`. Nothing happens when one of them is not running.
+    PeerUp {
+        /// Who learns it.
+        at: NodeId,
+        /// Whom it can reach.
+        peer: NodeId,
+    },
+    /// `at` has lost its connection to `peer`.
+    PeerDown {
+        /// Who learns it.
+        at: NodeId,
+        /// Whom it cannot reach.
+        peer: NodeId,
+    },
+    /// A client's request, see [`World::submit`].
+    Submit {
+        /// Names it.
+        token: Token,
+        /// To which node.
+        node: NodeId,
+        /// What.
+        request: Request,
+    },
+    /// [`World::step`] returns this number.
+    Wake(u64),
+}
+
+enum Event {
+    Action(Action),
+    Arrive(Box<Envelope>),
+    Landed { envelope: Box<Envelope>, landing: Landing },
+    Unpin { node: NodeId, life: u64, shard: u16, slot: Slot, expected: Tags },
+    DiskHalf { key: u64, half: usize },
+    DiskDone { key: u64, result: Result<(), IoError> },
+    ExtentsRead { node: NodeId, life: u64, op: OpId, volume: VolumeId, offset: u64, length: u32 },
+    Timer { node: NodeId, life: u64, unit: Unit },
+}
+
+/// A message under way. The lives are those of sender and receiver when it was sent: a connection does not
+/// outlive the process at either end.
+#[derive(Clone)]
+struct Envelope {
+    from: NodeId,
+    from_life: u64,
+    to: NodeId,
+    to_life: u64,
+    body: EnvelopeBody,
+    arrival: Delivery,
+}
+
+#[derive(Clone)]
+enum EnvelopeBody {
+    Shard { message: Message, tags: Tags },
+    Control(ControlMessage),
+}
+
+struct DiskOp {
+    node: NodeId,
+    life: u64,
+    shard: u16,
+    op: OpId,
+    volume: VolumeId,
+    work: DiskWork,
+    /// Halves still to come.
+    open: [bool; 2],
+}
+
+struct Place {
+    /// Counts the lives; zero before the first.
+    life: u64,
+    running: Option<Life>,
+    paused_until: Instant,
+    /// The life of each peer that this node has a connection to.
+    links: Vec<Option<u64>>,
+}
+
+/// Nodes, their disks, and everything under way between them.
+pub struct World<M> {
+    config: WorldConfig,
+    models: M,
+    now: Instant,
+    events: Events<Event>,
+    places: Vec<Place>,
+    media: BTreeMap<VolumeId, Media>,
+    disk_ops: BTreeMap<u64, DiskOp>,
+    outstanding: BTreeMap<Token, NodeId>,
+    completions: VecDeque<Completion>,
+    last_token: u64,
+    last_buffer: u64,
+    last_disk_op: u64,
+    deliveries: Vec<Delivery>,
+    trace: Option<Trace>,
+}
+
+impl<M: Models> World<M> {
+    /// A world in which no node runs yet.
+    #[must_use]
+    pub fn new(config: WorldConfig, models: M, trace: Option<Trace>) -> Self {
+        assert!(config.sectors > 0 && config.block_bytes.is_multiple_of(config.sectors));
+        let nodes = config.nodes.len();
+        let place =
+            || Place { life: 0, running: None, paused_until: Instant::default(), links: vec![None; nodes] };
+        Self {
+            models,
+            now: Instant::default(),
+            events: Events::new(),
+            places: (0..nodes).map(|_| place()).collect(),
+            media: config.volumes.iter().map(|spec| (spec.id, Media::new(spec, config.sectors))).collect(),
+            disk_ops: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
+            completions: VecDeque::new(),
+            last_token: 0,
+            last_buffer: 0,
+            last_disk_op: 0,
+            deliveries: Vec::new(),
+            trace,
+            config,
+        }
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The models.
+    pub fn models(&mut self) -> &mut M {
+        &mut self.models
+    }
+
+    /// What the world was made from.
+    #[must_use]
+    pub fn config(&self) -> &WorldConfig {
+        &self.config
+    }
+
+    /// The trace, when there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    /// The contents of a volume.
+    #[must_use]
+    pub fn media(&self, volume: VolumeId) -> &Media {
+        &self.media[&volume]
+    }
+
+    /// Whether the node runs.
+    #[must_use]
+    pub fn is_running(&self, node: NodeId) -> bool {
+        self.place(node).running.is_some()
+    }
+
+    /// Counts the lives of a node.
+    #[must_use]
+    pub fn life(&self, node: NodeId) -> u64 {
+        self.place(node).life
+    }
+
+    /// Whether `at` has a connection to the present life of `peer`.
+    #[must_use]
+    pub fn is_linked(&self, at: NodeId, peer: NodeId) -> bool {
+        let place = self.place(peer);
+        place.running.is_some() && self.place(at).links[usize::from(peer.0)] == Some(place.life)
+    }
+
+    /// The shards of a running node.
+    pub fn shards(&self, node: NodeId) -> impl Iterator<Item = &Shard> {
+        self.place(node).running.iter().flat_map(|life| life.shards.iter().map(|shard| &shard.core))
+    }
+
+    /// The control part of a running node.
+    #[must_use]
+    pub fn control(&self, node: NodeId) -> Option<&Control> {
+        self.place(node).running.as_ref().map(|life| &life.control)
+    }
+
+    /// Slots in use and buffers held by the driver for a running node: none when nothing is going on.
+    #[must_use]
+    pub fn in_use(&self, node: NodeId) -> (usize, usize) {
+        let life = self.place(node).running.iter();
+        life.flat_map(|life| life.shards.iter())
+            .map(|shard| shard.memory.in_use())
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Requests without an answer.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        trace!(self, "{what}");
+    }
+
+    /// Lets `action` happen at `at`, or now when that is past.
+    pub fn schedule(&mut self, at: Instant, action: Action) {
+        self.events.push(at.max(self.now), Event::Action(action));
+    }
+
+    /// A client of `node` requests something, now. Its [`Completion`] will have the token.
+    pub fn submit(&mut self, node: NodeId, request: Request) -> Token {
+        self.last_token += 1;
+        let token = Token(self.last_token);
+        self.outstanding.insert(token, node);
+        self.events.push(self.now, Event::Action(Action::Submit { token, node, request }));
+        token
+    }
+
+    /// The next completion, in order.
+    pub fn completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// When the next event happens.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Instant> {
+        self.events.next_at()
+    }
+
+    /// Lets the next event happen. Returns the number of an [`Action::Wake`].
+    pub fn step(&mut self) -> Option<u64> {
+        let (at, event) = self.events.pop()?;
+        self.now = at;
+        if let Some(until) = self.paused(&event) {
+            self.events.push(until, event);
+            return None;
+        }
+        match event {
+            Event::Action(Action::Wake(number)) => return Some(number),
+            Event::Action(action) => self.act(action),
+            Event::Arrive(envelope) => self.arrive(envelope),
+            Event::Landed { envelope, landing } => self.landed(*envelope, landing),
+            Event::Unpin { node, life, shard, slot, expected } => {
+                self.unpin(node, life, shard, slot, &expected)
+            }
+            Event::DiskHalf { key, half } => self.disk_half(key, half),
+            Event::DiskDone { key, result } => self.disk_done(key, result),
+            Event::ExtentsRead { node, life, op, volume, offset, length } => {
+                if self.lives(node, life) {
+                    let extents = self.extents(volume, offset, length);
+                    self.control_input(node, ControlInput::ExtentsRead { op, result: Ok(extents) });
+                }
+            }
+            Event::Timer { node, life, unit } => self.timer(node, life, unit),
+        }
+        None
+    }
+
+    fn place(&self, node: NodeId) -> &Place {
+        &self.places[usize::from(node.0)]
+    }
+
+    fn place_mut(&mut self, node: NodeId) -> &mut Place {
+        &mut self.places[usize::from(node.0)]
+    }
+
+    fn running(&mut self, node: NodeId) -> &mut Life {
+        self.place_mut(node).running.as_mut().expect("only running nodes get events")
+    }
+
+    fn shard(&mut self, node: NodeId, shard: u16) -> &mut ShardLife {
+        &mut self.running(node).shards[usize::from(shard)]
+    }
+
+    fn lives(&self, node: NodeId, life: u64) -> bool {
+        let place = self.place(node);
+        place.running.is_some() && place.life == life
+    }
+
+    /// Until when the node that must handle `event` stands still. What the operating system does by itself
+    /// (the medium of a disk) and what happens to the process as a whole does not wait.
+    fn paused(&self, event: &Event) -> Option<Instant> {
+        let node = match event {
+            Event::Action(Action::PeerUp { at, .. } | Action::PeerDown { at, .. }) => *at,
+            Event::Action(Action::Submit { node, .. }) => *node,
+            Event::Action(Action::Boot(_) | Action::Crash(_) | Action::Pause(..) | Action::Wake(_)) => {
+                return None;
+            }
+            Event::Arrive(envelope) | Event::Landed { envelope, .. } => envelope.to,
+            Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
+            Event::DiskHalf { .. } => return None,
+            Event::DiskDone { key, .. } => self.disk_ops.get(key)?.node,
+        };
+        let until = self.place(node).paused_until;
+        (until > self.now).then_some(until)
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Boot(node) => self.boot(node),
+            Action::Crash(node) => self.crash(node),
+            Action::Pause(node, until) => {
+                trace!(self, "{node:?} pauses until {until:?}");
+                self.place_mut(node).paused_until = until;
+            }
+            Action::PeerUp { at, peer } => self.peer_up(at, peer),
+            Action::PeerDown { at, peer } => self.peer_down(at, peer),
+            Action::Submit { token, node, request } => self.request(token, node, request),
+            Action::Wake(_) => unreachable!("step() returns it"),
+        }
+    }
+
+    /// Pins a slot until its bytes have left for `to`, or for a client. Returns its contents.
+    fn lend(&mut self, node: NodeId, shard: u16, slot: Slot, to: Option<NodeId>) -> Tags {
+        let (now, bytes) = (self.now, self.config.block_bytes);
+        let held = match to {
+            Some(_) => self.models.send(now, node, bytes),
+            None => self.models.reply(now, node, bytes),
+        };
+        let memory = &mut self.shard(node, shard).memory;
+        memory.pin(slot);
+        let tags = memory.slot(slot).to_vec();
+        let life = self.place(node).life;
+        self.events.push(now + held, Event::Unpin { node, life, shard, slot, expected: tags.clone() });
+        tags
+    }
+
+    fn unpin(&mut self, node: NodeId, life: u64, shard: u16, slot: Slot, expected: &[u64]) {
+        if !self.lives(node, life) {
+            return;
+        }
+        trace!(self, "{node:?}.{shard} unpin {slot:?}");
+        let this = self.shard(node, shard);
+        assert_eq!(
+            this.memory.slot(slot),
+            expected,
+            "{slot:?} of {node:?}.{shard} changed while it was pinned"
+        );
+        this.memory.unpin(slot);
+        this.core.unpin(slot);
+        self.drain_shard(node, shard);
+    }
+
+    fn shard_input(&mut self, node: NodeId, shard: u16, input: Input) {
+        trace!(self, "{node:?}.{shard} > {input:?}");
+        let now = self.now;
+        self.shard(node, shard).core.handle(now, input);
+        self.drain_shard(node, shard);
+    }
+
+    fn drain_shard(&mut self, node: NodeId, shard: u16) {
+        while let Some(output) = self.shard(node, shard).core.poll() {
+            trace!(self, "{node:?}.{shard} < {output:?}");
+            self.shard_output(node, shard, output);
+        }
+        let check = self.config.check;
+        let this = self.shard(node, shard);
+        if check {
+            this.core.check();
+        }
+        if let Some((due, _)) = this.core.next_timeout()
+            && this.alarm.set(due)
+        {
+            self.set_timer(node, Unit::Shard(shard), due);
+        }
+    }
+
+    fn shard_output(&mut self, node: NodeId, shard: u16, output: Output) {
+        match output {
+            Output::Send { to, message, payload } => {
+                let tags = match payload {
+                    Payload::None => Tags::new(),
+                    Payload::Slot(slot) => self.lend(node, shard, slot, Some(to)),
+                    Payload::Buffer(buffer) => self.shard(node, shard).memory.buffer(buffer).to_vec(),
+                };
+                let bytes = message.body.has_payload();
+                assert_eq!(bytes, payload != Payload::None, "{message:?} is sent with {payload:?}");
+                self.send(node, to, EnvelopeBody::Shard { message, tags });
+            }
+            Output::Disk { op, volume, work } => self.disk_start(node, shard, op, volume, work),
+            Output::Ready { token, block: _, slot, origin } => {
+                let tags = self.lend(node, shard, slot, None);
+                self.complete(token, Outcome::Read { tags, origin: Some(origin) });
+            }
+            Output::Failed { token, block: _, error } => self.complete(token, Outcome::Failed(error)),
+            Output::Done { token, result: Ok(()) } => self.complete(token, Outcome::Done),
+            Output::Done { token, result: Err(error) } => self.complete(token, Outcome::Failed(error)),
+            Output::Patch { slot, slot_offset, length, from } => {
+                let sector_bytes = self.sector_bytes();
+                let sectors = |bytes: u32| {
+                    assert!(
+                        bytes.is_multiple_of(sector_bytes),
+                        "{bytes} bytes are no whole number of sectors"
+                    );
+                    (bytes / sector_bytes) as usize
+                };
+                let (at, count) = (sectors(slot_offset), sectors(length));
+                let memory = &mut self.shard(node, shard).memory;
+                let tags = match from {
+                    Patch::Zero => vec![0; count],
+                    Patch::Buffer { buffer, offset } => {
+                        let first = sectors(offset);
+                        memory.buffer(buffer)[first..first + count].to_vec()
+                    }
+                };
+                memory.patch(slot, at, &tags);
+            }
+            Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),
+        }
+    }
+
+    fn control_input(&mut self, node: NodeId, input: ControlInput) {
+        trace!(self, "{node:?} > {input:?}");
+        let now = self.now;
+        self.running(node).control.handle(now, input);
+        self.drain_control(node);
+    }
+
+    fn drain_control(&mut self, node: NodeId) {
+        while let Some(output) = self.running(node).control.poll() {
+            trace!(self, "{node:?} < {output:?}");
+            match output {
+                ControlOutput::Send { to, message } => self.send(node, to, EnvelopeBody::Control(message)),
+                ControlOutput::Shards { input } => {
+                    for shard in 0..self.config.shards {
+                        self.shard_input(node, shard, input.clone());
+                    }
+                }
+                ControlOutput::AttachDone { token, volume: _, result: Ok(generation) } => {
+                    self.complete(token, Outcome::Attached(generation));
+                }
+                ControlOutput::WriterDone { token, volume: _, result: Ok(()) } => {
+                    self.complete(token, Outcome::Done);
+                }
+                ControlOutput::AttachDone { token, volume: _, result: Err(refusal) }
+                | ControlOutput::WriterDone { token, volume: _, result: Err(refusal) } => {
+                    self.complete(token, Outcome::Refused(refusal));
+                }
+                ControlOutput::ReadExtents { op, volume, offset, length } => {
+                    let (now, life) = (self.now, self.place(node).life);
+                    let at = now + self.models.reply(now, node, 0);
+                    self.events.push(at, Event::ExtentsRead { node, life, op, volume, offset, length });
+                }
+                ControlOutput::ExtentsDone { token, result } => {
+                    self.complete(token, result.map_or_else(Outcome::Failed, Outcome::Extents));
+                }
+            }
+        }
+        let life = self.running(node);
+        if let Some((due, _)) = life.control.next_timeout()
+            && life.control_alarm.set(due)
+        {
+            self.set_timer(node, Unit::Control, due);
+        }
+    }
+
+    fn set_timer(&mut self, node: NodeId, unit: Unit, due: Instant) {
+        if due == Instant::NEVER {
+            return;
+        }
+        let life = self.place(node).life;
+        let at = self.models.timer(node, due).max(due).max(self.now);
+        self.events.push(at, Event::Timer { node, life, unit });
+    }
+
+    fn timer(&mut self, node: NodeId, life: u64, unit: Unit) {
+        if !self.lives(node, life) {
+            return;
+        }
+        let now = self.now;
+        let running = self.running(node);
+        let (alarm, due) = match unit {
+            Unit::Control => {
+                let due = running.control.next_timeout().map(|(due, timer)| (due, format!("{timer:?}")));
+                (&mut running.control_alarm, due)
+            }
+            Unit::Shard(shard) => {
+                let shard = &mut running.shards[usize::from(shard)];
+                (&mut shard.alarm, shard.core.next_timeout().map(|(due, timer)| (due, format!("{timer:?}"))))
+            }
+        };
+        alarm.rang();
+        let Some((due, timer)) = due else { return };
+        if due <= now {
+            alarm.fire(now, &timer);
+            trace!(self, "{node:?} {unit:?} {timer} was due at {due:?}");
+            match unit {
+                Unit::Control => self.control_input(node, ControlInput::Timeout),
+                Unit::Shard(shard) => self.shard_input(node, shard, Input::Timeout),
+            }
+        } else if alarm.set(due) {
+            self.set_timer(node, unit, due);
+        }
+    }
+
+    fn sector_bytes(&self) -> u32 {
+        self.config.block_bytes / self.config.sectors
+    }
+}

@@ -1,0 +1,119 @@
+//! Nodes start and die, and learn of each other.
+
+use cards_core::{
+    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Shard, ShardConfig, Token, mix,
+};
+
+use super::World;
+use crate::client::Outcome;
+use crate::memory::Memory;
+use crate::models::Models;
+use crate::node::{Alarm, Life, ShardLife};
+
+impl<M: Models> World<M> {
+    pub(super) fn boot(&mut self, node: NodeId) {
+        if self.is_running(node) {
+            return;
+        }
+        let life = self.place(node).life + 1;
+        trace!(self, "{node:?} boots, life {life}");
+        let config = &self.config;
+        let own = &config.nodes[usize::from(node.0)];
+        let control = ControlConfig {
+            node,
+            nodes: self.places.len() as u16,
+            incarnation: life,
+            lease: config.lease,
+            disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
+            disk_wait: config.disk_wait,
+        };
+        let shards = (0..config.shards).map(|shard| {
+            let core = Shard::new(
+                ShardConfig {
+                    node,
+                    nodes: self.places.len() as u16,
+                    incarnation: life,
+                    shard,
+                    shards: config.shards,
+                    capacity_blocks: own.capacity_blocks,
+                    replacement: own.replacement,
+                    placement: config.placement,
+                    peer_timeout: config.peer_timeout,
+                    disk_wait: config.disk_wait,
+                    park: own.park,
+                    block_bytes: config.block_bytes,
+                },
+                mix(config.seed ^ mix(u64::from(node.0) << 32 | u64::from(shard) << 16 | life)),
+            );
+            let memory = Memory::new(core.slots(), config.sectors);
+            ShardLife { core, memory, alarm: Alarm::new() }
+        });
+        let running = Life {
+            control: Control::new(control, self.now),
+            control_alarm: Alarm::new(),
+            shards: shards.collect(),
+        };
+        let place = self.place_mut(node);
+        place.life = life;
+        place.running = Some(running);
+        place.paused_until = Instant::default();
+        place.links.fill(None);
+        self.drain_control(node);
+        for shard in 0..self.config.shards {
+            self.drain_shard(node, shard);
+        }
+    }
+
+    pub(super) fn crash(&mut self, node: NodeId) {
+        if !self.is_running(node) {
+            return;
+        }
+        trace!(self, "{node:?} crashes");
+        let keys: Vec<u64> =
+            self.disk_ops.iter().filter(|(_, op)| op.node == node).map(|(key, _)| *key).collect();
+        for key in keys {
+            let op = &self.disk_ops[&key];
+            let (volume, write, open) = (op.volume, matches!(op.work, DiskWork::Command { .. }), op.open);
+            for (half, open) in open.into_iter().enumerate() {
+                if write && open && self.models.finishes_after_crash(volume) {
+                    self.disk_half(key, half);
+                }
+            }
+            self.disk_ops.remove(&key);
+        }
+        let place = self.place_mut(node);
+        place.running = None;
+        place.paused_until = Instant::default();
+        let lost: Vec<Token> =
+            self.outstanding.iter().filter(|(_, at)| **at == node).map(|(token, _)| *token).collect();
+        for token in lost {
+            self.complete(token, Outcome::Lost);
+        }
+    }
+
+    pub(super) fn peer_up(&mut self, at: NodeId, peer: NodeId) {
+        if !self.is_running(at) || !self.is_running(peer) {
+            return;
+        }
+        let incarnation = self.place(peer).life;
+        self.place_mut(at).links[usize::from(peer.0)] = Some(incarnation);
+        let volumes = self.config.volumes.iter();
+        let disks = volumes.filter(|spec| spec.id.disk_node() == peer).cloned().collect();
+        self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, disks });
+        for shard in 0..self.config.shards {
+            self.shard_input(at, shard, Input::PeerUp { node: peer });
+        }
+    }
+
+    pub(super) fn peer_down(&mut self, at: NodeId, peer: NodeId) {
+        if !self.is_running(at) {
+            return;
+        }
+        if self.place_mut(at).links[usize::from(peer.0)].take().is_some() {
+            self.control_input(at, ControlInput::PeerDown { node: peer });
+            for shard in 0..self.config.shards {
+                self.shard_input(at, shard, Input::PeerDown { node: peer });
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Requests of clients, and their completions.
+
+use cards_core::{BlockId, BufferId, CommandKind, ControlInput, Input, NodeId, Payload, Read, Token};
+
+use super::World;
+use crate::client::{Completion, Outcome, Request};
+use crate::memory::Tags;
+use crate::models::Models;
+
+impl<M: Models> World<M> {
+    pub(super) fn request(&mut self, token: Token, node: NodeId, request: Request) {
+        if !self.outstanding.contains_key(&token) {
+            return; // the node died while it stood still: already lost
+        }
+        if !self.is_running(node) {
+            return self.complete(token, Outcome::Lost);
+        }
+        trace!(self, "{node:?} client > {token:?} {request:?}");
+        let shards = self.config.shards;
+        match request {
+            Request::Read { block, inline: true } => self.read_inline(token, node, block),
+            Request::Read { block, inline: false } => {
+                self.shard_input(node, block.shard(shards), Input::Read { token, block });
+            }
+            Request::ReadAhead { block } => {
+                self.complete(token, Outcome::Done);
+                self.shard_input(node, block.shard(shards), Input::ReadAhead { block });
+            }
+            Request::Command { volume, kind, sector, count, fua, tags } => {
+                let sector_bytes = self.sector_bytes();
+                let offset = sector * u64::from(sector_bytes);
+                let block = BlockId::new(volume, (offset / u64::from(self.config.block_bytes)) as u32);
+                let shard = block.shard(shards);
+                let payload = if kind == CommandKind::Write {
+                    assert_eq!(tags.len(), count as usize);
+                    Payload::Buffer(self.hold(node, shard, tags))
+                } else {
+                    Payload::None
+                };
+                let length = count * sector_bytes;
+                self.shard_input(
+                    node,
+                    shard,
+                    Input::Command { token, volume, kind, offset, length, fua, payload },
+                );
+            }
+            Request::Attach { volume, policy, writer } => {
+                self.control_input(node, ControlInput::Attach { token, volume, policy, writer });
+            }
+            Request::Detach { volume } => {
+                self.complete(token, Outcome::Done);
+                self.control_input(node, ControlInput::Detach { volume });
+            }
+            Request::TakeWriter { volume } => {
+                self.control_input(node, ControlInput::TakeWriter { token, volume });
+            }
+            Request::ReleaseWriter { volume } => {
+                self.complete(token, Outcome::Done);
+                self.control_input(node, ControlInput::ReleaseWriter { volume });
+            }
+            Request::Extents { volume, sector, count } => {
+                let sector_bytes = self.sector_bytes();
+                let (offset, length) = (sector * u64::from(sector_bytes), count * sector_bytes);
+                self.control_input(node, ControlInput::Extents { token, volume, offset, length });
+            }
+            Request::DropCaches => {
+                self.complete(token, Outcome::Done);
+                for shard in 0..shards {
+                    self.shard_input(node, shard, Input::DropCaches);
+                }
+            }
+        }
+    }
+
+    pub(super) fn read_inline(&mut self, token: Token, node: NodeId, block: BlockId) {
+        let shard = block.shard(self.config.shards);
+        let now = self.now;
+        let found = self.shard(node, shard).core.read(now, token, block);
+        trace!(self, "{node:?}.{shard} read {token:?} {block:?}: {found:?}");
+        if let Read::Hit(slot) = found {
+            let tags = self.lend(node, shard, slot, None);
+            self.complete(token, Outcome::Read { tags, origin: None });
+        }
+        self.drain_shard(node, shard);
+    }
+
+    pub(super) fn complete(&mut self, token: Token, outcome: Outcome) {
+        let node = self.outstanding.remove(&token).unwrap_or_else(|| panic!("{token:?} is answered twice"));
+        trace!(self, "{node:?} client < {token:?} {outcome:?}");
+        self.completions.push_back(Completion { token, node, at: self.now, outcome });
+    }
+
+    pub(super) fn hold(&mut self, node: NodeId, shard: u16, tags: Tags) -> BufferId {
+        self.last_buffer += 1;
+        let buffer = BufferId(self.last_buffer);
+        self.shard(node, shard).memory.hold(buffer, tags);
+        buffer
+    }
+}
