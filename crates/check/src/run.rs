@@ -252,6 +252,7 @@ fn outcome_name(completion: &Completion) -> &'static str {
         Outcome::Failed(IoError::NotPermitted) => "failed: NotPermitted",
         Outcome::Failed(IoError::NotSupported) => "failed: NotSupported",
         Outcome::Failed(IoError::NotAttached) => "failed: NotAttached",
+        Outcome::Failed(IoError::Busy) => "failed: Busy",
         Outcome::Failed(IoError::Invalid) => "failed: Invalid",
         Outcome::Attached(_) => "attached",
         Outcome::Refused(_) => "refused",

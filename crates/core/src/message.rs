@@ -248,6 +248,8 @@ pub enum IoError {
     NotSupported,
     /// No card of the volume at this node.
     NotAttached,
+    /// Not now: too much is on its way already. Never the last word, the request is repeated.
+    Busy,
     /// Beyond the end of the volume, or badly formed.
     Invalid,
 }

@@ -18,8 +18,9 @@ pub enum Window {
     Off,
     /// Always so many bytes.
     Fixed(u64),
-    /// From [`WINDOW`] up to [`WINDOW_MAX`], down to one block.
-    Adaptive,
+    /// From [`WINDOW`] up to so many bytes (at most [`WINDOW_MAX`]), down to one block. What is fetched ahead
+    /// must leave room for what is in use: take a small part of the cache.
+    Adaptive(u64),
 }
 
 /// Watches the reads of one client for sequences.
@@ -48,7 +49,7 @@ impl ReadAhead {
         let bytes = match window {
             Window::Off => 0,
             Window::Fixed(bytes) => bytes.max(block),
-            Window::Adaptive => WINDOW.max(block),
+            Window::Adaptive(most) => WINDOW.min(most).max(block),
         };
         Self { window, block, bytes, start: 0, end: 0, run: 0, mark: 0, ahead: 0 }
     }
@@ -82,8 +83,8 @@ impl ReadAhead {
             return None;
         }
         // The client reads what was fetched ahead.
-        if self.window == Window::Adaptive {
-            self.bytes = (self.bytes * 2).min(WINDOW_MAX.max(self.block));
+        if let Window::Adaptive(most) = self.window {
+            self.bytes = (self.bytes * 2).min(most.min(WINDOW_MAX).max(self.block));
         }
         Some(self.fetch(self.ahead.max(end)))
     }
@@ -96,7 +97,7 @@ impl ReadAhead {
     }
 
     fn turn_elsewhere(&mut self) {
-        if self.window == Window::Adaptive && self.ahead > self.end {
+        if matches!(self.window, Window::Adaptive(_)) && self.ahead > self.end {
             self.bytes = (self.bytes / 2).max(self.block);
         }
         (self.mark, self.ahead) = (0, 0);
@@ -116,19 +117,26 @@ mod tests {
 
     #[test]
     fn the_second_read_of_a_sequence_starts_a_window() {
-        let mut detector = ReadAhead::new(Window::Adaptive, BLOCK);
+        let mut detector = ReadAhead::new(Window::Adaptive(WINDOW_MAX), BLOCK);
         assert_eq!(detector.on_read(8192, 4096), None);
         assert_eq!(detector.on_read(12288, 4096), Some(16384..16384 + WINDOW));
     }
 
     #[test]
     fn windows_follow_each_other_without_gap_and_double_up_to_the_limit() {
-        let mut detector = ReadAhead::new(Window::Adaptive, BLOCK);
+        let mut detector = ReadAhead::new(Window::Adaptive(WINDOW_MAX), BLOCK);
         let windows = sequential(&mut detector, 0, 10_000);
         assert!(windows.windows(2).all(|pair| pair[0].end == pair[1].start));
         let sizes: alloc::vec::Vec<u64> = windows.iter().map(|w| w.end - w.start).collect();
         assert_eq!(sizes[..3], [WINDOW, 2 * WINDOW, 4 * WINDOW]);
         assert_eq!(sizes.last(), Some(&WINDOW_MAX));
+    }
+
+    #[test]
+    fn a_small_cache_gets_small_windows() {
+        let mut detector = ReadAhead::new(Window::Adaptive(64 << 10), BLOCK);
+        let windows = sequential(&mut detector, 0, 1000);
+        assert!(windows.iter().all(|w| w.end - w.start <= 64 << 10));
     }
 
     #[test]
@@ -145,7 +153,7 @@ mod tests {
 
     #[test]
     fn random_reads_fetch_nothing_ahead() {
-        let mut detector = ReadAhead::new(Window::Adaptive, BLOCK);
+        let mut detector = ReadAhead::new(Window::Adaptive(WINDOW_MAX), BLOCK);
         for i in 0..1000u64 {
             assert_eq!(detector.on_read(crate::mix(i) % 1000 * (64 << 20), BLOCK), None);
         }
@@ -153,7 +161,7 @@ mod tests {
 
     #[test]
     fn waste_halves_the_window_down_to_a_block() {
-        let mut detector = ReadAhead::new(Window::Adaptive, BLOCK);
+        let mut detector = ReadAhead::new(Window::Adaptive(WINDOW_MAX), BLOCK);
         for i in 0..20 {
             sequential(&mut detector, i << 30, 2);
         }
@@ -174,7 +182,7 @@ mod tests {
     #[test]
     fn off_is_off_and_the_end_of_numbers_is_no_overflow() {
         assert!(sequential(&mut ReadAhead::new(Window::Off, BLOCK), 0, 100).is_empty());
-        let mut detector = ReadAhead::new(Window::Adaptive, BLOCK);
+        let mut detector = ReadAhead::new(Window::Adaptive(WINDOW_MAX), BLOCK);
         detector.on_read(u64::MAX - 4096, 4096);
         detector.on_read(u64::MAX - 10, u32::MAX);
         assert_eq!(ReadAhead::new(Window::Fixed(1), BLOCK).bytes, 4096);

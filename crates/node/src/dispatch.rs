@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use cards_core::{ControlInput, ControlOutput, Input, Output, Patch, Payload};
+use cards_core::{Body, ControlInput, ControlOutput, Input, IoError, Message, Output, Patch, Payload};
 
 use crate::inbox::Event;
 use crate::local::Local;
@@ -89,10 +89,16 @@ impl Local {
                     },
                 };
                 let link = &self.node.links[usize::from(to.0)];
-                if let Err(Frame::Block { payload: Outgoing::Slot(place), .. }) =
+                if let Err(Frame::Block { payload: Outgoing::Slot(place), message }) =
                     link.push(&self.node, Frame::Block { message, payload })
                 {
                     self.unpin([place], false);
+                    if let Body::Data { request, block, .. } = message.body {
+                        // Somebody waits for it: better a word than silence.
+                        let body = Body::Nack { request, block, error: IoError::Busy };
+                        let message = Message { body, ..message };
+                        let _ = link.push(&self.node, Frame::Block { message, payload: Outgoing::None });
+                    }
                 }
             }
             Output::Disk { op, volume, work } => self.disk(shard, op, volume, work),

@@ -157,7 +157,7 @@ impl Errors {
             IoError::NotAttached | IoError::NotPermitted => {
                 unreachable || self.was_detached(failure.node, failure.volume, failure.from)
             }
-            IoError::NotSupported | IoError::Invalid => false,
+            IoError::NotSupported | IoError::Invalid | IoError::Busy => false,
         }
     }
 }

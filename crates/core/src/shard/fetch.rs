@@ -588,7 +588,7 @@ impl Shard {
         if fetch.block != block || fetch.landing || !matches!(fetch.state, State::Asked(_)) {
             return;
         }
-        if from == block.volume.disk_node() && error != IoError::NotAttached {
+        if from == block.volume.disk_node() && !matches!(error, IoError::NotAttached | IoError::Busy) {
             self.fail(request, error);
         } else {
             fetch.from_disk_node = true;

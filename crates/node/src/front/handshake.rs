@@ -85,7 +85,7 @@ impl Local {
         };
         let Chosen { card, volume, session, tail } = chosen;
         let window = match card.attach.read_ahead {
-            ReadAhead::Auto => Window::Adaptive,
+            ReadAhead::Auto => Window::Adaptive(self.node.config.cache / 16),
             ReadAhead::Off => Window::Off,
             ReadAhead::Bytes(bytes) => Window::Fixed(bytes),
         };

@@ -115,7 +115,7 @@ impl Request {
 /// What a client is told.
 pub(super) fn errno(error: IoError) -> Errno {
     match error {
-        IoError::Io | IoError::NotAttached => Errno::Io,
+        IoError::Io | IoError::NotAttached | IoError::Busy => Errno::Io,
         IoError::NoSpace => Errno::NoSpc,
         IoError::NotPermitted => Errno::Perm,
         IoError::NotSupported => Errno::NotSup,

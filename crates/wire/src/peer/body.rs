@@ -152,6 +152,7 @@ pub(super) fn error_code(error: IoError) -> u8 {
         IoError::NotSupported => 4,
         IoError::NotAttached => 5,
         IoError::Invalid => 6,
+        IoError::Busy => 7,
     }
 }
 
@@ -165,6 +166,7 @@ pub(super) fn result(code: u8) -> Result<Result<(), IoError>, FrameError> {
         4 => IoError::NotSupported,
         5 => IoError::NotAttached,
         6 => IoError::Invalid,
+        7 => IoError::Busy,
         _ => return Err(FrameError::Field { what: "result", value: code.into() }),
     }))
 }

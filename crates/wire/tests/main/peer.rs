@@ -26,6 +26,7 @@ fn errors() -> impl Strategy<Value = IoError> {
         Just(IoError::NotSupported),
         Just(IoError::NotAttached),
         Just(IoError::Invalid),
+        Just(IoError::Busy),
     ]
 }
 
