@@ -77,6 +77,11 @@ pub enum ControlInput {
         /// As the writer.
         writer: bool,
     },
+    /// Give the card up and attach anew, as [`crate::Output::Reattach`] says.
+    Reattach {
+        /// The volume.
+        volume: VolumeId,
+    },
     /// Give the card up.
     Detach {
         /// The volume.
@@ -272,6 +277,7 @@ impl Control {
             ControlInput::Attach { token, volume, policy, writer } => {
                 self.attach(token, volume, policy, writer);
             }
+            ControlInput::Reattach { volume } => self.reattach(volume),
             ControlInput::Detach { volume } => self.detach(volume),
             ControlInput::TakeWriter { token, volume } => self.take_writer(token, volume),
             ControlInput::ReleaseWriter { volume } => self.release_writer(volume),

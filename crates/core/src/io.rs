@@ -205,6 +205,12 @@ pub enum Output {
         /// The bytes: from a buffer, or zeroes.
         from: Patch,
     },
+    /// The card must be attached anew ([`crate::ControlInput::Reattach`]): a command was given up that the disk
+    /// node may still do, which it will not for an older card.
+    Reattach {
+        /// The volume.
+        volume: VolumeId,
+    },
     /// The bytes of a write are no longer needed.
     Release {
         /// Which.

@@ -110,6 +110,7 @@ impl Local {
                     self.node.threads[thread].post(Event::Output { shard, output });
                 }
             }
+            Output::Reattach { volume } => self.control(ControlInput::Reattach { volume }),
             Output::Release { buffer } => {
                 self.node.buffers.remove(buffer);
             }

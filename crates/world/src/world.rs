@@ -422,9 +422,14 @@ impl<M: Models> World<M> {
     }
 
     fn drain_shard(&mut self, node: NodeId, shard: u16) {
+        let mut reattach = Vec::new();
         while let Some(output) = self.shard(node, shard).core.poll() {
             trace!(self, "{node:?}.{shard} < {output:?}");
-            self.shard_output(node, shard, output);
+            match output {
+                // The control will have inputs for this shard, which wants to be drained first.
+                Output::Reattach { volume } => reattach.push(volume),
+                output => self.shard_output(node, shard, output),
+            }
         }
         let check = self.config.check;
         let this = self.shard(node, shard);
@@ -435,6 +440,9 @@ impl<M: Models> World<M> {
             && this.alarm.set(due)
         {
             self.set_timer(node, Unit::Shard(shard), due);
+        }
+        for volume in reattach {
+            self.control_input(node, ControlInput::Reattach { volume });
         }
     }
 
@@ -478,6 +486,7 @@ impl<M: Models> World<M> {
                 };
                 memory.patch(slot, at, &tags);
             }
+            Output::Reattach { .. } => unreachable!("taken out by the caller"),
             Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),
         }
     }

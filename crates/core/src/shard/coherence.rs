@@ -46,10 +46,14 @@ impl Shard {
     /// This node's card is attached: learn which writes are complete, then begin.
     pub(super) fn attached(&mut self, id: VolumeId, generation: Generation) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let renewed = volume.card != Some(generation);
         volume.card = Some(generation);
         volume.synced = volume.at_disk_node || volume.needs_no_lease();
         if !volume.synced {
             self.send_sync(id);
+        }
+        if renewed {
+            self.end_doubts(id);
         }
         self.resume_volume(id);
     }

@@ -19,6 +19,9 @@ pub(super) struct Commands {
     open: BTreeMap<RequestId, Command>,
     /// How many open commands change a block, and whether they ever were more than one at a time.
     writing: BTreeMap<BlockId, (u32, bool)>,
+    /// Given up, but the disk node may still do them until the card is attached anew. Their blocks stay
+    /// locked: this node gets no invalidation for what it writes itself.
+    doubtful: Vec<(VolumeId, Range<u32>)>,
 }
 
 struct Command {
@@ -205,10 +208,37 @@ impl Shard {
     pub(super) fn command_timeout(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get(&request) else { return };
         if self.now >= command.give_up {
-            self.end_command(request, Stamp(0), Err(IoError::Io));
+            self.give_up_command(request);
         } else {
             self.stats.retries += 1;
             self.send_command(request);
+        }
+    }
+
+    fn give_up_command(&mut self, request: RequestId) {
+        let Some(command) = self.commands.open.remove(&request) else { return };
+        self.timers.clear(command.deadline, Timer::Command(request));
+        let volume = command.volume;
+        let blocks = command.change.blocks(self.config.block_bytes);
+        if !blocks.is_empty() {
+            self.commands.doubtful.push((volume, blocks));
+            self.outputs.push_back(Output::Reattach { volume });
+        }
+        self.put_back(command.payload);
+        self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
+    }
+
+    /// The card is new: what was given up under the old one will not be done any more.
+    pub(super) fn end_doubts(&mut self, id: VolumeId) {
+        let doubtful = core::mem::take(&mut self.commands.doubtful);
+        for (volume, blocks) in doubtful {
+            if volume != id {
+                self.commands.doubtful.push((volume, blocks));
+                continue;
+            }
+            for index in blocks {
+                self.end_writing(BlockId::new(volume, index), None);
+            }
         }
     }
 
@@ -238,15 +268,7 @@ impl Shard {
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
         for index in blocks {
             let block = BlockId::new(command.volume, index);
-            let alone = self.commands.writing.get(&block) == Some(&(1, false));
-            match self.commands.writing.get_mut(&block) {
-                Some((open, _)) if *open > 1 => *open -= 1,
-                _ => {
-                    self.commands.writing.remove(&block);
-                    self.unlock_copy(block, &command.change, command.payload, alone && result.is_ok());
-                    self.resume_block(block);
-                }
-            }
+            self.end_writing(block, result.is_ok().then_some((&command.change, command.payload)));
             if policy_tells {
                 self.with_policy(block.volume, |policy, cx| policy.keep_consistency(cx, block));
             }
@@ -255,21 +277,34 @@ impl Shard {
         self.outputs.push_back(Output::Done { token: command.token, result });
     }
 
+    /// One command less changes the block. When there is none, it can be read again.
+    fn end_writing(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
+        let alone = self.commands.writing.get(&block) == Some(&(1, false));
+        match self.commands.writing.get_mut(&block) {
+            Some((open, _)) if *open > 1 => *open -= 1,
+            _ => {
+                self.commands.writing.remove(&block);
+                self.unlock_copy(block, done.filter(|_| alone));
+                self.resume_block(block);
+            }
+        }
+    }
+
     /// A write has ended: its contents go into the copy that was locked, or the copy goes.
-    fn unlock_copy(&mut self, block: BlockId, change: &Change, payload: Payload, patch: bool) {
+    fn unlock_copy(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
         let Some(slot) = self.cache.lookup(block).filter(|&slot| self.cache.is(slot, Mark::LOCKED)) else {
             return;
         };
         self.cache.mark(slot, Mark::LOCKED, false);
-        let from = match (change.kind, payload) {
-            (CommandKind::Write, Payload::Buffer(buffer)) => Some(buffer),
+        let patch = done.and_then(|(change, payload)| match (change.kind, payload) {
+            (CommandKind::Write, Payload::Buffer(buffer)) => Some((change, Some(buffer))),
+            (CommandKind::Zero { .. }, _) => Some((change, None)),
             _ => None,
-        };
-        let zero = matches!(change.kind, CommandKind::Zero { .. });
-        if !patch || from.is_none() && !zero {
+        });
+        let Some((change, buffer)) = patch else {
             self.unkeep(slot);
             return;
-        }
+        };
         let size = u64::from(self.config.block_bytes);
         let start = u64::from(block.index) * size;
         let from_byte = change.offset.max(start);
@@ -278,7 +313,7 @@ impl Shard {
             slot,
             slot_offset: (from_byte - start) as u32,
             length: (to_byte - from_byte) as u32,
-            from: match from {
+            from: match buffer {
                 Some(buffer) => Patch::Buffer { buffer, offset: (from_byte - change.offset) as u32 },
                 None => Patch::Zero,
             },
@@ -331,18 +366,26 @@ impl Shard {
                 return;
             }
         }
-        if let Some(error) = refused {
-            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(error) };
+        if refused == Some(IoError::NotAttached) {
+            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
             self.send(from, id, body, Payload::None);
             self.put_back(payload);
-            return;
-        }
-        if kind == CommandKind::Write && payload == Payload::None {
             return;
         }
         answered.forget_below(oldest);
         if answered.results.len() >= OPEN_MAX {
             self.put_back(payload);
+            return;
+        }
+        if let Some(error) = refused {
+            // For good: a repetition of it on its way must not be done when the card has become the writer.
+            let (stamp, result) = (Stamp(0), Err(error));
+            answered.results.insert(request, Some(Outcome { stamp, result }));
+            self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            self.put_back(payload);
+            return;
+        }
+        if kind == CommandKind::Write && payload == Payload::None {
             return;
         }
         answered.results.insert(request, None);
@@ -488,7 +531,7 @@ impl Shard {
             self.close_write(id, stamp);
             for index in blocks {
                 let block = BlockId::new(id, index);
-                self.unlock_copy(block, &command.change, command.payload, result.is_ok());
+                self.unlock_copy(block, result.is_ok().then_some((&command.change, command.payload)));
                 self.resume_block(block);
             }
         }
