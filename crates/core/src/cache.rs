@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{BlockId, NodeId, Slot, VolumeId};
 use crate::replacement::{Replacement, Replacer};
+use crate::table::Table;
 
 const NONE: u32 = u32::MAX;
 const NOBODY: u16 = u16::MAX;
@@ -122,8 +123,7 @@ pub(crate) struct Cache {
     resident: u32,
     capacity: u32,
     replacer: Box<dyn Replacer>,
-    /// Open addressing with linear probing: slot numbers, [`NONE`] where empty.
-    table: Vec<u32>,
+    table: Table,
 }
 
 impl Cache {
@@ -152,7 +152,7 @@ impl Cache {
             capacity,
             replacer: replacement.build(capacity),
             // All slots could be resident for a moment, when every block is in use.
-            table: vec![NONE; (capacity + capacity / 8).max(slots) as usize + 1],
+            table: Table::new((capacity + capacity / 8).max(slots) as usize + 1, slots),
         }
     }
 
@@ -178,24 +178,11 @@ impl Cache {
 
     /// Bytes of index for all slots together.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.frames.frames.len() * size_of::<Frame>()
-            + self.table.len() * size_of::<u32>()
-            + self.replacer.extra_bytes()
-    }
-
-    fn place(&self, block: BlockId) -> usize {
-        ((u128::from(block.hash()) * self.table.len() as u128) >> 64) as usize
+        self.frames.frames.len() * size_of::<Frame>() + self.table.bytes() + self.replacer.extra_bytes()
     }
 
     pub(crate) fn lookup(&self, block: BlockId) -> Option<Slot> {
-        let mut at = self.place(block);
-        loop {
-            let slot = some(self.table[at])?;
-            if self.frames.block(slot) == block {
-                return Some(Slot(slot));
-            }
-            at = (at + 1) % self.table.len();
-        }
+        self.table.find(block.hash(), |slot| self.frames.block(slot) == block).map(Slot)
     }
 
     /// Takes a free slot; it is held and pinned once.
@@ -220,11 +207,7 @@ impl Cache {
         frame.previous = previous.map_or(NOBODY, |n| n.0);
         frame.next = NOBODY;
         frame.marks = Mark::RESIDENT.0;
-        let mut at = self.place(block);
-        while self.table[at] != NONE {
-            at = (at + 1) % self.table.len();
-        }
-        self.table[at] = slot.0;
+        self.table.insert(block.hash(), slot.0);
         self.resident += 1;
         self.replacer.insert(&mut self.frames, slot.0);
     }
@@ -232,12 +215,7 @@ impl Cache {
     /// Ends the residence of a block. The slot is held until its users have unpinned it.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let block = self.frames.block(slot.0);
-        let mut at = self.place(block);
-        while self.table[at] != slot.0 {
-            assert!(self.table[at] != NONE, "a resident block is in the table");
-            at = (at + 1) % self.table.len();
-        }
-        self.close_gap(at);
+        self.table.remove(block.hash(), slot.0, |slot| self.frames.block(slot).hash());
         self.replacer.remove(&mut self.frames, slot.0);
         self.resident -= 1;
         let frame = &mut self.frames.frames[slot.0 as usize];
@@ -245,22 +223,6 @@ impl Cache {
         if frame.pins == 0 {
             self.release(slot);
         }
-    }
-
-    /// Backward-shift deletion: moves later entries of the same run up, so that no tombstone is needed.
-    fn close_gap(&mut self, mut gap: usize) {
-        let len = self.table.len();
-        let mut at = gap;
-        loop {
-            at = (at + 1) % len;
-            let Some(slot) = some(self.table[at]) else { break };
-            let ideal = self.place(self.frames.block(slot));
-            if (at + len - ideal) % len >= (at + len - gap) % len {
-                self.table[gap] = slot;
-                gap = at;
-            }
-        }
-        self.table[gap] = NONE;
     }
 
     fn release(&mut self, slot: Slot) {
@@ -321,7 +283,7 @@ impl Cache {
     }
 
     pub(crate) fn resident_slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.table.iter().filter(|&&slot| slot != NONE).map(|&slot| Slot(slot))
+        self.table.slots().map(Slot)
     }
 
     pub(crate) fn mark(&mut self, slot: Slot, mark: Mark, on: bool) {

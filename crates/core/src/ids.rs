@@ -134,3 +134,11 @@ pub struct Stamp(pub u64);
 /// One attachment of a volume at a node, as its disk node counts them. A node that attaches again gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Generation(pub u64);
+
+impl Generation {
+    /// Which life of the disk node has given it out.
+    #[must_use]
+    pub const fn life(self) -> u64 {
+        self.0 >> 20
+    }
+}

@@ -43,6 +43,7 @@ pub mod read_ahead;
 pub mod replacement;
 mod shard;
 mod stats;
+mod table;
 mod time;
 mod timers;
 mod volume;

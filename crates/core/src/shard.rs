@@ -337,7 +337,7 @@ impl Shard {
             return;
         }
         self.free_of[usize::from(from.0)] = message.free;
-        self.learn_floor(message.volume, message.floor);
+        self.hear_floor(from, message.volume, message.floor);
         let block = |index| BlockId::new(message.volume, index);
         match message.body {
             Body::Read { request, block: index, requester, hops, leave_copy, read_ahead, from_disk } => {
@@ -495,6 +495,7 @@ impl Shard {
     /// Makes a held slot the copy of a block, evicting others if there are too many.
     fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
         self.index.put(block, crate::index::Entry::default());
+        self.forget_leaving(block);
         self.cache.insert(slot, block, previous);
         self.load_of[usize::from(self.placement.home(block).0)] += 1;
         self.make_room();

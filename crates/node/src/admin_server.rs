@@ -22,7 +22,7 @@ use crate::report;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 32;
-/// How long a connection may be silent.
+/// How long a connection may be silent, or leave a reply unread.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long an attachment may take before it is given up.
 const ATTACH: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
             Ok(request) => answer(node, request).await.unwrap_or_else(Reply::Error),
             Err(refusal) => Reply::Error(refusal),
         };
-        writer.write_all(&admin::to_line(&reply)).await?;
+        tokio::time::timeout(IDLE, writer.write_all(&admin::to_line(&reply))).await??;
         if end {
             shutdown.notify_one();
         }

@@ -12,6 +12,7 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cards_core::Slot;
 
@@ -76,6 +77,37 @@ impl Arena {
         Ok(Self { mapping, mapped, base, block, first: first.into() })
     }
 
+    /// Has the kernel provide memory for all slots, a huge page at a time and all shards alike, since each takes
+    /// its slots in order. Nobody waits for it: a slot that is used earlier gets its memory then. Ends early
+    /// when `stop` is set, or where the kernel refuses (before Linux 5.14, or out of memory).
+    pub(crate) fn populate(&self, stop: &AtomicBool) {
+        let bytes = |shard: usize| self.first[shard] * self.block..self.first[shard + 1] * self.block;
+        let shards = self.first.len() - 1;
+        let longest = (0..shards).map(|shard| bytes(shard).len()).max().unwrap_or(0);
+        for step in 0..=longest / HUGE_PAGE {
+            for shard in 0..shards {
+                let range = bytes(shard);
+                let page = range.start / HUGE_PAGE * HUGE_PAGE + step * HUGE_PAGE;
+                let length = HUGE_PAGE.min(range.end.saturating_sub(page));
+                if length == 0 {
+                    continue;
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // SAFETY: the page begins within the mapping, which is longer than the slots by a huge page.
+                // Nothing in it changes by this, whoever uses it meanwhile.
+                let refused = unsafe {
+                    let start = self.base.add(page).as_ptr().cast();
+                    libc::madvise(start, length, libc::MADV_POPULATE_WRITE) != 0
+                };
+                if refused && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Bytes of a slot.
     pub(crate) fn block(&self) -> usize {
         self.block
@@ -136,6 +168,22 @@ mod tests {
         assert_eq!(unsafe { arena.bytes(1, Slot(2), 4095, 1) }, [7]);
         // SAFETY: as above.
         assert_eq!(unsafe { arena.bytes(1, Slot(1), 0, 4096) }, [0; 4096]);
+    }
+
+    #[test]
+    fn populated_slots_keep_what_they_hold() {
+        let arena = Arena::new(&[3, 700, 1], 4096).unwrap();
+        // SAFETY: nobody else knows this arena.
+        unsafe { arena.bytes_mut(1, Slot(600)) }.fill(7);
+        arena.populate(&AtomicBool::new(false));
+        // SAFETY: as above.
+        assert_eq!(unsafe { arena.bytes(1, Slot(600), 0, 4096) }, [7; 4096]);
+        let pages = arena.base.as_ptr().cast();
+        let mut here = vec![0u8; 704];
+        // SAFETY: the range lies within the mapping, and there is a byte for each of its pages.
+        let result = unsafe { libc::mincore(pages, 704 * 4096, here.as_mut_ptr()) };
+        // A kernel that refuses leaves the pages to their first use.
+        assert!(result == 0 && (here.iter().all(|page| page & 1 == 1) || here[0] & 1 == 0));
     }
 
     #[test]

@@ -193,10 +193,14 @@ impl Local {
                 card.set_state(CardState::Attached);
             }
             Err(refusal) => {
-                let reason = explain(&self.node, name, &refusal);
-                tracing::warn!(volume = name, "not attached: {reason}");
+                let reason = explain(&self.node, &card.attach, &refusal);
                 let retry = matches!(refusal, Refusal::WriterIs(_) | Refusal::NoAnswer);
-                card.set_state(CardState::Refused(refusal, reason));
+                let state = CardState::Refused(refusal, reason.clone());
+                // Said once, not at every retry.
+                if card.state() != state {
+                    tracing::warn!(volume = name, "not attached: {reason}");
+                }
+                card.set_state(state);
                 if retry {
                     let local = Rc::clone(self);
                     spawn(async move {
@@ -248,7 +252,7 @@ impl Local {
             waiting
         };
         if let Err(refusal) = &result {
-            let reason = explain(&self.node, &card.attach.volume, refusal);
+            let reason = explain(&self.node, &card.attach, refusal);
             tracing::warn!(volume = card.attach.volume, "write refused: {reason}");
         }
         for token in waiting {
@@ -270,14 +274,16 @@ impl Local {
 }
 
 /// A refusal in words: the thing, the reason, the remedy.
-pub(crate) fn explain(node: &Node, volume: &str, refusal: &Refusal) -> String {
+fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String {
+    let volume = &attach.volume;
     match refusal {
         Refusal::NoSuchVolume => {
             format!("volume {volume:?} does not exist at its disk node any more; see `cards volume list`")
         }
         Refusal::PolicyIs(policy) => {
+            let asked = attach.policy.as_ref().map(ToString::to_string).unwrap_or_default();
             format!(
-                "volume {volume:?} has policy {policy:?}, and all its cards use one; set `policy = {policy:?}` or leave it out"
+                "volume {volume:?} has policy {policy:?}, its card here {asked:?}, and all cards of a volume use one; attach it with `policy = {policy:?}` or without `policy`"
             )
         }
         Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),

@@ -29,7 +29,7 @@ pub use nbd::Nbd;
 pub use policy::PolicySpec;
 pub use suggest::nearest;
 
-/// Longest configuration file that is read, in bytes: 1024 members take about 64 KiB.
+/// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The configuration of one daemon.
@@ -58,13 +58,17 @@ pub struct Config {
     /// How long an idle data thread polls before it sleeps; 0 is never. Default `0us`.
     #[serde(with = "duration", default)]
     pub busy_poll: Duration,
+    /// Take the memory of the cache at start, not when a block first needs it: no page fault is left to a
+    /// request, and too large a cache fails at once. Default `true`.
+    #[serde(default = "default_prefault")]
+    pub prefault: bool,
     /// Directory of the admin socket `admin.sock`. Default `/run/cards`.
     #[serde(default = "default_runtime_dir")]
     pub runtime_dir: PathBuf,
     /// A peer that does not answer for this long is passed over and the disk node asked. Default `500ms`.
     #[serde(with = "duration", default = "default_peer_timeout")]
     pub peer_timeout: Duration,
-    /// A disk node that does not answer for this long gives EIO. Default `30s`.
+    /// A disk node that does not answer for this long gives EIO; at least twice `lease`. Default `30s`.
     #[serde(with = "duration", default = "default_disk_wait")]
     pub disk_wait: Duration,
     /// How long a card may serve cached blocks of a writable volume without renewal. Default `3s`.
@@ -90,7 +94,8 @@ pub struct Config {
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// Where its peer port listens: `host:port`, or `[address]:port` for IPv6.
+    /// Where its peer port listens: `host:port`, or `[address]:port` for IPv6. The only member of a cluster
+    /// does not open it.
     pub address: String,
 }
 
@@ -107,6 +112,7 @@ impl Config {
             shards: default_shards(),
             data_threads: default_data_threads(),
             busy_poll: Duration::ZERO,
+            prefault: default_prefault(),
             runtime_dir: default_runtime_dir(),
             peer_timeout: default_peer_timeout(),
             disk_wait: default_disk_wait(),
@@ -186,6 +192,10 @@ fn default_shards() -> u32 {
 
 fn default_data_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4))
+}
+
+const fn default_prefault() -> bool {
+    true
 }
 
 fn default_runtime_dir() -> PathBuf {

@@ -8,6 +8,7 @@ use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
 use crate::local::{Local, spawn};
+use crate::seldom::Seldom;
 use crate::slab::Key;
 
 /// A job of an engine of this thread.
@@ -32,9 +33,15 @@ impl Local {
             let local = Rc::clone(self);
             spawn(async move {
                 let mut batch = Vec::new();
+                let seldom = Seldom::default();
                 loop {
                     local.engines[disk].completions(&mut batch).await;
                     for completion in batch.drain(..) {
+                        if let Err(error) = &completion.result
+                            && seldom.may()
+                        {
+                            tracing::warn!(disk = local.node.own[disk].name, %error, "disk operation failed");
+                        }
                         local.disk_done(completion.tag, completion.result);
                     }
                     local.route();
@@ -104,9 +111,6 @@ impl Local {
 
     fn disk_done(self: &Rc<Self>, tag: u64, result: Result<Outcome, JobError>) {
         let job = self.jobs.borrow_mut().remove(Key(tag)).expect("an engine completes each job once");
-        if let Err(error) = &result {
-            tracing::warn!(%error, "disk operation failed");
-        }
         match (job, result) {
             (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
                 self.submit(volume, DiskJob::Block { shard, op, bytes: None, flush: None }, Op::Flush);

@@ -26,4 +26,5 @@ mod stream;
 pub(crate) use client::Client;
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
 pub(crate) use lobby::Permit;
+pub(crate) use replies::Piece;
 pub(crate) use request::Request;

@@ -13,10 +13,11 @@ use cards_disk::Engine;
 use tokio::sync::Notify;
 
 use crate::disks::DiskJob;
-use crate::front::{Client, Request};
+use crate::front::{Client, Piece, Request};
 use crate::inbox::Event;
 use crate::net;
 use crate::node::Node;
+use crate::prefault::Prefault;
 use crate::slab::Slab;
 
 /// Bytes of the receive buffer that all clients of a thread share (`runtime.md`: reads are readiness
@@ -37,6 +38,10 @@ pub(crate) struct Local {
     pub(crate) requests: RefCell<Slab<Request>>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
     pub(crate) receive: RefCell<Box<[u8]>>,
+    /// Scratch space of [`Self::read`], kept so that a hit allocates nothing.
+    pub(crate) pieces: RefCell<Vec<Option<Piece>>>,
+    /// Bytes of reads answered and not yet counted in [`crate::traffic::Traffic`], which all threads share.
+    pub(crate) bytes_read: Cell<u64>,
     /// Outputs of shards that wait to be routed, with their shard.
     pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
     pub(crate) routing: Cell<bool>,
@@ -66,6 +71,7 @@ pub(crate) fn run(
         Ok(runtime) => runtime,
         Err(error) => return ready(Err(error)),
     };
+    let _prefault = (index == 0 && node.config.prefault).then(|| Prefault::start(&node));
     runtime.block_on(async {
         let local = Rc::new(Local::new(node, index));
         local.spawn_disks();
@@ -101,6 +107,8 @@ impl Local {
             requests: RefCell::new(Slab::new()),
             clients: RefCell::new(Slab::new()),
             receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
+            pieces: RefCell::default(),
+            bytes_read: Cell::new(0),
             outputs: RefCell::default(),
             routing: Cell::new(false),
             connections: Cell::new(0),

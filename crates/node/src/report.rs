@@ -15,7 +15,8 @@ pub(crate) fn status(node: &Node) -> Status {
     let mut problems: Vec<String> = Vec::new();
     for member in &members {
         if !matches!(member.state, MemberState::Here | MemberState::Up) {
-            let reason = member.reason.as_deref().unwrap_or("not connected yet");
+            let reason =
+                member.reason.as_deref().unwrap_or("not connected yet; this takes a moment after the start");
             problems.push(format!("node {} ({}): {reason}", member.name, member.address));
         }
     }
@@ -23,7 +24,21 @@ pub(crate) fn status(node: &Node) -> Status {
         volumes.iter().filter(|volume| volume.attached.is_some() && volume.state != VolumeState::Ready)
     {
         let reason = volume.reason.as_deref().unwrap_or("not ready");
-        problems.push(format!("volume {}: {reason}", volume.name));
+        problems.push(match volume.state {
+            // It names the volume itself.
+            VolumeState::Refused => reason.into(),
+            _ => format!("volume {}: {reason}", volume.name),
+        });
+    }
+    problems.extend(same_names(&volumes));
+    for (disk, spec) in node.disks.iter().zip(&node.own) {
+        if disk.sync_failed() {
+            problems.push(format!(
+                "disk {}: a sync of {disk} failed, so what was written may be lost, and no flush succeeds; check \
+                 the disk, then restart this daemon",
+                spec.name
+            ));
+        }
     }
     Status {
         cluster: node.config.cluster.clone(),
@@ -39,6 +54,20 @@ pub(crate) fn status(node: &Node) -> Status {
         counters: counters(node),
         disks: disks(node),
     }
+}
+
+/// Volumes of one name: only the first can be attached.
+fn same_names(volumes: &[Volume]) -> impl Iterator<Item = String> {
+    let disk_node = |volume: &Volume| volume.disk_node.clone().unwrap_or_default();
+    volumes.iter().enumerate().filter_map(move |(i, volume)| {
+        let first = volumes[..i].iter().find(|other| other.name == volume.name)?;
+        Some(format!(
+            "volume {}: nodes {} and {} both have a disk of this name, and the first is used; rename one",
+            volume.name,
+            disk_node(first),
+            disk_node(volume)
+        ))
+    })
 }
 
 /// All volumes that are known, and those that are only wanted.
@@ -58,13 +87,19 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         let (state, reason) = match card.map(|card| card.state()) {
             Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
             _ if !up => {
-                let reason = format!("its disk node {} does not answer", node.name(disk_node));
+                let reason = format!(
+                    "its disk node {0} does not answer; see node {0} in `cards status`",
+                    node.name(disk_node)
+                );
                 (VolumeState::Offline, Some(reason))
             }
-            Some(CardState::Waiting) => (VolumeState::Waiting, Some("being attached".into())),
-            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
-                (VolumeState::Waiting, Some("being attached again".into()))
+            Some(CardState::Waiting) => {
+                (VolumeState::Waiting, Some("being attached; this takes a moment".into()))
             }
+            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => (
+                VolumeState::Waiting,
+                Some("its disk node has given the card up; being attached again".into()),
+            ),
             Some(CardState::Attached) | None => (VolumeState::Ready, None),
         };
         volumes.push(Volume {
@@ -91,7 +126,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 policy: None::<PolicySpec>,
                 read_only: false,
                 state: VolumeState::Waiting,
-                reason: Some("no node has announced a disk of this name yet".into()),
+                reason: Some(unknown_volume(node)),
                 attached: Some(self::card(&card)),
                 writer: None,
                 cached_blocks: 0,
@@ -99,6 +134,15 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         }
     }
     volumes
+}
+
+/// Why a volume is not known that a card wants.
+fn unknown_volume(node: &Node) -> String {
+    if all_up(node) {
+        "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
+    } else {
+        "no node that is up has a disk of this name; see the nodes that are down".into()
+    }
 }
 
 /// Whether every member can be talked to.
@@ -163,6 +207,9 @@ fn counters(node: &Node) -> Counters {
         bytes_received: Traffic::get(&traffic.bytes_received),
         bytes_read: Traffic::get(&traffic.bytes_read),
         bytes_written: Traffic::get(&traffic.bytes_written),
+        bytes_copied: Traffic::get(&traffic.bytes_copied)
+            + node.disks.iter().map(|disk| disk.bytes_copied()).sum::<u64>(),
+        messages_dropped: Traffic::get(&traffic.messages_dropped),
         ..Counters::from(&node.stats())
     }
 }

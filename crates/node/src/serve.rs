@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use cards_core::policy::{PolicyError, normalize};
 use cards_core::{
@@ -19,7 +18,7 @@ use crate::admin_server;
 use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
-use crate::clock::Clock;
+use crate::clock::{Clock, incarnation};
 use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem};
 use crate::front;
 use crate::inbox::{Event, Inbox};
@@ -51,6 +50,18 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: DiskError,
+    },
+    /// A disk has more blocks than there are numbers for them.
+    #[error(
+        "disk {name:?}: {size} bytes are too many for blocks of {block}; set a larger `block`, on all nodes"
+    )]
+    TooLarge {
+        /// Its name in the configuration.
+        name: String,
+        /// Its size, in bytes.
+        size: u64,
+        /// The unit of caching, in bytes.
+        block: u32,
     },
     /// A socket cannot be bound.
     #[error("{key}: cannot listen on {address}: {source}; {remedy}")]
@@ -300,7 +311,7 @@ fn build(
     let clock = Clock::start();
     let shards = config.shards as u16;
     let nodes = config.members.len() as u16;
-    let incarnation = incarnation();
+    let incarnation = incarnation(&config.runtime_dir);
     let capacity = u32::try_from(config.cache / u64::from(block) / u64::from(shards)).unwrap_or(u32::MAX);
     let shard = |shard| {
         let config = ShardConfig {
@@ -354,12 +365,6 @@ fn build(
     })
 }
 
-/// Higher than in all earlier lives: milliseconds since 1970.
-fn incarnation() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn open_disks(
     config: &Config,
     me: NodeId,
@@ -376,6 +381,10 @@ fn open_disks(
         })?;
         let opened = Disk::open(&disk_options(disk, config))
             .map_err(|source| ServeError::Disk { name: name.clone(), source })?;
+        // Blocks are numbered in 32 bits.
+        if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
+            return Err(ServeError::TooLarge { name, size: opened.size(), block });
+        }
         specs.push(VolumeSpec {
             id: VolumeId::new(me, number as u16),
             name,
@@ -406,6 +415,8 @@ fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
         },
         delay: disk.delay,
         rate: disk.rate,
+        fault: disk.fault.clone(),
+        count_block: config.block as u32,
         reconnect_wait: config.disk_wait,
         ..options
     }

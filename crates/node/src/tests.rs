@@ -2,6 +2,9 @@
 
 mod client;
 mod cluster;
+mod copies;
+mod disks;
 mod failures;
+mod peers;
 mod reads;
 mod writes;

@@ -202,7 +202,7 @@ impl Control {
         if refusal == Refusal::NoAnswer {
             card.request = fresh;
             card.renewals = [(0, Instant(0)); 4];
-            self.send_attach(volume);
+            card.deadline = now + RESEND;
             return;
         }
         if card.tokens.is_empty() {

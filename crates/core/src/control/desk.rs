@@ -224,6 +224,7 @@ impl Control {
         let gone: Vec<VolumeId> =
             self.desk.cards.keys().filter(|(_, n)| *n == node).map(|&(volume, _)| volume).collect();
         gone.into_iter().for_each(|volume| self.drop_holder(volume, node));
+        self.desk.granted.retain(|&(_, n), _| n != node);
     }
 
     pub(super) fn expire(&mut self, volume: VolumeId, node: NodeId) {

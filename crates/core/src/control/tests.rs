@@ -252,3 +252,31 @@ fn extents_are_asked_of_the_disk_node() {
     let invalid = ControlOutput::ExtentsDone { token: Token(4), result: Err(IoError::Invalid) };
     assert!(p.outputs.contains(&(NodeId(1), invalid)));
 }
+
+/// A node whose clock went back between two lives is not refused for ever.
+#[test]
+fn a_lower_incarnation_attaches_again() {
+    let mut pair = Pair::new(false);
+    pair.controls[1] = Control::new(config(1, 50, false), pair.now);
+    pair.meet(0, 1, 50);
+    pair.meet(1, 0, 1);
+    pair.run();
+    pair.attach(1, "", false).unwrap();
+    // Its next life began by a clock that was set back.
+    pair.controls[1] = Control::new(config(1, 40, false), pair.now);
+    pair.meet(0, 1, 40);
+    pair.meet(1, 0, 1);
+    pair.run();
+    pair.outputs.clear();
+    pair.give(1, ControlInput::Attach { token: Token(1), volume: V, policy: "".to_string(), writer: false });
+    for _ in 0..1000 {
+        if let Some((from, to, message)) = pair.wire.pop_front() {
+            pair.give(to.0, ControlInput::Message { from, message });
+        }
+    }
+    assert!(
+        pair.outputs.iter().any(|(_, o)| matches!(o, ControlOutput::AttachDone { result: Ok(_), .. })),
+        "1000 messages without any time passing, {} on the wire",
+        pair.wire.len()
+    );
+}

@@ -88,6 +88,7 @@ impl Shard {
         if from == id.disk_node() && volume.card == Some(generation) && !volume.synced {
             volume.synced = true;
             volume.accept_from = stamp;
+            volume.horizon = volume.horizon.max(stamp);
             self.timers.clear(volume.sync_deadline, Timer::Sync(id));
             self.resume_volume(id);
         }
@@ -157,7 +158,17 @@ impl Shard {
         self.learn_floor(id, complete);
     }
 
-    /// A node says that all writes up to `floor` are complete. At the disk node that is no news.
+    /// What a message says of complete writes.
+    pub(super) fn hear_floor(&mut self, from: NodeId, id: VolumeId, floor: Stamp) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if from == id.disk_node() {
+            volume.horizon = volume.horizon.max(floor);
+        }
+        let believed = floor.min(volume.horizon);
+        self.learn_floor(id, believed);
+    }
+
+    /// All writes up to `floor` are complete. At the disk node that is no news.
     pub(super) fn learn_floor(&mut self, id: VolumeId, floor: Stamp) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let known = if volume.at_disk_node {
@@ -174,6 +185,7 @@ impl Shard {
     /// Remembers a write to blocks that may not be complete yet.
     pub(super) fn learn_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>, stamp: Stamp) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
+        volume.horizon = volume.horizon.max(stamp);
         if stamp > volume.floor {
             for index in blocks {
                 let last = volume.recent.entry(index).or_default();
@@ -230,6 +242,7 @@ impl Shard {
 
     /// Forgets this node's copy of a block, wherever it is.
     pub(super) fn drop_copy(&mut self, block: BlockId) {
+        self.overtake(block);
         if let Some(slot) = self.cache.lookup(block) {
             self.unkeep(slot);
         }
@@ -252,6 +265,7 @@ impl Shard {
     pub(super) fn lock_copies(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) {
         for index in blocks {
             let block = BlockId::new(id, index);
+            self.overtake(block);
             self.forget_leaving(block);
             let Some(slot) = self.cache.lookup(block) else { continue };
             if self.cache.pins(slot) == 0 {

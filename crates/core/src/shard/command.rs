@@ -30,6 +30,8 @@ struct Command {
     change: Change,
     fua: bool,
     payload: Payload,
+    /// The card it was sent under last.
+    sent_under: Option<Generation>,
     deadline: Instant,
     give_up: Instant,
 }
@@ -177,7 +179,9 @@ impl Shard {
         }
         self.lock_copies(id, blocks);
         let give_up = self.now + self.config.disk_wait;
-        let command = Command { token, volume: id, change, fua, payload, deadline: give_up, give_up };
+        let sent_under = None;
+        let command =
+            Command { token, volume: id, change, fua, payload, sent_under, deadline: give_up, give_up };
         self.timers.set(give_up, Timer::Command(request));
         self.commands.open.insert(request, command);
         self.send_command(request);
@@ -191,6 +195,19 @@ impl Shard {
         self.timers.set(command.deadline, Timer::Command(request));
         let Some(volume) = self.volumes.get(&command.volume) else { return };
         let Some(generation) = volume.card else { return };
+        let sent_before = command.sent_under.replace(generation);
+        // A restarted disk node has forgotten what it has done. To do a command again that others have
+        // followed on the same blocks would undo them.
+        let followed = |index| {
+            self.commands.writing.get(&BlockId::new(command.volume, index)).is_some_and(|&(_, ever)| ever)
+        };
+        let blocks = command.change.blocks(self.config.block_bytes);
+        if sent_before.is_some_and(|before| before.life() != generation.life())
+            && blocks.into_iter().any(followed)
+        {
+            self.end_command(request, Stamp(0), Err(IoError::Io));
+            return;
+        }
         let Change { kind, offset, length } = command.change;
         let body = Body::Command { generation, request, oldest, kind, offset, length, fua: command.fua };
         let (id, payload) = (command.volume, command.payload);
@@ -220,6 +237,13 @@ impl Shard {
         self.timers.clear(command.deadline, Timer::Command(request));
         let volume = command.volume;
         let blocks = command.change.blocks(self.config.block_bytes);
+        // It may have been done, and only its answer lost.
+        if self.volumes.get(&volume).is_some_and(|v| !v.confirms()) {
+            for index in blocks.clone() {
+                let block = BlockId::new(volume, index);
+                self.with_policy(volume, |policy, cx| policy.keep_consistency(cx, block));
+            }
+        }
         if !blocks.is_empty() {
             self.commands.doubtful.push((volume, blocks));
             self.outputs.push_back(Output::Reattach { volume });
@@ -464,7 +488,6 @@ impl Shard {
         }
         let blocks = command.change.blocks(self.config.block_bytes);
         command.stamp = Some(self.open_write(id, blocks.clone()));
-        blocks.clone().for_each(|index| self.overtake(BlockId::new(id, index)));
         self.lock_copies(id, blocks);
         if let Some(volume) = self.volumes.get(&id).filter(|v| v.confirms()) {
             command.unconfirmed = volume.desk.cards.keys().copied().filter(|&node| node != owner).collect();
@@ -529,8 +552,13 @@ impl Shard {
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
             self.close_write(id, stamp);
+            let own = matches!(command.client, Client::Local(_));
+            let policy_tells = own && self.volumes.get(&id).is_some_and(|v| !v.confirms());
             for index in blocks {
                 let block = BlockId::new(id, index);
+                if policy_tells {
+                    self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block));
+                }
                 self.unlock_copy(block, result.is_ok().then_some((&command.change, command.payload)));
                 self.resume_block(block);
             }

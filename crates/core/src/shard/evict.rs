@@ -61,6 +61,8 @@ impl Shard {
                 self.unkeep(victim);
                 self.index.put(block, Entry { previous, next: entry.next });
                 self.stats.forwarded += 1;
+                // It may have left before, come back, and be gone again before the answer.
+                self.forget_leaving(block);
                 let deadline = self.now + ANSWER;
                 self.leaving.insert(block, Leaving { slot: victim, to, deadline });
                 self.timers.set(deadline, Timer::Leaving(block));
@@ -172,7 +174,12 @@ impl Shard {
                     self.unkeep(victim);
                     self.stats.evictions += 1;
                 }
-                self.keep(slot, block, Some(store.previous));
+                // A copy that comes back to where it came from has the previous node that it had there.
+                let previous = match store.previous == self.config.node {
+                    true => self.index.get(block).previous.unwrap_or(block.volume.disk_node()),
+                    false => store.previous,
+                };
+                self.keep(slot, block, Some(previous));
                 if self.cache.is_resident(slot) {
                     self.cache.mark(slot, Mark::HOSTED, true);
                 }

@@ -240,7 +240,8 @@ impl Shard {
     }
 
     fn ask(&mut self, request: RequestId, target: NodeId) {
-        let Some(fetch) = self.fetches.by_request.get(&request) else { return };
+        let Some(fetch) = self.fetches.by_request.get_mut(&request) else { return };
+        fetch.overtaken = false;
         let (block, ahead, from_disk) = (fetch.block, fetch.ahead, fetch.from_disk_node);
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| !v.spec.network_attached);
         let body = Body::Read {
@@ -376,14 +377,25 @@ impl Shard {
     pub(super) fn resume_slot_waiters(&mut self) {
         let free = self.cache.free_slots() as usize;
         let kept_back = (self.cache.slots() - self.cache.capacity()) as usize / 4;
-        let own = self.fetches.disk_waiters.len().min(free);
-        let others = self.fetches.peer_waiters.len().min((free - own).saturating_sub(kept_back));
-        let own = self.fetches.disk_waiters.drain(..own);
-        let go: Vec<RequestId> = own.chain(self.fetches.peer_waiters.drain(..others)).collect();
+        let fetches = &self.fetches.by_request;
+        let waits = |request: &RequestId| fetches.get(request).is_some_and(|f| f.state == State::NoSlot);
+        // Fetches that have failed meanwhile take nobody's turn.
+        let take = |queue: &mut VecDeque<RequestId>, most: usize| {
+            let mut go = Vec::new();
+            while go.len() < most
+                && let Some(request) = queue.pop_front()
+            {
+                go.extend(Some(request).filter(waits));
+            }
+            go
+        };
+        let mut go = take(&mut self.fetches.disk_waiters, free);
+        let most = (free - go.len()).saturating_sub(kept_back);
+        go.extend(take(&mut self.fetches.peer_waiters, most));
         go.into_iter().for_each(|request| self.make_ready(request));
     }
 
-    /// A write to the block begins: what the disk is reading now is old or torn.
+    /// A write to the block begins: what the disk is reading now is old or torn, what is on its way is old.
     pub(super) fn overtake(&mut self, block: BlockId) {
         if let Some(request) = self.fetches.by_block.get(&block)
             && let Some(fetch) = self.fetches.by_request.get_mut(request)
@@ -540,6 +552,7 @@ impl Shard {
         payload: Payload,
     ) {
         let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
+        let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
         let usable = self.may_hold(block.volume) && !self.is_being_written(block);
         let landed = match payload {
             Payload::Slot(slot) => self
@@ -549,16 +562,17 @@ impl Shard {
                 .filter(|f| f.landing && f.slot == Some(slot) && f.block == block)
                 .map(|fetch| {
                     fetch.landing = false;
-                    (slot, fetch.state)
+                    // Where stamps tell nothing, whatever was under way when the block was written is stale.
+                    (slot, fetch.state, !confirms && fetch.overtaken)
                 }),
             Payload::None | Payload::Buffer(_) => None,
         };
         self.put_back(payload);
-        let Some((slot, state)) = landed else {
+        let Some((slot, state, overtaken)) = landed else {
             self.data_refused(request, block, from, fresh);
             return;
         };
-        if !fresh || !usable || !matches!(state, State::Asked(_)) {
+        if !fresh || overtaken || !usable || !matches!(state, State::Asked(_)) {
             self.data_refused(request, block, from, fresh);
             return;
         }

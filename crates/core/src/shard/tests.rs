@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::format;
 use std::string::{String, ToString};
 
+mod hazards;
+
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
 const BLOCK_BYTES: u32 = 4096;
 

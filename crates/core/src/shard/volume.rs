@@ -24,6 +24,9 @@ pub(super) struct Volume {
     pub(super) lease_until: Instant,
     /// All writes up to this one are complete; at the disk node exactly, elsewhere as far as is known.
     pub(super) floor: Stamp,
+    /// The last write this node has heard of from the disk node. Floors that others speak of are believed up
+    /// to here only: every complete write was announced to this card, and a wrong word must not spread.
+    pub(super) horizon: Stamp,
     /// The last write that had begun when the card was attached: older copies than this one's are refused.
     pub(super) accept_from: Stamp,
     /// Blocks whose last known write is later than `floor`.
@@ -63,6 +66,7 @@ impl Volume {
             lease_until: Instant(0),
             floor: Stamp(0),
             accept_from: Stamp(0),
+            horizon: Stamp(0),
             recent: BTreeMap::new(),
             desk: Desk { last_stamp: first_stamp, ..Desk::default() },
         }

@@ -8,7 +8,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*; $($(#[$io_doc:meta])* $io:ident,)*) => {
         /// What a node counted since it started, in blocks unless said otherwise.
         ///
-        /// The first part is the core's [`Stats`], summed over the shards; the bytes are the sockets'.
+        /// The first part is the core's [`Stats`], summed over the shards; the second part is the driver's.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counters {
@@ -90,6 +90,10 @@ counters! {
     bytes_read,
     /// Bytes that clients of this node wrote.
     bytes_written,
+    /// Bytes of blocks copied within the daemon.
+    bytes_copied,
+    /// Messages to peers that were dropped because the peer took them too slowly.
+    messages_dropped,
 }
 
 /// What a physical disk was asked for.
@@ -98,7 +102,7 @@ counters! {
 pub struct DiskCounters {
     /// Blocks read.
     pub reads: u64,
-    /// Blocks written.
+    /// Blocks written, in whole or in part; zeroing and trimming move no bytes and do not count.
     pub writes: u64,
     /// Bytes read.
     pub bytes_read: u64,

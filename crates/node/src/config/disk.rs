@@ -30,6 +30,9 @@ pub struct Disk {
     pub delay: Duration,
     /// Modelled slow disk: bytes per second; 0 is no limit. Default 0.
     pub rate: u64,
+    /// Faults to inject, for tests, in the language of `cards_disk`. No key of the file.
+    #[doc(hidden)]
+    pub fault: Option<String>,
 }
 
 /// Where the bytes of a disk are.
@@ -102,6 +105,7 @@ impl Disk {
             delivery: Delivery::default(),
             delay: Duration::ZERO,
             rate: 0,
+            fault: None,
         }
     }
 }
@@ -160,6 +164,7 @@ impl TryFrom<DiskToml> for Disk {
             delivery: raw.delivery,
             delay: raw.delay,
             rate: raw.rate,
+            fault: None,
         })
     }
 }

@@ -12,6 +12,7 @@ block = "64K"
 shards = 8
 data_threads = 2
 busy_poll = "50us"
+prefault = false
 runtime_dir = "/run/cards"
 peer_timeout = "500ms"
 disk_wait = "30s"
@@ -75,7 +76,7 @@ fn refused(from: &str, to: &str, words: &[&str]) {
 fn every_key_is_understood() {
     let config = parse(FULL).unwrap();
     assert_eq!((config.cache, config.replacement, config.shards), (4 << 30, Replacement::Sieve, 8));
-    assert_eq!(config.busy_poll, Duration::from_micros(50));
+    assert_eq!((config.busy_poll, config.prefault), (Duration::from_micros(50), false));
     let disk = &config.disks[0];
     assert_eq!(disk.origin, Origin::Path("/dev/sdb".into()));
     assert_eq!(disk.policy.to_string(), "hscc depth=2");
@@ -94,6 +95,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config, Config::new("lab", "n1", members));
     assert_eq!((config.cache, config.shards, config.nbd.connections), (1 << 30, 16, 100));
     assert_eq!((config.lease, config.disk_wait), (Duration::from_secs(3), Duration::from_secs(30)));
+    assert!(config.prefault);
 }
 
 /// The example that is installed.
@@ -214,8 +216,10 @@ fn numbers_are_in_range() {
     refused("data_threads = 2", "data_threads = 0", &["data_threads", "1 to 256"]);
     refused("\"50us\"", "\"2s\"", &["busy_poll = \"2s\"", "at most 1s"]);
     refused("\"500ms\"", "\"0\"", &["peer_timeout", "at least 1ms"]);
-    refused("\"30s\"", "\"100ms\"", &["disk_wait = \"100ms\"", "peer_timeout, 500ms"]);
+    refused("\"30s\"", "\"5s\"", &["disk_wait = \"5s\"", "twice lease, 6s"]);
     refused("\"3s\"", "\"900ms\"", &["lease = \"900ms\"", "1s"]);
+    refused("\"3s\"", "\"11m\"", &["lease = \"11m\"", "at most 10m"]);
+    refused("\"30s\"", "\"25h\"", &["disk_wait = \"25h\"", "at most 24h"]);
     refused("\"10ms\"", "\"61s\"", &["disk.delay = \"61s\"", "60s"]);
     refused("connections = 100", "connections = 0", &["nbd.connections", "1 to 65536"]);
     refused("\"10s\"", "\"0s\"", &["nbd.handshake", "more than 0"]);
@@ -252,11 +256,11 @@ fn a_card_agrees_with_its_disk() {
 #[test]
 fn counts_are_limited() {
     let mut config = parse(LEAST).unwrap();
-    for i in 0..1024 {
+    for i in 0..1023 {
         config.members.push(Member { name: format!("m{i}"), address: format!("h:{}", i + 1) });
     }
     let error = config.validate().unwrap_err().to_string();
-    assert!(error.contains("1025 [[member]] entries; at most 1024"), "{error}");
+    assert!(error.contains("1024 [[member]] entries; at most 1023"), "{error}");
 
     let mut config = parse(LEAST).unwrap();
     config.disks =

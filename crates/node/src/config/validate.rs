@@ -24,6 +24,10 @@ const SHARDS_MAX: u32 = 64;
 const DATA_THREADS_MAX: usize = 256;
 /// Longest path of a unix socket, in bytes, without the final zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// Longest lease: a dead reader holds up writes for one and a half of them.
+const LEASE_MAX: Duration = Duration::from_secs(600);
+/// Longest wait for a disk node.
+const DISK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -54,14 +58,23 @@ fn timeouts(config: &Config) -> Result<(), Problem> {
     if config.peer_timeout < Duration::from_millis(1) {
         return Err(value("peer_timeout", shown(config.peer_timeout), "use at least 1ms"));
     }
-    if config.disk_wait < config.peer_timeout {
-        let reason = format!("use at least peer_timeout, {}", shown(config.peer_timeout));
-        return Err(value("disk_wait", shown(config.disk_wait), &reason));
-    }
     // One renewal may be lost without the card going blind.
-    if config.lease < config.peer_timeout * 2 {
-        let reason = format!("use at least twice peer_timeout, {}", shown(config.peer_timeout * 2));
+    let least = config.peer_timeout.saturating_mul(2);
+    if config.lease < least {
+        let reason = format!("use at least twice peer_timeout, {}", shown(least));
         return Err(value("lease", shown(config.lease), &reason));
+    }
+    if config.lease > LEASE_MAX {
+        return Err(value("lease", shown(config.lease), "use at most 10m; 3s is a good start"));
+    }
+    if config.disk_wait > DISK_WAIT_MAX {
+        return Err(value("disk_wait", shown(config.disk_wait), "use at most 24h"));
+    }
+    // A read waits for a write under way, and that for a dead reader's card: one and a half leases.
+    let least = config.lease.saturating_mul(2);
+    if config.disk_wait < least {
+        let reason = format!("use at least twice lease, {}, or a shorter lease", shown(least));
+        return Err(value("disk_wait", shown(config.disk_wait), &reason));
     }
     Ok(())
 }

@@ -260,6 +260,10 @@ impl Connection {
     fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
         let mut progress = false;
         let client = Rc::clone(&self.client);
+        let bytes_read = self.local.bytes_read.take();
+        if bytes_read > 0 {
+            Traffic::add(&self.local.node.traffic.bytes_read, bytes_read as usize);
+        }
         loop {
             let mut replies = client.replies.borrow_mut();
             if replies.is_empty() {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use cards_core::{BlockId, Input, Instant, Read};
+use cards_core::{BlockId, Input, Instant, Read, STRIPE_BLOCKS, Token};
 use cards_wire::nbd::{Errno, Request as NbdRequest, reply};
 
 use super::client::Client;
@@ -11,16 +11,37 @@ use super::replies::Piece;
 use super::request::{Request, Work};
 use crate::local::Local;
 use crate::node::{Node, Place, ShardState};
-use crate::traffic::Traffic;
 
 /// Blocks one NBD_CMD_CACHE fetches at most. The command is advice, and the protocol lets its reply come
 /// before the whole range is cached.
 const CACHE_BLOCKS_MAX: u64 = 1024;
 
-/// A read of which some blocks are still missing.
-pub(super) struct Reading {
+/// What a read asks for.
+#[derive(Clone, Copy)]
+struct Span {
     offset: u64,
     length: u32,
+}
+
+impl Span {
+    /// The first and the last block, of `block` bytes each. The span is not empty.
+    fn blocks(self, block: u64) -> (u32, u32) {
+        let last = (self.offset + u64::from(self.length) - 1) / block;
+        ((self.offset / block) as u32, last as u32)
+    }
+
+    /// The part of block `index` that was asked for: start and length.
+    fn part(self, block: u64, index: u32) -> (u32, u32) {
+        let begin = u64::from(index) * block;
+        let start = self.offset.max(begin) - begin;
+        let end = (self.offset + u64::from(self.length)).min(begin + block) - begin;
+        (start as u32, (end - start) as u32)
+    }
+}
+
+/// A read of which some blocks are still missing.
+pub(super) struct Reading {
+    span: Span,
     /// Its first block.
     first: u32,
     /// What has come, by block.
@@ -31,18 +52,9 @@ pub(super) struct Reading {
 impl Reading {
     /// A block has come; its slot is pinned for this request.
     pub(super) fn found(&mut self, local: &Local, index: u32, place: Place) {
-        let (start, length) = self.part(local, index);
+        let (start, length) = self.span.part(local.node.arena.block() as u64, index);
         self.pieces[(index - self.first) as usize] = Some(lend(local, place, start, length));
         self.missing -= 1;
-    }
-
-    /// The part of block `index` that was asked for: start and length.
-    fn part(&self, local: &Local, index: u32) -> (u32, u32) {
-        let block = local.node.arena.block() as u64;
-        let begin = u64::from(index) * block;
-        let start = self.offset.max(begin) - begin;
-        let end = (self.offset + u64::from(self.length)).min(begin + block) - begin;
-        (start as u32, (end - start) as u32)
     }
 
     /// Queues the reply.
@@ -62,92 +74,101 @@ impl Reading {
             local.unpin(slots, true);
             return client.reply(cookie, cost, Err(error.unwrap_or(Errno::Io)));
         }
-        head(client, cookie, self.offset, self.length);
-        let mut replies = client.replies.borrow_mut();
-        self.pieces.into_iter().flatten().for_each(|piece| replies.push(piece));
-        replies.push(Piece::End { cost });
-        drop(replies);
-        Traffic::add(&local.node.traffic.bytes_read, self.length as usize);
+        local.reply_data(client, cookie, cost, self.span, self.pieces.into_iter());
         client.wake();
     }
 }
 
 impl Local {
-    /// Serves a read that lies within the export.
+    /// Serves a read that lies within the export. When all of it is here, nothing in this path allocates,
+    /// copies data or waits.
     pub(super) fn read(self: &Rc<Self>, client: &Rc<Client>, now: Instant, request: &NbdRequest, cost: u32) {
         let NbdRequest { cookie, offset, length, .. } = *request;
         if length == 0 {
             return client.reply(cookie, cost, Ok(()));
         }
-        let block = self.node.arena.block() as u64;
-        let first = (offset / block) as u32;
-        let last = ((offset + u64::from(length) - 1) / block) as u32;
+        let span = Span { offset, length };
         let key = self.requests.borrow_mut().reserve();
-        let token = Node::token(self.index, key);
-        if first == last {
-            // The path of a local hit: nothing here allocates, copies data or waits.
-            let id = BlockId::new(client.volume, first);
-            let shard = id.shard(self.node.shard_count());
-            let start = (offset % block) as u32;
-            if let Some(piece) = self.look(now, token, id, shard, start, length) {
-                self.requests.borrow_mut().cancel(key);
-                head(client, cookie, offset, length);
-                let mut replies = client.replies.borrow_mut();
-                replies.push(piece);
-                replies.push(Piece::End { cost });
-                return Traffic::add(&self.node.traffic.bytes_read, length as usize);
-            }
-        }
-        let blocks = (last - first + 1) as usize;
-        let mut reading = Reading { offset, length, first, pieces: Vec::with_capacity(blocks), missing: 0 };
-        if first == last {
-            reading.missing = 1;
-            reading.pieces.push(None);
-        } else {
-            for index in first..=last {
-                let id = BlockId::new(client.volume, index);
-                let (start, length) = reading.part(self, index);
-                let piece = self.look(now, token, id, id.shard(self.node.shard_count()), start, length);
-                reading.missing += u32::from(piece.is_none());
-                reading.pieces.push(piece);
-            }
-        }
-        if reading.missing == 0 {
+        let mut pieces = self.pieces.borrow_mut();
+        let missing = self.look(client, now, Node::token(self.index, key), span, &mut pieces);
+        if missing == 0 {
             self.requests.borrow_mut().cancel(key);
-            return reading.finish(self, client, cookie, cost, None);
+            return self.reply_data(client, cookie, cost, span, pieces.drain(..));
         }
-        let request =
-            Request { client: Rc::clone(client), cookie, cost, work: Work::Read(reading), error: None };
+        let (first, _) = span.blocks(self.node.arena.block() as u64);
+        let work = Work::Read(Reading { span, first, pieces: pieces.drain(..).collect(), missing });
+        let request = Request { client: Rc::clone(client), cookie, cost, work, error: None };
         self.requests.borrow_mut().fill(key, request);
     }
 
-    /// Looks one block up: the piece of a reply if it is here; otherwise it will be answered to `token`.
+    /// Looks up the blocks of a span: adds the piece of the reply for each that is here, a gap for each that
+    /// will be answered to `token`. Says how many gaps.
     fn look(
         &self,
+        client: &Client,
         now: Instant,
-        token: cards_core::Token,
-        block: BlockId,
-        shard: u16,
-        start: u32,
-        length: u32,
-    ) -> Option<Piece> {
-        let mut state = self.node.shards[usize::from(shard)].lock();
-        match state.read(now, token, block) {
-            Read::Hit(slot) => {
-                let lent = lend_slot(&mut state);
-                drop(state);
-                let place = Place { shard, slot };
-                Some(if lent {
-                    Piece::Slot { place, start, length }
-                } else {
-                    bounce(self, place, start, length)
-                })
+        token: Token,
+        span: Span,
+        pieces: &mut Vec<Option<Piece>>,
+    ) -> u32 {
+        let block = self.node.arena.block() as u64;
+        let (mut next, last) = span.blocks(block);
+        let mut missing = 0;
+        loop {
+            // Neighbours share a shard: one lock for all of them.
+            let end = last.min(next | (STRIPE_BLOCKS - 1));
+            let shard = BlockId::new(client.volume, next).shard(self.node.shard_count());
+            let mut bounced = None;
+            let mut state = self.node.shards[usize::from(shard)].lock();
+            for index in next..=end {
+                match state.read(now, token, BlockId::new(client.volume, index)) {
+                    Read::Hit(slot) => {
+                        if !lend_slot(&mut state) {
+                            bounced.get_or_insert(pieces.len());
+                        }
+                        let (start, length) = span.part(block, index);
+                        pieces.push(Some(Piece::Slot { place: Place { shard, slot }, start, length }));
+                    }
+                    Read::Pending => {
+                        missing += 1;
+                        pieces.push(None);
+                        self.collect(shard, &mut state);
+                    }
+                }
             }
-            Read::Pending => {
-                self.collect(shard, &mut state);
-                None
+            drop(state);
+            // Once one slot too many is lent, those after it are too.
+            let bounced = bounced.unwrap_or(pieces.len());
+            for piece in pieces[bounced..].iter_mut().flatten() {
+                if let Piece::Slot { place, start, length } = *piece {
+                    *piece = bounce(self, place, start, length);
+                }
             }
+            if end == last {
+                return missing;
+            }
+            next = end + 1;
         }
+    }
+
+    /// Queues the reply to a read.
+    fn reply_data(
+        &self,
+        client: &Client,
+        cookie: u64,
+        cost: u32,
+        span: Span,
+        pieces: impl Iterator<Item = Option<Piece>>,
+    ) {
+        let mut replies = client.replies.borrow_mut();
+        replies.push(if client.session.structured_replies {
+            Piece::header(&reply::offset_data(cookie, span.offset, span.length, true))
+        } else {
+            Piece::header(&reply::simple(cookie, Ok(())))
+        });
+        pieces.flatten().for_each(|piece| replies.push(piece));
+        replies.push(Piece::End { cost });
+        self.bytes_read.set(self.bytes_read.get() + u64::from(span.length));
     }
 
     /// Fetches what a client will probably read next.
@@ -211,13 +232,4 @@ fn bounce(local: &Local, place: Place, start: u32, length: u32) -> Piece {
     let bytes = local.copy_out(place, start, length);
     local.unpin([place], false);
     Piece::Owned(bytes)
-}
-
-/// Queues what goes before the data of a read.
-fn head(client: &Client, cookie: u64, offset: u64, length: u32) {
-    client.replies.borrow_mut().push(if client.session.structured_replies {
-        Piece::header(&reply::offset_data(cookie, offset, length, true))
-    } else {
-        Piece::header(&reply::simple(cookie, Ok(())))
-    });
 }

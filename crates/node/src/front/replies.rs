@@ -13,7 +13,7 @@ const HEADER_MAX: usize = 28;
 
 /// A part of a reply.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// A header.
     Header { bytes: [u8; HEADER_MAX], length: u8 },
     /// Part of a block that is pinned until the piece has left.

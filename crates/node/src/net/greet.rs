@@ -15,11 +15,14 @@ use crate::config::Member;
 use crate::inbox::Event;
 use crate::local::{Local, spawn};
 use crate::node::Node;
+use crate::seldom::Seldom;
 
 /// How long an introduction may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Connections that may be introducing themselves at a time.
 const STRANGERS_MAX: u32 = 64;
+/// The block sizes there are, as powers of two.
+const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -51,23 +54,45 @@ pub(super) enum GreetError {
 }
 
 impl GreetError {
+    /// What to do about a peer that cannot be reached.
+    pub(super) fn remedy(&self) -> &'static str {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+        let Self::Io(error) = self else {
+            return "is it overloaded, or another program there? look into its log";
+        };
+        match error.kind() {
+            ConnectionRefused => "start `cards serve` there, or correct its `address`",
+            TimedOut | HostUnreachable | NetworkUnreachable => {
+                "is the machine up, and its peer port open in all firewalls?"
+            }
+            _ => "look into its log, or correct its `address`",
+        }
+    }
+
     /// The peer is there and refuses, or is refused; not a matter of waiting.
     pub(super) fn is_refusal(&self) -> bool {
         !matches!(self, Self::Io(_) | Self::Silent)
     }
 }
 
-/// A digest of the member list (FNV-1a).
-pub(crate) fn digest(members: &[Member]) -> u64 {
+/// A digest of the member list and the block size (FNV-1a): what all nodes must have alike.
+fn digest(members: &[Member], block: u32) -> u64 {
     let bytes = members.iter().flat_map(|m| m.name.bytes().chain([0]).chain(m.address.bytes()).chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes
+        .chain(block.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The block size of a peer that differs from this node in nothing else, if so: one of a handful.
+fn other_block(members: &[Member], theirs: u64) -> Option<u32> {
+    BLOCK_BITS.map(|bits| 1 << bits).find(|block| digest(members, *block) == theirs)
 }
 
 fn ours(node: &Node) -> Hello {
     Hello {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
-        members: digest(&node.config.members),
+        members: digest(&node.config.members, node.arena.block() as u32),
         shards: node.shard_count(),
         incarnation: node.incarnation,
         disks: node.own.clone(),
@@ -92,9 +117,29 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
     tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
 }
 
+/// A connection to the peer port that is not served.
+struct Refused {
+    error: GreetError,
+    /// The member it says it is.
+    member: Option<usize>,
+}
+
+impl From<GreetError> for Refused {
+    fn from(error: GreetError) -> Self {
+        Self { error, member: None }
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        GreetError::Io(error).into()
+    }
+}
+
 /// Accepts peers and hands each to the thread that has its link.
 pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
     let strangers = Rc::new(Cell::new(0));
+    let seldom = Rc::new(Seldom::default());
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -108,18 +153,27 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
             continue;
         }
         strangers.set(strangers.get() + 1);
-        let (local, strangers) = (Rc::clone(&local), Rc::clone(&strangers));
+        let (local, strangers, seldom) = (Rc::clone(&local), Rc::clone(&strangers), Rc::clone(&seldom));
         spawn(async move {
             let node = &local.node;
             match tokio::time::timeout(DEADLINE, answer(node, stream))
                 .await
-                .unwrap_or(Err(GreetError::Silent))
+                .unwrap_or(Err(GreetError::Silent.into()))
             {
                 Ok((peer, greeted)) => {
                     let thread = usize::from(peer.0) % node.threads.len();
                     node.threads[thread].post(Event::Peer(peer, greeted));
                 }
-                Err(error) => tracing::warn!("a connection to the peer port was refused: {error}"),
+                Err(Refused { error, member }) => {
+                    // A peer comes again and again, and anybody may knock: what is known is not said twice.
+                    let news = match member {
+                        Some(member) => node.links[member].refused(&error.to_string()),
+                        None => seldom.may(),
+                    };
+                    if news {
+                        tracing::warn!("a connection to the peer port was refused: {error}");
+                    }
+                }
             }
             strangers.set(strangers.get() - 1);
         });
@@ -127,40 +181,51 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
 }
 
 /// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why.
-async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted), GreetError> {
+async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted), Refused> {
     stream.set_nodelay(true)?;
     let hello = receive(&mut stream).await;
     let ours = ours(node);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
-        stream.write_all(&peer::encode_hello(&ours)?).await?;
+        stream.write_all(&peer::encode_hello(&ours).map_err(GreetError::from)?).await?;
     }
-    let hello = hello?;
-    let refused = |error: GreetError, who: Option<usize>| {
-        if let Some(who) = who {
-            node.links[who].refused(&error.to_string());
-        }
-        error
-    };
-    let who = node.config.members.iter().position(|member| member.name == hello.node);
-    check(node, &hello, &ours).map_err(|error| refused(error, who))?;
-    let Some(peer) = who else {
-        return Err(GreetError::Who { node: hello.node, what: "no member" });
+    let hello = hello.map_err(|error| Refused { member: of_other_version(node, &error), error })?;
+    let member = node.config.members.iter().position(|member| member.name == hello.node);
+    check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
+    let Some(peer) = member else {
+        return Err(GreetError::Who { node: hello.node, what: "no member" }.into());
     };
     if peer <= usize::from(node.me.0) {
-        return Err(GreetError::Who { node: hello.node, what: "a member that does not dial this node" });
+        return Err(
+            GreetError::Who { node: hello.node, what: "a member that does not dial this node" }.into()
+        );
     }
     Ok((NodeId(peer as u16), Greeted { stream: stream.into_std()?, hello }))
 }
 
+/// The member that has been refused for its version, if it said so much.
+fn of_other_version(node: &Node, error: &GreetError) -> Option<usize> {
+    let GreetError::Frame(FrameError::Version { who: Some(who), .. }) = error else { return None };
+    let named = |member: &Member| *who == format!("node {} of cluster {}", member.name, node.config.cluster);
+    node.config.members.iter().position(named)
+}
+
 fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
-    theirs.check(ours)?;
     let block = node.arena.block() as u32;
-    match theirs.disks.iter().find(|disk| disk.block_bytes != block) {
-        Some(disk) => {
-            Err(GreetError::Block { node: theirs.node.clone(), theirs: disk.block_bytes, ours: block })
-        }
-        None => Ok(()),
+    let differs =
+        |theirs_block| GreetError::Block { node: theirs.node.clone(), theirs: theirs_block, ours: block };
+    if let Err(mismatch) = theirs.check(ours) {
+        let other = match mismatch {
+            Mismatch::Members { theirs, .. } => other_block(&node.config.members, theirs),
+            Mismatch::Cluster { .. } | Mismatch::Shards { .. } => None,
+        };
+        return Err(other.map_or(GreetError::Mismatch(mismatch), differs));
     }
+    // Slots have one size: whatever the digest says, a volume of another one must not get in.
+    theirs
+        .disks
+        .iter()
+        .find(|disk| disk.block_bytes != block)
+        .map_or(Ok(()), |disk| Err(differs(disk.block_bytes)))
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Hello, GreetError> {

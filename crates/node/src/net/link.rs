@@ -17,6 +17,8 @@ use crate::local::Local;
 use crate::node::Node;
 use crate::traffic::Traffic;
 
+/// How long a peer may take to come or come back before the log says that it is missing.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// First and longest pause before a peer is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// Most bytes that may wait for a peer before blocks are dropped; at most a quarter of the cache, at least
@@ -138,8 +140,11 @@ impl Link {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn refused(&self, reason: &str) {
-        self.set_status(MemberState::Refused, Some(reason.into()));
+    /// Somebody of this peer's name was refused; says whether that is news. While the peer itself is up it
+    /// changes nothing.
+    pub(super) fn refused(&self, reason: &str) -> bool {
+        let up = self.status().state == MemberState::Up;
+        !up && self.set_status(MemberState::Refused, Some(reason.into()))
     }
 
     /// Notes the state; says whether that is news.
@@ -157,14 +162,38 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
     crate::local::spawn(async move {
         let link = &local.node.links[usize::from(peer.0)];
         loop {
-            let greeted =
-                if local.node.me > peer { dial_until_met(&local, peer).await } else { link.offered().await };
+            let greeted = meet(&local, peer).await;
             if let Err(error) = serve(&local, peer, greeted).await {
-                tracing::warn!(peer = local.node.name(peer), "connection lost: {error}");
-                link.set_status(MemberState::Down, Some(error.to_string()));
+                tracing::info!(peer = local.node.name(peer), "connection lost: {error}");
+                link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
             }
         }
     });
+}
+
+/// What to do about a peer that is not there.
+const START: &str = "start `cards serve` there, or look into its log";
+
+/// Waits for a connection; says once if that takes long.
+async fn meet(local: &Local, peer: NodeId) -> Greeted {
+    let link = &local.node.links[usize::from(peer.0)];
+    let met =
+        async { if local.node.me > peer { dial_until_met(local, peer).await } else { link.offered().await } };
+    tokio::pin!(met);
+    if let Ok(greeted) = tokio::time::timeout(PATIENCE, &mut met).await {
+        return greeted;
+    }
+    let LinkStatus { state, reason } = link.status();
+    // A refusal has been said, by name.
+    if state != MemberState::Refused {
+        let address = &local.node.config.members[usize::from(peer.0)].address;
+        let reason = reason.unwrap_or_else(|| format!("it has not connected; {START}"));
+        tracing::warn!(peer = local.node.name(peer), address, "not reached: {reason}");
+        if local.node.me < peer {
+            link.set_status(state, Some(reason));
+        }
+    }
+    met.await
 }
 
 async fn dial_until_met(local: &Local, peer: NodeId) -> Greeted {
@@ -184,7 +213,8 @@ async fn dial_until_met(local: &Local, peer: NodeId) -> Greeted {
                     MemberState::Connecting => MemberState::Connecting,
                     _ => MemberState::Down,
                 };
-                if link.set_status(state, Some(error.to_string())) {
+                let remedy = error.remedy();
+                if link.set_status(state, Some(format!("{error}; {remedy}"))) {
                     tracing::debug!(peer = name, "not reached: {error}");
                 }
             }

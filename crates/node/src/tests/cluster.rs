@@ -48,6 +48,7 @@ impl Cluster {
             config.runtime_dir = dir.path().join(format!("n{}", i + 1));
             config.nbd.unix = Some(dir.path().join(format!("n{}.sock", i + 1)));
             config.data_threads = 2;
+            config.prefault = false;
             config.peer_timeout = Duration::from_millis(100);
             config.disk_wait = Duration::from_secs(2);
             config.lease = Duration::from_millis(500);
@@ -85,12 +86,6 @@ impl Cluster {
 
     pub(super) fn counters(&self, node: usize) -> Counters {
         self.status(node).counters
-    }
-
-    /// Bytes of blocks that a daemon has copied.
-    pub(super) fn copied(&self, node: usize) -> u64 {
-        let daemon = self.daemons[node - 1].as_ref().unwrap();
-        crate::traffic::Traffic::get(&daemon.node.traffic.bytes_copied)
     }
 
     pub(super) fn disk_bytes(&self) -> Vec<u8> {

@@ -99,19 +99,3 @@ fn a_tiny_cache_serves_large_requests() {
         assert!(client.read(777, 100 * BLOCK).unwrap() == cluster.content[777..777 + 100 * BLOCK]);
     }
 }
-
-#[test]
-fn blocks_are_not_copied_on_their_way() {
-    let cluster = Cluster::start(3, 64 * BLOCK);
-    for node in [2, 3, 3] {
-        let mut client = cluster.client(node);
-        for block in 0..64 {
-            client.read((block * BLOCK) as u64, BLOCK).unwrap();
-        }
-    }
-    assert_eq!(cluster.counters(3).remote_hits, 64);
-    assert_eq!(cluster.copied(1), 0);
-    // What has come with the header of a block, if several headers were read at a time.
-    let copied = [2, 3].map(|node| cluster.copied(node));
-    assert!(copied.iter().all(|bytes| *bytes < 64 * BLOCK as u64 / 16), "{copied:?}");
-}

@@ -44,6 +44,25 @@ fn the_second_writer_is_refused_until_the_first_has_left() {
 }
 
 #[test]
+fn a_card_of_mode_rw_is_the_writer_from_its_start_to_its_end() {
+    let cluster = Cluster::with(3, 16 * BLOCK, |config| {
+        if config.node == "n2" {
+            config.attach[0].mode = crate::config::Mode::Rw;
+        }
+    });
+    let mut other = cluster.client(3);
+    cluster.wait("node 3 knows the writer", || cluster.status(3).volumes[0].writer.as_deref() == Some("n2"));
+    assert_eq!(other.write(0, b"other"), Err(Errno::Perm), "without any client of the writer");
+    let mut client = cluster.client(2);
+    client.write(0, b"first").unwrap();
+    drop(client);
+    assert_eq!(other.write(0, b"other"), Err(Errno::Perm), "after its last client");
+    cluster.wait("the client is gone", || cluster.admin(2).detach("disk").is_ok());
+    cluster.wait("the role is free", || other.write(0, b"other").is_ok());
+    assert_eq!(cluster.client(1).read(0, 5).unwrap(), b"other");
+}
+
+#[test]
 fn two_clients_of_one_node_write_together() {
     let cluster = Cluster::start(2, 16 * BLOCK);
     let (mut a, mut b) = (cluster.client(2), cluster.client(2));

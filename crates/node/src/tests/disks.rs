@@ -1,0 +1,122 @@
+//! Disks that fail: the error reaches the client that asked, and nobody else.
+
+use cards_wire::nbd::{Command, Errno};
+
+use super::cluster::{BLOCK, Cluster};
+use crate::Daemon;
+use crate::config::{Attached, Config, Delivery, Disk, Member, Origin};
+
+/// Two nodes; the disk, at node 1, has this fault.
+fn faulty(fault: &str) -> Cluster {
+    Cluster::with(2, 64 * BLOCK, |config| {
+        config.disks.iter_mut().for_each(|disk| disk.fault = Some(fault.into()));
+    })
+}
+
+#[test]
+fn an_unreadable_block_fails_its_read_only() {
+    let cluster = faulty("read-eio=5");
+    let mut client = cluster.client(2);
+    let results: Vec<_> = (0..8).map(|block| client.read((block * BLOCK) as u64, BLOCK)).collect();
+    for (block, result) in results.into_iter().enumerate() {
+        match block {
+            4 => assert_eq!(result, Err(Errno::Io)),
+            _ => assert!(result.unwrap() == cluster.content[block * BLOCK..][..BLOCK], "block {block}"),
+        }
+    }
+    // The disk has recovered, and nothing was remembered of its fault.
+    assert!(client.read(0, 64 * BLOCK).unwrap() == cluster.content);
+    assert_eq!(cluster.counters(2).failed, 1);
+}
+
+#[test]
+fn a_failed_write_is_told_to_the_remote_writer() {
+    for (fault, errno) in [("write-eio=2", Errno::Io), ("write-enospc=2", Errno::NoSpc)] {
+        let cluster = faulty(fault);
+        let mut client = cluster.client(2);
+        client.write(0, &[1; BLOCK]).unwrap();
+        assert_eq!(client.write(BLOCK as u64, &[2; BLOCK]), Err(errno), "{fault}");
+        assert!(client.read(BLOCK as u64, BLOCK).unwrap() == cluster.content[BLOCK..2 * BLOCK]);
+        client.write(BLOCK as u64, &[3; BLOCK]).unwrap();
+        client.command(Command::Flush, 0, 0).unwrap();
+        assert!(client.read(BLOCK as u64, BLOCK).unwrap() == [3; BLOCK]);
+        assert!(cluster.disk_bytes()[BLOCK..2 * BLOCK] == [3; BLOCK]);
+    }
+}
+
+#[test]
+fn a_failed_sync_fails_all_later_ones_and_the_status_says_so() {
+    let cluster = faulty("sync-eio=1");
+    let mut client = cluster.client(2);
+    client.write(0, &[1; 4096]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(client.command(Command::Flush, 0, 0), Err(Errno::Io));
+    }
+    assert_eq!(client.write_fua(0, &[2; 4096]), Err(Errno::Io));
+    client.read(0, BLOCK).unwrap();
+    let status = cluster.status(1);
+    let said = status.problems.iter().any(|problem| problem.contains("sync") && problem.contains("restart"));
+    assert!(said && !status.healthy, "{:?}", status.problems);
+}
+
+#[test]
+fn writes_to_the_disk_are_counted_in_blocks() {
+    let cluster = Cluster::start(2, 64 * BLOCK);
+    let mut client = cluster.client(2);
+    client.write(0, &vec![7; 48 * BLOCK]).unwrap();
+    let counters = |cluster: &Cluster| cluster.status(1).disks[0].counters;
+    assert_eq!((counters(&cluster).writes, counters(&cluster).bytes_written), (48, 48 * BLOCK as u64));
+    client.write(BLOCK as u64 - 1, b"xy").unwrap();
+    assert_eq!(counters(&cluster).writes, 50);
+    assert_eq!(cluster.counters(2).writes, 50);
+}
+
+#[test]
+fn every_delivery_serves_remote_reads_in_flight() {
+    for delivery in [Delivery::Event, Delivery::Thread, Delivery::Sync] {
+        let cluster = Cluster::with(2, 64 * BLOCK, |config| {
+            config.disks.iter_mut().for_each(|disk| disk.delivery = delivery);
+        });
+        let mut client = cluster.client(2);
+        for block in 0..64 {
+            client.send(Command::Read, 0, (block * BLOCK) as u64, BLOCK as u32, &[]);
+        }
+        let mut data = vec![0; 64 * BLOCK];
+        for _ in 0..64 {
+            assert_eq!(client.wait(0, &mut data).1, Ok(()), "{delivery:?}");
+        }
+        assert!(data == cluster.content, "{delivery:?}");
+    }
+}
+
+#[test]
+fn a_network_attached_disk_leaves_the_requester_the_only_copy() {
+    for (attached, kept) in [(Attached::Computer, 64), (Attached::Network, 0)] {
+        let cluster = Cluster::with(2, 64 * BLOCK, |config| {
+            for disk in &mut config.disks {
+                (disk.attached, disk.policy) = (attached, crate::config::PolicySpec::named("rd"));
+            }
+        });
+        assert!(cluster.client(2).read(0, 64 * BLOCK).unwrap() == cluster.content);
+        assert_eq!(cluster.status(2).volumes[0].cached_blocks, 64, "{attached:?}");
+        assert_eq!(cluster.status(1).volumes[0].cached_blocks, kept, "{attached:?}");
+    }
+}
+
+#[test]
+fn a_disk_of_more_blocks_than_there_are_numbers_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let file = std::fs::File::create(&path).unwrap();
+    // A file system without such large files cannot have such a disk either.
+    if file.set_len((4096 << 32) + 4096).is_err() {
+        return;
+    }
+    let member = Member { name: "n1".into(), address: "127.0.0.1:1".into() };
+    let mut config = Config::new("test", "n1", vec![member]);
+    (config.cache, config.block, config.prefault) = (16 << 20, 4096, false);
+    config.runtime_dir = dir.path().into();
+    config.disks = vec![Disk::new("disk", Origin::Path(path))];
+    let error = Daemon::start(config).err().expect("refused").to_string();
+    assert!(["disk", "17592186048512", "4096", "`block`"].iter().all(|word| error.contains(word)), "{error}");
+}
