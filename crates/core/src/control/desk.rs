@@ -212,10 +212,12 @@ impl Control {
 
     fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
         if self.desk.cards.remove(&(volume, node)).is_some() {
+            // In this order: a command that comes between is told to wait for a card, and not that it may not
+            // write, which would be the last word.
+            self.push_shards(Input::CardDetached { volume, node });
             if self.desk.writer(volume) == Some(node) {
                 self.set_writer(volume, None);
             }
-            self.push_shards(Input::CardDetached { volume, node });
         }
     }
 
