@@ -1,4 +1,4 @@
-"""The NBD protocol as libnbd sees it, 22 checks on one export: conformance.py URI
+"""The NBD protocol as libnbd sees it, 23 checks on one export: conformance.py URI
 
 libnbd's own argument checks are off, so that what must be refused reaches the server. Every check opens its own
 connection and insists that the server lives on; the data on the export are overwritten.
@@ -178,6 +178,24 @@ def client_of_structured_replies_is_served():
         assert offset == end, "chunks overlap or leave a hole"
         end += length
     assert end == 7 * MIB + len(data)
+    h.shutdown()
+
+
+@check
+def a_read_that_must_not_be_fragmented_is_one_chunk():
+    h = connect()
+    assert h.can_df()
+    chunks = []
+    # Across blocks, some of which have just been read and some not.
+    h.pread(64 * KIB, 21 * MIB + 64 * KIB)
+    whole = h.pread_structured(
+        300 * KIB + 1,
+        21 * MIB + 7,
+        lambda part, offset, status, error: chunks.append((offset, len(part), status)),
+        nbd.CMD_FLAG_DF,
+    )
+    assert chunks == [(21 * MIB + 7, 300 * KIB + 1, nbd.READ_DATA)], chunks
+    assert h.pread(300 * KIB + 1, 21 * MIB + 7) == whole
     h.shutdown()
 
 

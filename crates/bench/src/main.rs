@@ -33,7 +33,7 @@ Examples:
     version,
     after_help = "\
 Examples:
-  cards-bench run                                    everything, about 20 minutes
+  cards-bench run                                    everything, 25 minutes at most
   cards-bench run --only peers,own,unix,c1           one client, transport and connection count
   cards-bench run --only peers,cards,nbdkit-memory --rounds 9 --seconds 0.5
   cards-bench run --quick --markdown > bench.md      one short round, as a document

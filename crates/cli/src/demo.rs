@@ -136,6 +136,7 @@ impl Demo {
             read_ahead: ReadAhead::Auto,
             shards: None,
             data_threads: 1,
+            prefault: true,
             peer_timeout: Duration::from_millis(500),
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),

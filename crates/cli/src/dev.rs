@@ -115,6 +115,10 @@ pub(crate) struct Dev {
     #[arg(long, default_value_t = 1, value_name = "N")]
     data_threads: usize,
 
+    /// Take the memory of the caches at start
+    #[arg(long)]
+    prefault: bool,
+
     /// A peer that does not answer for this long is passed over
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration::parse)]
     peer_timeout: Duration,
@@ -202,6 +206,7 @@ impl Dev {
             read_ahead: self.card.read_ahead,
             shards: self.shards,
             data_threads: self.data_threads,
+            prefault: self.prefault,
             peer_timeout: self.peer_timeout,
             disk_wait: self.disk_wait,
             lease: self.lease,

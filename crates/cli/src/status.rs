@@ -41,7 +41,7 @@ fn render(status: &admin::Status, all_counters: bool) -> String {
     let sections = [
         heading(status),
         members(status).to_string(),
-        volumes(&status.volumes).to_string(),
+        volume_table(status.volumes.iter().map(without_said)).to_string(),
         cache(status),
         if all_counters { counters(status) } else { String::new() },
     ];
@@ -54,7 +54,7 @@ fn heading(status: &admin::Status) -> String {
         "{} of {} nodes up, {} attached, version {}, up {}",
         up,
         status.members.len(),
-        plural(status.volumes.iter().filter(|v| v.attached.is_some()).count(), "volume"),
+        plural(status.volumes.iter().filter(|volume| is_attached(volume)).count(), "volume"),
         status.version,
         uptime(status.uptime_s)
     );
@@ -79,17 +79,28 @@ fn members(status: &admin::Status) -> Table {
             MemberState::Down => "down",
             MemberState::Refused => "refused",
         };
-        table.row([
-            member.name.clone(),
-            member.address.clone(),
-            with_reason(state, member.reason.as_deref()),
-        ]);
+        // The reason is in the heading.
+        table.row([member.name.clone(), member.address.clone(), state.to_owned()]);
     }
     table
 }
 
 /// Volumes for people; `cards volume list` prints the same.
 pub(crate) fn volumes(volumes: &[admin::Volume]) -> Table {
+    volume_table(volumes.iter().map(|volume| (volume, volume.reason.as_deref())))
+}
+
+/// A volume without the reason that the heading has given.
+fn without_said(volume: &admin::Volume) -> (&admin::Volume, Option<&str>) {
+    (volume, volume.reason.as_deref().filter(|_| volume.attached.is_none()))
+}
+
+/// There is a card, and the disk node has not refused it.
+fn is_attached(volume: &admin::Volume) -> bool {
+    volume.attached.is_some() && volume.state != VolumeState::Refused
+}
+
+fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a str>)>) -> Table {
     let mut table = Table::new(&[
         ("volume", Align::Left),
         ("size", Align::Right),
@@ -101,10 +112,11 @@ pub(crate) fn volumes(volumes: &[admin::Volume]) -> Table {
         ("cached here", Align::Right),
         ("state", Align::Left),
     ]);
-    for volume in volumes {
+    for (volume, reason) in volumes {
         let dash = || "-".to_owned();
         let known = |bytes: u64| if bytes == 0 { dash() } else { size::human(bytes) };
-        let attached = volume.attached.as_ref().map_or_else(dash, |card| card.mode.name().to_owned());
+        let card = volume.attached.as_ref().filter(|_| is_attached(volume));
+        let attached = card.map_or_else(dash, |card| card.mode.name().to_owned());
         let block = u64::from(volume.block);
         table.row([
             volume.name.clone(),
@@ -112,10 +124,10 @@ pub(crate) fn volumes(volumes: &[admin::Volume]) -> Table {
             known(block),
             volume.policy.as_ref().map_or_else(dash, ToString::to_string),
             volume.disk_node.clone().unwrap_or_else(dash),
-            if volume.read_only && volume.attached.is_some() { "ro".into() } else { attached },
+            if volume.read_only && card.is_some() { "ro".into() } else { attached },
             volume.writer.clone().unwrap_or_else(dash),
             size::human(volume.cached_blocks.saturating_mul(block)),
-            with_reason(state_name(volume.state), volume.reason.as_deref()),
+            with_reason(state_name(volume.state), reason),
         ]);
     }
     table
@@ -156,7 +168,9 @@ fn cache(status: &admin::Status) -> String {
         status.cache.index_bytes_per_block
     );
     if !status.disks.is_empty() {
-        text += &format!("  disks: by {} ({})\n", status.disk_engine.kind.name(), status.disk_engine.reason);
+        let admin::DiskEngine { kind, reason } = &status.disk_engine;
+        let why = if reason == kind.name() { String::new() } else { format!(" ({reason})") };
+        text += &format!("  disks: by {}{why}\n", kind.name());
     }
     for disk in &status.disks {
         let c = &disk.counters;
@@ -284,7 +298,20 @@ mod tests {
             text.starts_with("n1 of cluster lab: n2 is down; start it\n  volume x waits for n2\n  (1 of 2"),
             "{text}"
         );
-        assert!(text.contains("down: no answer for 500ms"), "{text}");
+        assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn a_refused_volume_is_not_attached() {
+        let mut status = sample();
+        (status.healthy, status.problems) =
+            (false, vec!["volume \"disk\" has policy \"rd\"; leave it out".into()]);
+        (status.volumes[0].state, status.volumes[0].reason) =
+            (VolumeState::Refused, Some("has policy".into()));
+        let text = render(&status, false);
+        assert!(text.contains("0 volumes attached") && text.contains(" - "), "{text}");
+        assert_eq!(text.matches("has policy").count(), 1, "{text}");
+        assert!(volumes(&status.volumes).to_string().contains("refused: has policy"));
     }
 
     #[test]

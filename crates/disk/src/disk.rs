@@ -72,7 +72,7 @@ impl Disk {
             backend: options.backend,
             throttle: Throttle::new(options.delay, options.rate),
             faults,
-            stats: DiskStats::default(),
+            stats: DiskStats::new(options.count_block),
             sync_failed: AtomicBool::new(false),
         }))
     }
@@ -101,6 +101,15 @@ impl Disk {
     /// The counters.
     pub fn stats(&self) -> &DiskStats {
         &self.stats
+    }
+
+    /// Bytes that were copied in this process on their way from the disk: those of an origin that came together
+    /// with a reply's header. Files and devices are read straight into the buffer.
+    pub fn bytes_copied(&self) -> u64 {
+        match &self.storage {
+            Storage::File { .. } => 0,
+            Storage::Nbd(origin) => origin.copied(),
+        }
     }
 
     /// Whether a sync failed; then no flush or FUA write succeeds until the disk is opened again.

@@ -258,13 +258,15 @@ impl Inner {
     /// A job passed the queue: injected faults and the modelled slow disk come before the real one.
     fn admit(&mut self, id: u32) {
         let op = self.jobs.get_mut(id).op;
-        let eio = match op {
-            Op::Read { .. } => self.disk.faults.hit(Strike::ReadEio),
-            Op::Write { .. } => self.disk.faults.hit(Strike::WriteEio),
-            _ => false,
+        let faults = &self.disk.faults;
+        let fault = match op {
+            Op::Read { .. } => faults.hit(Strike::ReadEio).then_some(libc::EIO),
+            Op::Write { .. } if faults.hit(Strike::WriteNoSpace) => Some(libc::ENOSPC),
+            Op::Write { .. } => faults.hit(Strike::WriteEio).then_some(libc::EIO),
+            _ => None,
         };
-        if eio {
-            self.finish(id, Err(JobError::Os { errno: libc::EIO }));
+        if let Some(errno) = fault {
+            self.finish(id, Err(JobError::Os { errno }));
             return;
         }
         let now = Instant::now();

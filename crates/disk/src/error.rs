@@ -27,7 +27,9 @@ pub enum DiskError {
     Busy { path: PathBuf, by: &'static str },
     #[error("disk {path}: its file system has no O_DIRECT; set `direct = false`")]
     Direct { path: PathBuf },
-    #[error("disk {path}: {action} failed: {source}")]
+    #[error(
+        "disk {path}: {action} failed: {source}; see the kernel's log (dmesg), or contribute another disk"
+    )]
     Os { path: PathBuf, action: &'static str, source: io::Error },
     #[error("disk {uri}: {source}")]
     Uri { uri: String, source: UriError },

@@ -2,7 +2,8 @@
 //!
 //! A comma-separated list of `WHAT=WHEN`, counted over all engines of the disk:
 //!
-//! - what: `read-eio`, `write-eio`, `sync-eio`, `read-short`, `write-short` (the first transfer moves half);
+//! - what: `read-eio`, `write-eio`, `write-enospc`, `sync-eio`, `read-short`, `write-short` (the first transfer
+//!   moves half);
 //! - when, as strace's `when=`: `3` the third, `3+` the third and all later, `3+4` the third and every fourth
 //!   after it;
 //! - and `slow=20ms`, added before every operation.
@@ -17,6 +18,7 @@ use crate::error::DiskError;
 pub(crate) enum Strike {
     ReadEio,
     WriteEio,
+    WriteNoSpace,
     SyncEio,
     ReadShort,
     WriteShort,
@@ -52,6 +54,7 @@ impl Faults {
                 }
                 "read-eio" => Strike::ReadEio,
                 "write-eio" => Strike::WriteEio,
+                "write-enospc" => Strike::WriteNoSpace,
                 "sync-eio" => Strike::SyncEio,
                 "read-short" => Strike::ReadShort,
                 "write-short" => Strike::WriteShort,

@@ -25,6 +25,7 @@ mod stream;
 mod worker;
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -48,6 +49,8 @@ pub(crate) struct Origin {
     thread: Option<JoinHandle<()>>,
     /// What the first connection negotiated.
     ready: Ready,
+    /// Bytes of reads copied out of the receive buffer.
+    copied: Arc<AtomicU64>,
 }
 
 impl Origin {
@@ -60,6 +63,8 @@ impl Origin {
         let (commands, inbox) = unbounded_channel();
         let (opened, open) = mpsc::sync_channel(1);
         let (name, wait) = (text.to_owned(), options.reconnect_wait);
+        let copied = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&copied);
         let thread = std::thread::Builder::new()
             .name("cards-origin".into())
             .spawn(move || {
@@ -68,7 +73,7 @@ impl Origin {
                         Ok(connection) => {
                             // The opener waits for this; it cannot have gone.
                             let _ = opened.send(Ok(connection.ready));
-                            Worker::new(name, uri, inbox, wait, connection).run().await;
+                            Worker::new(name, uri, inbox, wait, counter, connection).run().await;
                         }
                         Err(error) => _ = opened.send(Err(error)),
                     }
@@ -87,7 +92,7 @@ impl Origin {
             }
         };
         // Dropped on refusal, which ends the thread.
-        let origin = Self { commands, thread: Some(thread), ready };
+        let origin = Self { commands, thread: Some(thread), ready, copied };
         let refuse = |reason| Err(DiskError::Export { uri: text.to_owned(), reason });
         if origin.size() == 0 {
             return refuse("is empty (0 bytes)");
@@ -111,6 +116,10 @@ impl Origin {
 
     pub(crate) fn read_only(&self) -> bool {
         self.ready.session.read_only()
+    }
+
+    pub(crate) fn copied(&self) -> u64 {
+        self.copied.load(Relaxed)
     }
 
     /// Sends `work`; the answer comes through `reply`.

@@ -42,6 +42,8 @@ pub struct DiskOptions {
     /// Modelled slow disk: bytes per second, reads and writes of all engines together. 0 = off.
     pub rate: u64,
     pub backend: Backend,
+    /// The unit in which [`DiskStats`](crate::DiskStats) counts reads and writes, in bytes. Default 64 KiB.
+    pub count_block: u32,
     /// Most threads of the disk's pool; at least 1, default 8.
     pub threads: usize,
     /// How long jobs wait for a lost origin server to come back before they fail with EIO, and how long a
@@ -72,6 +74,7 @@ impl DiskOptions {
             delay: Duration::ZERO,
             rate: 0,
             backend: Backend::Auto,
+            count_block: 64 << 10,
             threads: 8,
             reconnect_wait: Duration::from_secs(30),
             fault: None,

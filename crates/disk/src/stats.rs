@@ -6,8 +6,10 @@ use crate::error::JobError;
 use crate::job::{Op, Outcome};
 
 /// Counters, bumped without ordering: each is exact, a set of them is only nearly simultaneous.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DiskStats {
+    /// Bytes of a counted block.
+    block: u64,
     reads: AtomicU64,
     writes: AtomicU64,
     bytes_read: AtomicU64,
@@ -20,9 +22,10 @@ pub struct DiskStats {
 /// The counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatsSnapshot {
-    /// Reads completed without error.
+    /// Blocks of [`DiskOptions::count_block`](crate::DiskOptions::count_block) bytes read without error; one
+    /// that is read in two jobs counts twice.
     pub reads: u64,
-    /// Writes completed without error (zero and trim move no bytes and do not count).
+    /// Blocks written without error, the same way (zero and trim move no bytes and do not count).
     pub writes: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
@@ -35,6 +38,20 @@ pub struct StatsSnapshot {
 }
 
 impl DiskStats {
+    pub(crate) fn new(block: u32) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            block: u64::from(block.max(1)),
+            reads: zero(),
+            writes: zero(),
+            bytes_read: zero(),
+            bytes_written: zero(),
+            flushes: zero(),
+            errors: zero(),
+            in_flight: zero(),
+        }
+    }
+
     /// Reads all counters.
     pub fn snapshot(&self) -> StatsSnapshot {
         StatsSnapshot {
@@ -59,19 +76,40 @@ impl DiskStats {
     pub(crate) fn completed(&self, op: &Op, result: &Result<Outcome, JobError>) {
         match (op, result) {
             (_, Err(_)) => _ = self.errors.fetch_add(1, Relaxed),
-            (Op::Read { buf, .. }, Ok(_)) => {
-                self.reads.fetch_add(1, Relaxed);
+            (Op::Read { offset, buf }, Ok(_)) => {
+                self.reads.fetch_add(self.blocks(*offset, buf.len()), Relaxed);
                 self.bytes_read.fetch_add(buf.len() as u64, Relaxed);
             }
-            (Op::Write { buf, .. }, Ok(_)) => {
-                self.writes.fetch_add(1, Relaxed);
+            (Op::Write { offset, buf, .. }, Ok(_)) => {
+                self.writes.fetch_add(self.blocks(*offset, buf.len()), Relaxed);
                 self.bytes_written.fetch_add(buf.len() as u64, Relaxed);
             }
             (Op::Flush | Op::Zero { .. } | Op::Trim { .. } | Op::Extents { .. }, Ok(_)) => {}
         }
     }
 
+    /// Blocks that a range touches.
+    fn blocks(&self, offset: u64, len: usize) -> u64 {
+        let Some(last) = (len as u64).checked_sub(1) else { return 0 };
+        (offset + last) / self.block - offset / self.block + 1
+    }
+
     pub(crate) fn delivered(&self, jobs: usize) {
         self.in_flight.fetch_sub(jobs as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_not_jobs() {
+        let stats = DiskStats::new(64 << 10);
+        for (offset, len, blocks) in
+            [(0, 3 << 20, 48), (0, 1, 1), (65_535, 2, 2), (4096, 65_536, 2), (65_536, 65_536, 1), (7, 0, 0)]
+        {
+            assert_eq!(stats.blocks(offset, len), blocks, "{len} bytes at {offset}");
+        }
     }
 }

@@ -36,14 +36,18 @@ fn boot_time() -> u64 {
 /// kept in the runtime directory. So a clock that was set back does not make a node older than it was.
 pub(crate) fn incarnation(runtime_dir: &Path) -> u64 {
     let path = runtime_dir.join("incarnation");
-    let last: u64 = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let last: u64 =
+        std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // The core shifts it by 20 bits: what a broken file says must not overflow that.
     let last = if last < 1 << 43 { last } else { 0 };
     let life = u64::try_from(since.as_millis()).unwrap_or(0).max(last + 1);
     let kept = std::fs::File::create(&path).and_then(|mut file| writeln!(file, "{life}"));
     if let Err(error) = kept {
-        tracing::warn!("{}: {error}; a clock that is set back may now delay this node's return", path.display());
+        tracing::warn!(
+            "{}: {error}; a clock that is set back may now delay this node's return",
+            path.display()
+        );
     }
     life
 }

@@ -19,7 +19,7 @@ use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::{Clock, incarnation};
-use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem};
+use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
 use crate::front;
 use crate::inbox::{Event, Inbox};
 use crate::local;
@@ -91,6 +91,14 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// The cache is larger than the machine.
+    #[error("cache = {cache:?} is more than this machine's memory, {memory}; make `cache` smaller")]
+    Machine {
+        /// The cache, as it could be written.
+        cache: String,
+        /// The memory, for people.
+        memory: String,
+    },
     /// The memory of the cache cannot be had.
     #[error("cache: cannot reserve {bytes} bytes: {source}; make `cache` smaller")]
     Memory {
@@ -136,6 +144,7 @@ impl Daemon {
     /// The first thing that cannot be had; nothing runs then.
     pub fn start(config: Config) -> Result<Self, ServeError> {
         config.validate()?;
+        fits_machine(config.cache)?;
         let block = config.block as u32;
         let me = NodeId(config.node_index().unwrap_or_default() as u16);
         let (disks, own) = open_disks(&config, me, block)?;
@@ -363,6 +372,18 @@ fn build(
         drained: AtomicUsize::new(0),
         config,
     })
+}
+
+/// A cache beyond the machine's memory would have the kernel end the daemon, or others, when it fills.
+fn fits_machine(cache: u64) -> Result<(), ServeError> {
+    // SAFETY: takes a number and gives one, negative if it is not known.
+    let of = |name| u64::try_from(unsafe { libc::sysconf(name) });
+    let (Ok(pages), Ok(page)) = (of(libc::_SC_PHYS_PAGES), of(libc::_SC_PAGESIZE)) else { return Ok(()) };
+    let memory = pages.saturating_mul(page);
+    if cache <= memory {
+        return Ok(());
+    }
+    Err(ServeError::Machine { cache: size::exact(cache), memory: size::human(memory) })
 }
 
 fn open_disks(

@@ -243,8 +243,8 @@ mod tests {
         let uri = Uri { address: address.clone(), export: String::new() };
         // The thread ends with the test process: the server has no stop, as it has none in use.
         std::thread::spawn(move || serve(&address, size));
-        let Address::Unix(path) = &uri.address else { unreachable!("made above") };
-        while !path.exists() {
+        // The path exists before anybody listens there.
+        while load::probe(&uri, &Options::default()).is_err() {
             std::thread::yield_now();
         }
         (dir, Target { uri, pids: Vec::new() })

@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) read_ahead: ReadAhead,
     pub(crate) shards: Option<u32>,
     pub(crate) data_threads: usize,
+    /// Take the memory of the caches at start.
+    pub(crate) prefault: bool,
     pub(crate) peer_timeout: Duration,
     pub(crate) disk_wait: Duration,
     pub(crate) lease: Duration,
@@ -78,6 +80,7 @@ impl Plan {
                 config.block = self.block;
                 config.shards = self.shards.unwrap_or_else(|| shards(self.cache, self.block));
                 config.data_threads = self.data_threads;
+                config.prefault = self.prefault;
                 config.runtime_dir = dir.join(format!("node{}", i + 1));
                 config.peer_timeout = self.peer_timeout;
                 config.disk_wait = self.disk_wait;
@@ -164,6 +167,7 @@ mod tests {
             read_ahead: ReadAhead::Auto,
             shards: None,
             data_threads: 1,
+            prefault: false,
             peer_timeout: Duration::from_millis(500),
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),

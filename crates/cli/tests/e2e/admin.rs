@@ -39,7 +39,10 @@ fn a_volume_is_detached_and_attached_while_the_daemon_runs() {
     cluster.export(1, "disk").check_all(SEED);
 
     let wrong = volume(&["attach", "disk", "--policy", "hdc"]).fails();
-    assert!(["disk", "policy", "hscc"].iter().all(|word| wrong.stderr.contains(word)), "{wrong}");
+    assert!(
+        ["disk", "policy", "\"hscc", "\"hdc\""].iter().all(|word| wrong.stderr.contains(word)),
+        "{wrong}"
+    );
     let unknown = volume(&["attach", "dusk"]).fails();
     assert!(unknown.stderr.contains("dusk"), "{unknown}");
     volume(&["attach", "disk", "--mode", "ro"]).ok();

@@ -1,8 +1,8 @@
-//! `tests/conformance.py`: the protocol, 22 checks through libnbd.
+//! `tests/conformance.py`: the protocol, 23 checks through libnbd.
 
 use crate::harness::cluster::Cluster;
 use crate::harness::export::Export;
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Disk, Plan, free_port};
 use crate::harness::process::run;
 use crate::harness::reference::Reference;
 use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip};
@@ -13,7 +13,7 @@ const SIZE: u64 = 96 * MIB;
 fn conforms(export: &Export) {
     let script = data("conformance.py").display().to_string();
     let done = run(&[PYTHON, &script, &export.uri()], LONG).ok();
-    assert!(done.stdout.trim_end().ends_with("22/22"), "{done}");
+    assert!(done.stdout.trim_end().ends_with("23/23"), "{done}");
 }
 
 fn on_node(number: usize) {
@@ -35,6 +35,20 @@ fn the_node_of_the_disk_conforms() {
 #[test]
 fn a_remote_node_conforms() {
     on_node(2);
+}
+
+#[test]
+fn nbd_over_tcp_conforms() {
+    if let Some(reason) = missing_libnbd_python() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, SIZE, 1);
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image)).cache("32M");
+    plan.nodes[1].tcp = Some(free_port());
+    let cluster = Cluster::start(plan);
+    conforms(&cluster.tcp_export(2, "disk"));
 }
 
 #[test]

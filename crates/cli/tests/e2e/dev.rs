@@ -1,10 +1,14 @@
 //! The captive cluster: `cards dev --run CMD` gives CMD a cluster and ends with it.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
+use crate::harness::cluster::CARDS;
 use crate::harness::dev::{Counters, dev};
+use crate::harness::process::{Process, run};
 use crate::harness::tools::need;
-use crate::harness::{MIB, SHORT, content, eventually, scratch};
+use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
 
 #[test]
 fn the_exit_status_is_the_commands() {
@@ -81,6 +85,156 @@ fn tcp_gives_uris_for_other_machines() {
     need!("nbdinfo");
     let script = "case $tcp2 in nbd://*) test $(nbdinfo --size $tcp2) = 16777216;; *) exit 5;; esac";
     dev("--nodes 2 --size 16M --cache 16M --tcp", script).ok();
+}
+
+/// Starts a captive cluster on an image with data in one place and reads it all at node 2; the counters.
+fn read_at_node_2(flags: &str, seed: u64) -> Counters {
+    let dir = scratch();
+    let (image, out) = (dir.path().join("disk.img"), dir.path().join("out.img"));
+    content::image(&image, 16 * MIB, seed);
+    let flags = format!("--nodes 2 --cache 32M --read-only --disk {} {flags}", image.display());
+    let counters =
+        Counters::of(&flags, &format!("nbdcopy --no-extents --connections=1 $uri2 {}", out.display()));
+    content::check(&fs::read(&out).unwrap(), 0, seed);
+    counters
+}
+
+#[test]
+fn every_delivery_gives_the_same_bytes() {
+    need!("nbdcopy");
+    for (seed, delivery) in (10..).zip(["event", "thread", "sync"]) {
+        let counters = read_at_node_2(&format!("--delivery {delivery}"), seed);
+        assert_eq!(counters.disk("reads"), 256, "{delivery}: {}", counters.text());
+        assert_eq!(counters.node(1, "served_from_disk"), 256, "{delivery}: {}", counters.text());
+    }
+}
+
+#[test]
+fn a_network_attached_disk_is_read_once_by_each_reader_of_rd() {
+    need!("nbdcopy");
+    // Nobody keeps copies for others, so the second reader goes to the disk again.
+    for (attached, reads) in [("computer", 256), ("network", 512)] {
+        let flags = format!(
+            "--nodes 3 --cache 32M --size 16M --read-only --policy rd --read-ahead off --attached {attached}"
+        );
+        let copy = "nbdcopy --no-extents --connections=1 --requests=4";
+        let counters = Counters::of(&flags, &format!("{copy} $uri2 null: && {copy} $uri3 null:"));
+        assert_eq!(counters.disk("reads"), reads, "{attached}: {}", counters.text());
+    }
+}
+
+#[test]
+fn a_slow_disk_is_as_slow_as_told() {
+    need!("nbdcopy");
+    let start = Instant::now();
+    let counters = read_at_node_2("--disk-rate 8M", 20);
+    let took = start.elapsed();
+    assert_eq!(counters.disk("bytes_read"), 16 * MIB, "{}", counters.text());
+    assert!(took >= Duration::from_millis(1800), "16 MiB at 8 MiB/s in {took:?}");
+}
+
+#[test]
+fn writes_to_the_disk_are_counted_in_blocks() {
+    need!("qemu-io");
+    let counters = Counters::of("--nodes 2 --size 16M --cache 16M", "qemu-io -f raw -c 'write 0 3M' $uri2");
+    assert_eq!(counters.disk("writes"), 48, "{}", counters.text());
+    assert_eq!(counters.disk("bytes_written"), 3 * MIB, "{}", counters.text());
+    assert_eq!(counters.node(2, "writes"), 48, "{}", counters.text());
+    for name in ["bytes_copied", "messages_dropped"] {
+        counters.node(2, name);
+    }
+}
+
+#[test]
+fn holes_are_holes_at_every_node() {
+    need!("nbdinfo");
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    let file = fs::File::create(&image).unwrap();
+    file.set_len(16 * MIB).unwrap();
+    file.write_all_at(&[7; MIB as usize], 4 * MIB).unwrap();
+    let map = |node| {
+        let flags = format!("--nodes 2 --cache 16M --disk {} --json", image.display());
+        let done = dev(&flags, &format!("nbdinfo --map $uri{node}")).ok();
+        let extent = |line: &str| -> Option<Vec<u64>> {
+            line.split_whitespace().take(3).map(|word| word.parse().ok()).collect()
+        };
+        done.stderr.lines().filter_map(extent).collect::<Vec<_>>()
+    };
+    let expected = [[0, 4 * MIB, 3], [4 * MIB, MIB, 0], [5 * MIB, 11 * MIB, 3]];
+    assert_eq!(map(1), expected);
+    assert_eq!(map(2), expected, "the disk node says it to the others");
+}
+
+#[test]
+fn nothing_is_left_behind_when_the_command_fails() {
+    let done = dev("--nodes 2 --size 16M --cache 16M", "echo $CARDS_DIR; exit 3");
+    assert_eq!(done.status.code(), Some(3), "{done}");
+    let dir = done.stdout.lines().next().unwrap();
+    assert!(dir.starts_with('/') && !fs::exists(dir).unwrap(), "{dir} was left behind");
+}
+
+#[test]
+fn nothing_is_left_behind_after_a_signal() {
+    for (signal, script) in [
+        (libc::SIGTERM, Some("echo $CARDS_DIR; exec sleep 60")),
+        (libc::SIGTERM, None),
+        (libc::SIGINT, None),
+        (libc::SIGHUP, None),
+    ] {
+        let dir = scratch();
+        let mut argv: Vec<String> =
+            [CARDS, "dev", "--nodes", "2", "--size", "16M", "--cache", "16M"].map(String::from).into();
+        argv.extend(script.into_iter().flat_map(|script| ["--run".into(), script.into()]));
+        let mut process = Process::spawn(&argv, &dir.path().join("dev.log"));
+        let directory = eventually("the cluster's directory is named", SHORT, || {
+            let log = process.log();
+            let at = log.find("/tmp/cards-").or_else(|| log.find("/cards-"))?;
+            let rest = &log[at..];
+            // A whole line, or the sentence that goes on.
+            rest.contains('\n').then(|| {
+                rest.split([' ', '.', '\n', '/']).nth(2).map(|name| std::env::temp_dir().join(name)).unwrap()
+            })
+        });
+        assert!(directory.exists(), "{}: {}", directory.display(), process.log());
+        process.signal(signal);
+        let status = process.wait(SHORT);
+        let code = if script.is_some() { 128 + signal } else { 0 };
+        assert_eq!(status.code(), Some(code), "signal {signal}: {}", process.log());
+        assert!(!directory.exists(), "signal {signal}: {} was left behind", directory.display());
+    }
+}
+
+#[test]
+fn the_demonstration_runs_to_its_table() {
+    let dir = scratch();
+    let place = dir.path().display().to_string();
+    for _ in 0..2 {
+        let done = run(
+            &[
+                CARDS,
+                "demo",
+                "--once",
+                "--size",
+                "32M",
+                "--disk-delay",
+                "0ms",
+                "--disk-rate",
+                "0",
+                "--dir",
+                &place,
+            ],
+            LONG,
+        )
+        .ok();
+        for part in
+            ["n2 reads it all, cold", "n3 reads it after n2", "512", "Every byte was compared", &place]
+        {
+            assert!(done.stdout.contains(part), "no {part:?}: {done}");
+        }
+    }
+    let images = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(images, 1, "the image is made once");
 }
 
 #[test]

@@ -113,13 +113,13 @@ fn fio(_: &Path, exports: &[Export]) {
     let mixed = format!(
         "fio --name=mixed --ioengine=nbd --uri='{}' --rw=randrw --bsrange=512-128k --blockalign=512 --iodepth=32 \
          --size=32m --io_size=64m --random_generator=lfsr --randseed=7 --verify=crc32c --verify_fatal=1 \
-         --verify_backlog=1024",
+         --verify_backlog=1024 --verify_state_save=0",
         exports[0].uri()
     );
     sh(&mixed, LONG).ok();
     let later = |uri: &str, phase: &str| {
-        let job =
-            "--bs=4k --size=16m --iodepth=32 --rw=randwrite --randseed=11 --verify=crc32c --verify_fatal=1";
+        let job = "--bs=4k --size=16m --iodepth=32 --rw=randwrite --randseed=11 --verify=crc32c \
+                   --verify_fatal=1 --verify_state_save=0";
         sh(&format!("fio --name=later --ioengine=nbd --uri='{uri}' {job} {phase}"), LONG).ok();
     };
     later(&exports[0].uri(), "--do_verify=0 --end_fsync=1");

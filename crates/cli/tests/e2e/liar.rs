@@ -42,7 +42,7 @@ fn liar(dir: &Path, plugin: &Path, mode: &str) -> Reference {
 /// Writes through one export and verifies through the other: what the origin keeps, not what a cache remembers.
 fn check(write: &Export, read: &Export) -> Finished {
     let job = "--bs=4k --size=32m --iodepth=16 --rw=randwrite --randseed=5 --verify=crc32c \
-               --verify_fatal=1";
+               --verify_fatal=1 --verify_state_save=0";
     let (write, read) = (write.uri(), read.uri());
     let script = format!(
         "fio --name=liar --ioengine=nbd --uri='{write}' {job} --do_verify=0 --end_fsync=1 || exit 9\n\

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use cards_wire::nbd::client::Event;
@@ -49,10 +50,12 @@ pub(super) struct Jobs {
     flushing: bool,
     /// A connection was lost with unflushed writes.
     writes_lost: bool,
+    /// Bytes of reads copied out of the receive buffer.
+    copied: Arc<AtomicU64>,
 }
 
 impl Jobs {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(copied: Arc<AtomicU64>) -> Self {
         Self {
             waiting: VecDeque::new(),
             active: Slab::new(),
@@ -61,6 +64,7 @@ impl Jobs {
             unflushed: false,
             flushing: false,
             writes_lost: false,
+            copied,
         }
     }
 
@@ -229,6 +233,7 @@ impl Sink for Jobs {
                 if let Some(to) = self.destination(cookie, offset, bytes.len()) {
                     // SAFETY: `destination` has the length of `bytes`, and is lent to this read alone.
                     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+                    self.copied.fetch_add(bytes.len() as u64, Relaxed);
                 }
             }
             Event::Hole { cookie, offset, length } => {

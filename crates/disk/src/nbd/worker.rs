@@ -1,6 +1,7 @@
 //! The thread of an origin: serves while connected, reconnects when not.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use cards_wire::nbd::client::Uri;
@@ -46,10 +47,20 @@ impl Worker {
         uri: Uri,
         inbox: UnboundedReceiver<Command>,
         wait: Duration,
+        copied: Arc<AtomicU64>,
         first: Connection,
     ) -> Self {
         let (size, read_only) = (first.ready.session.size, first.ready.session.read_only());
-        Self { name, uri, inbox, wait, jobs: Jobs::new(), link: Some(Link::new(first)), size, read_only }
+        Self {
+            name,
+            uri,
+            inbox,
+            wait,
+            jobs: Jobs::new(copied),
+            link: Some(Link::new(first)),
+            size,
+            read_only,
+        }
     }
 
     /// Until the disk is closed.

@@ -10,6 +10,7 @@ use super::client::Client;
 use crate::Daemon;
 use crate::admin::{Client as Admin, Counters, Status, VolumeState};
 use crate::config::{Attach, Config, Disk, Member, Origin};
+use crate::inbox::Event;
 
 pub(super) const BLOCK: usize = 64 << 10;
 
@@ -86,6 +87,12 @@ impl Cluster {
 
     pub(super) fn counters(&self, node: usize) -> Counters {
         self.status(node).counters
+    }
+
+    /// Runs a closure on the first data thread of a node.
+    pub(super) fn on_data_thread(&self, node: usize, call: impl FnOnce() + Send + 'static) {
+        let daemon = self.daemons[node - 1].as_ref().unwrap();
+        daemon.node.threads[0].post(Event::Call(Box::new(|_| call())));
     }
 
     pub(super) fn disk_bytes(&self) -> Vec<u8> {

@@ -52,6 +52,14 @@ fn a_peer_of_another_version_is_refused_by_name() {
     introduce(address, &bytes);
     let (theirs, ours) = (format!("{}", VERSION + 1), format!("{VERSION}"));
     cluster.node(1).says(&["n2", "version", &theirs, &ours]);
+    // It comes again and again, as do strangers, and the log does not grow by it.
+    for _ in 0..20 {
+        introduce(address, &bytes);
+        introduce(address, &[b'x'; 64]);
+    }
+    let log = cluster.node(1).log();
+    assert_eq!(log.lines().filter(|line| line.contains("version")).count(), 1, "{log}");
+    assert!(log.lines().filter(|line| line.contains("not a CARDs node")).count() < 15, "{log}");
 
     let stranger = Hello { cluster: "elsewhere".into(), ..hello };
     introduce(address, &encode_hello(&stranger).expect("short names"));

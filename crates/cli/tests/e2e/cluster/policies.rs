@@ -28,7 +28,7 @@ fn another_policy_than_the_disks_is_refused_by_name() {
     plan.nodes[1].attach[0].policy = Some("hdc");
     let mut cluster = Cluster::spawn(plan);
     cluster.node(1).wait_ready();
-    cluster.node(2).says(&["disk", "policy", "hscc"]);
+    cluster.node(2).says(&["disk", "policy \"hscc", "\"hdc\"", "without `policy`"]);
     assert!(!cluster.node(2).opens("disk"), "the mismatching card must not serve");
     cluster.export(1, "disk").check_all(SEED);
 }

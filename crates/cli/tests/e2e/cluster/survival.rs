@@ -60,7 +60,7 @@ fn a_dead_disk_node_gives_eio_and_then_service() {
     let dir = scratch();
     let plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
     let mut plan = plan.cache("64M");
-    plan.disk_wait = "1s";
+    plan.disk_wait = "2s";
     let mut cluster = Cluster::start(plan);
     let mut client = cluster.export(2, "disk").open();
     content::check(&client.read(0, 4096).expect("a read"), 0, SEED);

@@ -37,6 +37,15 @@ fn a_read_only_disk_cannot_be_attached_to_write() {
 }
 
 #[test]
+fn a_cache_beyond_the_memory_is_refused() {
+    let dir = scratch();
+    for cache in ["1024T", "8388607T"] {
+        let plan = good_plan(dir.path()).cache(cache);
+        refused(serve(dir.path(), &plan.toml(0)), &["cache", cache, "memory"], &["smaller"]);
+    }
+}
+
+#[test]
 fn a_busy_disk_is_refused() {
     let dir = scratch();
     let first = Cluster::start(good_plan(dir.path()));
@@ -121,7 +130,10 @@ fn an_unreachable_member_is_reported_and_waited_for() {
     cluster.node(1).restart();
     cluster.export(1, "disk").check_all(1);
     reported(&mut cluster, 1, "n2");
+    let address = cluster.plan.nodes[1].address.to_string();
+    cluster.node(1).says(&["WARN", "n2", &address, "not reached", "start `cards serve` there"]);
     cluster.node(2).restart();
+    assert_eq!(cluster.node(1).log().matches("not reached").count(), 1, "said once per outage");
     eventually("the member is found", SHORT, || (cluster.node(1).status()["healthy"] == true).then_some(()));
 }
 
