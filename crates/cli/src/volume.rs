@@ -97,7 +97,7 @@ impl Volume {
             }
             Verb::Attach { volume, daemon, card, policy } => {
                 let CardArgs { mode, read_ahead } = card;
-                Ok(daemon.connect()?.attach(Attach { volume, mode, read_ahead, policy })?)
+                Ok(daemon.connect()?.attach(Attach { volume, mode, read_ahead, policy, attached: None })?)
             }
             Verb::Detach { volume, daemon } => Ok(daemon.connect()?.detach(&volume)?),
         }

@@ -104,6 +104,14 @@ pub enum Input {
         /// The card.
         generation: Generation,
     },
+    /// Whether the disk node shall keep copies of what this card reads; none: as the volume has it.
+    /// (Exclusive caching is the requester's choice; remote disk drivers, section 4.)
+    LeaveCopies {
+        /// The volume.
+        volume: VolumeId,
+        /// What the card wants.
+        leave: Option<bool>,
+    },
     /// Until when this node's card may serve cached blocks.
     Lease {
         /// The volume.

@@ -268,6 +268,11 @@ impl Shard {
             Input::PeerDown { node } => self.peer_down(node),
             Input::Volume { spec } => self.volume_known(spec),
             Input::Attached { volume, generation } => self.attached(volume, generation),
+            Input::LeaveCopies { volume, leave } => {
+                if let Some(volume) = self.volumes.get_mut(&volume) {
+                    volume.leave_copies = leave;
+                }
+            }
             Input::Lease { volume, until } => self.leased(volume, until),
             Input::Suspended { volume } => self.suspended(volume),
             Input::CardAttached { volume, node, generation } => self.card_attached(volume, node, generation),

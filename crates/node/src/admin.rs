@@ -70,7 +70,7 @@ impl Request {
     /// The request that attaches as `card` says.
     #[must_use]
     pub fn attach(card: Attach) -> Self {
-        let Attach { volume, mode, read_ahead, policy } = card;
+        let Attach { volume, mode, read_ahead, policy, attached: _ } = card;
         Self::Attach { volume, mode, policy, read_ahead }
     }
 }

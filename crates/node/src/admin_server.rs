@@ -109,7 +109,7 @@ async fn answer(node: &Arc<Node>, request: Request) -> Result<Reply, Refusal> {
             Reply::Volume(Box::new(found.ok_or_else(|| no_such_volume(&volume))?))
         }
         Request::Attach { volume, mode, policy, read_ahead } => {
-            attach(node, Attach { volume, mode, read_ahead, policy }).await?;
+            attach(node, Attach { volume, mode, read_ahead, policy, attached: None }).await?;
             Reply::Done {}
         }
         Request::Detach { volume } => {

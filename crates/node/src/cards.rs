@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cards_core::{ControlInput, Generation, Refusal, Token, VolumeId};
+use cards_core::{ControlInput, Generation, Input, Refusal, Token, VolumeId};
 
-use crate::config::{Attach, Mode};
+use crate::config::{Attach, Attached, Mode};
 use crate::front::Client;
 use crate::inbox::Event;
 use crate::local::{Local, spawn};
@@ -189,6 +189,8 @@ impl Local {
         let name = &card.attach.volume;
         match result {
             Ok(_) => {
+                let leave = card.attach.attached.map(|attached| attached == Attached::Computer);
+                self.all_shards(&Input::LeaveCopies { volume, leave });
                 tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
                 card.set_state(CardState::Attached);
             }

@@ -58,8 +58,8 @@ pub struct Config {
     /// How long an idle data thread polls before it sleeps; 0 is never. Default `0us`.
     #[serde(with = "duration", default)]
     pub busy_poll: Duration,
-    /// Take the memory of the cache at start, not when a block first needs it: no page fault is left to a
-    /// request, and too large a cache fails at once. Default `true`.
+    /// Take the memory of the cache from the start on, in the background, not when a block first needs it: few
+    /// page faults are left to requests. Default `true`.
     #[serde(default = "default_prefault")]
     pub prefault: bool,
     /// Directory of the admin socket `admin.sock`. Default `/run/cards`.

@@ -90,7 +90,13 @@ impl Plan {
                 }
                 let policy = Some(self.policy.clone());
                 let (mode, read_ahead) = (self.mode, self.read_ahead);
-                config.attach.push(Attach { volume: "disk".into(), mode, read_ahead, policy });
+                config.attach.push(Attach {
+                    volume: "disk".into(),
+                    mode,
+                    read_ahead,
+                    policy,
+                    attached: None,
+                });
                 config.nbd.unix = Some(config.runtime_dir.join("nbd.sock"));
                 config.nbd.tcp = tcp_ports.get(i).map(address);
                 config.validate()?;

@@ -243,7 +243,7 @@ impl Shard {
         let Some(fetch) = self.fetches.by_request.get_mut(&request) else { return };
         fetch.overtaken = false;
         let (block, ahead, from_disk) = (fetch.block, fetch.ahead, fetch.from_disk_node);
-        let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| !v.spec.network_attached);
+        let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| v.leaves_copies());
         let body = Body::Read {
             request,
             block: block.index,

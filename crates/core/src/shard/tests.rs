@@ -354,6 +354,19 @@ fn single_copy_reads_leave_no_copy_at_the_disk_node() {
     assert!(c.has(0, 100));
 }
 
+/// RDD-3, RDD-4: each card of one volume chooses for itself whether the disk node keeps a copy.
+#[test]
+fn cards_choose_whether_the_disk_node_keeps_copies() {
+    let mut c = Cluster::new(Setup { policy: "rd", network_attached: true, ..SETUP });
+    c.give(2, Input::LeaveCopies { volume: V, leave: Some(true) });
+    c.read(1, 1);
+    c.read(2, 2);
+    assert_eq!((c.has(0, 1), c.has(0, 2)), (false, true));
+    c.give(2, Input::LeaveCopies { volume: V, leave: None });
+    c.read(2, 3);
+    assert!(!c.has(0, 3));
+}
+
 /// HSCC-7, HSCC-8, HSCC-9: the only copy goes to the least loaded node, which tells the home.
 #[test]
 fn an_evicted_singleton_is_saved() {

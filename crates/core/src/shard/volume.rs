@@ -18,6 +18,8 @@ pub(super) struct Volume {
     pub(super) card: Option<Generation>,
     /// The card knows which writes are complete.
     pub(super) synced: bool,
+    /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
+    pub(super) leave_copies: Option<bool>,
     /// When the disk node is asked again, until it has answered.
     pub(super) sync_deadline: Instant,
     /// The card may serve cached blocks until then.
@@ -62,6 +64,7 @@ impl Volume {
             at_disk_node,
             card: None,
             synced: false,
+            leave_copies: None,
             sync_deadline: Instant(0),
             lease_until: Instant(0),
             floor: Stamp(0),
@@ -81,6 +84,11 @@ impl Volume {
     /// since it uses no copy of a block that is being written.
     pub(super) fn as_of(&self) -> Stamp {
         if self.at_disk_node { self.desk.last_stamp } else { self.floor }
+    }
+
+    /// Whether the disk node is asked to keep copies of what is read here.
+    pub(super) fn leaves_copies(&self) -> bool {
+        self.leave_copies.unwrap_or(!self.spec.network_attached)
     }
 
     /// Nobody can write it, or nobody promises anything about writes.

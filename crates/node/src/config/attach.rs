@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{PolicySpec, size};
+use super::{Attached, PolicySpec, size};
 
 /// One card: an attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,13 +21,23 @@ pub struct Attach {
     /// The policy the volume is expected to have; another one is refused by name. Default: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySpec>,
+    /// Whether the disk node shall keep copies of what is read through this card: `computer` or `network`, as
+    /// for a disk. Default: as the disk has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Attached>,
 }
 
 impl Attach {
     /// A card of `volume` with the default of every other key.
     #[must_use]
     pub fn new(volume: &str) -> Self {
-        Self { volume: volume.into(), mode: Mode::Auto, read_ahead: ReadAhead::Auto, policy: None }
+        Self {
+            volume: volume.into(),
+            mode: Mode::Auto,
+            read_ahead: ReadAhead::Auto,
+            policy: None,
+            attached: None,
+        }
     }
 }
 

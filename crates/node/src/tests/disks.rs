@@ -103,6 +103,21 @@ fn a_network_attached_disk_leaves_the_requester_the_only_copy() {
     }
 }
 
+/// RDD-3, RDD-4: the card, too, can say whether the disk node keeps copies of what it reads.
+#[test]
+fn a_card_chooses_whether_the_disk_node_keeps_copies() {
+    for (attached, kept) in [(Attached::Computer, 64), (Attached::Network, 0)] {
+        let cluster = Cluster::with(2, 64 * BLOCK, |config| {
+            for disk in &mut config.disks {
+                disk.policy = crate::config::PolicySpec::named("rd");
+            }
+            config.attach.iter_mut().for_each(|card| card.attached = Some(attached));
+        });
+        assert!(cluster.client(2).read(0, 64 * BLOCK).unwrap() == cluster.content);
+        assert_eq!(cluster.status(1).volumes[0].cached_blocks, kept, "{attached:?}");
+    }
+}
+
 #[test]
 fn a_disk_of_more_blocks_than_there_are_numbers_is_refused() {
     let dir = tempfile::tempdir().unwrap();
