@@ -13,8 +13,9 @@ use super::DevError;
 
 /// Shards of a cache that has room for them.
 const SHARDS: u32 = 16;
-/// Blocks a shard must have room for.
-const SHARD_BLOCKS: u64 = 8;
+/// Blocks a shard should hold: sixteen neighbours share a shard, so one of little more would evict what a
+/// sequential reader has just fetched ahead.
+const SHARD_BLOCKS: u64 = 64;
 
 /// What a captive cluster shall be.
 #[derive(Clone, Debug)]
@@ -213,7 +214,8 @@ mod tests {
     #[test]
     fn small_caches_have_fewer_shards() {
         assert_eq!(shards(256 << 20, 64 << 10), 16);
-        assert_eq!(shards(4 << 20, 64 << 10), 8);
+        assert_eq!(shards(24 << 20, 64 << 10), 4);
+        assert_eq!(shards(4 << 20, 64 << 10), 1);
         assert_eq!(shards(512 << 10, 64 << 10), 1);
     }
 }
