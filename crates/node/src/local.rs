@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::prefault::Prefault;
 use crate::slab::Slab;
 
-/// Bytes of the receive buffer that all clients of a thread share (`runtime.md`: reads are readiness
+/// Bytes of the receive buffer that all clients of a thread share (reads are readiness
 /// based, so one buffer per core suffices; a connection keeps only its partial tail).
 const RECEIVE_BYTES: usize = 256 << 10;
 /// How long a drain waits for requests under way.
@@ -211,7 +211,7 @@ async fn tick(local: Rc<Local>) {
     }
 }
 
-/// Keeps the thread awake while the last request is younger than the busy poll window (`runtime.md`, pattern 6).
+/// Keeps the thread awake while the last request is younger than the busy poll window.
 async fn spin(local: Rc<Local>) {
     let window = local.node.config.busy_poll;
     loop {

@@ -1,5 +1,5 @@
 //! A client being served: one task that receives, parses everything it has, answers hits at once and sends
-//! all replies of the turn with one vectored write (`runtime.md`, patterns 1, 2 and 5).
+//! all replies of the turn with one vectored write.
 
 use std::future::Future;
 use std::io::IoSlice;

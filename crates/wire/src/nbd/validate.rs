@@ -48,7 +48,7 @@ pub fn validate(request: &Request, session: &Session) -> Result<(), Errno> {
     }
 }
 
-/// The flags `command` may carry in this session.
+/// The flags `command` may carry as negotiated.
 fn valid_flags(command: Command, session: &Session) -> u16 {
     let when = |transmission: u16, flag: u16| if session.flags & transmission != 0 { flag } else { 0 };
     let own = match command {
