@@ -239,6 +239,9 @@ fn extents_are_asked_of_the_disk_node() {
     let mut p = Pair::new(false);
     p.give(1, ControlInput::Extents { token: Token(3), volume: V, offset: 0, length: 4096 });
     p.run();
+    p.pass(Duration::from_secs(2));
+    let asked = p.outputs.iter().filter(|(_, o)| matches!(o, ControlOutput::ReadExtents { .. })).count();
+    assert_eq!(asked, 1, "the disk is asked once, however often the question is repeated");
     let op = p.outputs.iter().find_map(|(_, o)| match o {
         ControlOutput::ReadExtents { op, .. } => Some(*op),
         _ => None,

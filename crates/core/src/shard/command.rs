@@ -102,6 +102,11 @@ impl Commands {
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
+
+    #[cfg(test)]
+    pub(super) fn doubtful_len(&self) -> usize {
+        self.doubtful.len()
+    }
 }
 
 impl Change {
@@ -245,11 +250,21 @@ impl Shard {
             }
         }
         if !blocks.is_empty() {
-            self.commands.doubtful.push((volume, blocks));
+            self.doubt(volume, blocks);
             self.outputs.push_back(Output::Reattach { volume });
         }
         self.put_back(command.payload);
         self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
+    }
+
+    /// Keeps blocks locked. The same ones need be kept only once, however often a client tries again.
+    fn doubt(&mut self, volume: VolumeId, blocks: Range<u32>) {
+        let doubt = (volume, blocks.clone());
+        if self.commands.doubtful.contains(&doubt) {
+            blocks.for_each(|index| self.end_writing(BlockId::new(volume, index), None));
+        } else {
+            self.commands.doubtful.push(doubt);
+        }
     }
 
     /// The card is new: what was given up under the old one will not be done any more.

@@ -340,3 +340,24 @@ fn a_given_up_command_still_tells_the_others() {
     c.run();
     assert!([1, 2, 3].iter().all(|&n| !c.has(n, block)), "stale copies for ever");
 }
+
+/// A client that tries the same write again and again while the disk node is away leaves one doubt behind.
+#[test]
+fn doubts_do_not_pile_up() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.make_writer(1);
+    for token in 1..5 {
+        c.give(1, command(token, 0, BLOCK_BYTES));
+        while let Some((at, _)) = c.nodes[1].next_timeout() {
+            c.now = at;
+            c.give(1, Input::Timeout);
+            c.wire.clear();
+        }
+    }
+    assert_eq!(c.nodes[1].commands.doubtful_len(), 1);
+    c.read(1, 0);
+    assert!(!c.has(1, 0), "the block is locked");
+    c.attach_again(1);
+    c.finish_reads();
+    assert!(c.has(1, 0));
+}
