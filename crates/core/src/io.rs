@@ -147,6 +147,12 @@ pub enum Input {
         /// The writer, if any.
         node: Option<NodeId>,
     },
+    /// At the disk node: every card may write, to a volume with [`crate::Coherence::Policy`]. Nobody then keeps
+    /// concurrent writes apart (HSCC-14).
+    AnyWriter {
+        /// The volume.
+        volume: VolumeId,
+    },
     /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
     WritesAllowed,
     /// Drop every copy that nobody is using.

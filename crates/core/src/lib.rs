@@ -33,6 +33,7 @@ extern crate std;
 
 mod cache;
 mod control;
+mod frame_data;
 mod ids;
 mod index;
 mod io;

@@ -56,6 +56,8 @@ pub enum Body {
         /// It includes all writes to the block up to this one: the sender's floor, or, from the disk node
         /// (which serves no block that is being written), the last write that has begun.
         as_of: Stamp,
+        /// Milliseconds since the sender last used its oldest block; zero unless its policy keeps ages.
+        oldest_ms: u32,
     },
     /// The block cannot be served.
     Nack {
@@ -80,6 +82,10 @@ pub enum Body {
         previous: NodeId,
         /// As in the [`Body::Data`].
         as_of: Stamp,
+        /// Milliseconds since the block was last used; zero unless the policy keeps ages.
+        age_ms: u32,
+        /// As in the [`Body::Data`].
+        oldest_ms: u32,
     },
     /// What became of a [`Body::Store`]; goes to the node that sent it last.
     StoreAck {
@@ -182,6 +188,8 @@ pub enum CopyClass {
     MostRecent,
     /// Evicted by the disk node (HDC).
     Server,
+    /// Given back to the disk node, which had kept none (exclusive caching).
+    Demoted,
 }
 
 /// What became of an evicted block sent to a new host.
@@ -197,7 +205,7 @@ pub enum StoreOutcome {
     Dropped,
 }
 
-/// What a policy tells another node about a block (HSCC, section 3).
+/// What a policy tells another node about a block. The named ones are HSCC's (section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
     /// To the home: `holder` keeps what `evictor` has evicted.
@@ -216,6 +224,13 @@ pub enum Note {
     Invalidate {
         /// Who wrote.
         writer: NodeId,
+    },
+    /// Something only the policy at both ends understands.
+    Private {
+        /// What it is about.
+        kind: u8,
+        /// What it says.
+        value: u64,
     },
 }
 

@@ -4,16 +4,19 @@
 //! [`Policy::handle_eviction`], [`Policy::keep_consistency`], [`Policy::handle_request`]. By default they
 //! are void and the volume is a plain remote disk. The core fetches, stores, forwards and invalidates; the
 //! policy says where. Its answers are hints: a wrong one costs a hop, never a wrong byte, so a policy may
-//! be wild, or supplied by a user. It keeps no clock and no unseeded randomness.
+//! be wild, or supplied by a user. It keeps no clock and no unseeded randomness: both come with its [`Context`].
+//! Two hooks besides the four operations are void by default as well: [`Policy::filled`] and [`Policy::tick`].
 //!
 //! Which block leaves a cache is [`crate::replacement`]'s choice and not the policy's (CARD-8).
 //!
 //! To add a policy: one file here, one line in [`registry`].
 
+mod comparators;
 mod context;
 mod hdc;
 mod hscc;
 mod rd;
+mod single_copy;
 mod spec;
 
 use alloc::boxed::Box;
@@ -21,10 +24,10 @@ use alloc::string::String;
 use core::fmt;
 
 pub use context::{Context, Effect};
-pub use spec::{Arguments, PolicyError};
+pub use spec::{Arguments, PolicyError, nearest};
 
 use crate::ids::{BlockId, NodeId};
-use crate::message::{CopyClass, Note};
+use crate::message::{CopyClass, Note, Source};
 
 /// A policy at work at one shard of one node, for one volume.
 pub trait Policy: Send {
@@ -38,18 +41,41 @@ pub trait Policy: Send {
         Eviction::Drop
     }
 
-    /// A client of this node has written the block: whom to tell, through [`Context::note`]. Called only
-    /// for volumes with [`crate::Coherence::Policy`]; otherwise the disk node has every copy dropped. (CARD-9)
-    fn keep_consistency(&mut self, _cx: &mut Context<'_>, _block: BlockId) {}
+    /// A client of `writer` has written the block: whom to tell, through [`Context::note`]. Called at the
+    /// writer and, if that is another node, at the disk node before. Only for volumes with
+    /// [`crate::Coherence::Policy`]; otherwise the disk node has every copy dropped. (CARD-9)
+    fn keep_consistency(&mut self, _cx: &mut Context<'_>, _block: BlockId, _writer: NodeId) {}
 
     /// Another node asks for a block, sends an evicted one, or tells something about one. (CARD-10)
     fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
         match request {
             Request::Read { .. } if cx.cached(block) => Answer::Serve,
             Request::Read { .. } => Answer::DiskNode,
-            Request::Store { .. } | Request::Note(_) => Answer::Drop,
+            Request::Store { .. } | Request::Note { .. } => Answer::Drop,
         }
     }
+
+    /// A block that was missing has come and is cached.
+    fn filled(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) {}
+
+    /// The card is attached, or the time of [`Context::wake_at`] has come.
+    fn tick(&mut self, _cx: &mut Context<'_>) {}
+
+    /// Whether the policy uses [`Context::tag`] and [`Context::age_ms`], which cost eight bytes a block.
+    fn needs_frame_data(&self) -> bool {
+        false
+    }
+}
+
+/// How a missing block has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Who delivered it: this node, if it is the disk node and has read it.
+    pub from: NodeId,
+    /// Where that node had it from.
+    pub source: Source,
+    /// Milliseconds since that node last used its oldest block.
+    pub oldest_ms: u32,
 }
 
 /// Whom to ask for a block.
@@ -84,6 +110,10 @@ pub enum Request {
     Read {
         /// By whom.
         requester: NodeId,
+        /// Who passed the request on, if not the requester itself.
+        via: NodeId,
+        /// Cooperation has failed, at `via`: only the disk will do (at the disk node).
+        failed: bool,
     },
     /// An evicted block looks for a host.
     Store {
@@ -95,9 +125,18 @@ pub enum Request {
         evictor: NodeId,
         /// Who had delivered it there.
         previous: NodeId,
+        /// Milliseconds since it was last used.
+        age_ms: u32,
+        /// Milliseconds since the sender last used its oldest block.
+        oldest_ms: u32,
     },
     /// Something is said about the block.
-    Note(Note),
+    Note {
+        /// By whom.
+        from: NodeId,
+        /// What.
+        note: Note,
+    },
 }
 
 /// What a policy answers to a [`Request`]. One that does not fit the request counts as [`Answer::Drop`], or
@@ -106,6 +145,8 @@ pub enum Request {
 pub enum Answer {
     /// Read: deliver the copy that is here.
     Serve,
+    /// Read: deliver the copy that is here, and keep none.
+    Give,
     /// Read: pass the request to this node. Store: pass the block to this node.
     Forward(NodeId),
     /// Read: the disk node shall deliver.
@@ -129,6 +170,8 @@ pub enum Room {
     Unread,
     /// Whatever the replacement chooses.
     Evict,
+    /// This very block, which is not forwarded.
+    Of(BlockId),
 }
 
 /// What the registry knows of a policy.
@@ -143,7 +186,29 @@ pub struct Entry {
     pub parameters: &'static [Parameter],
     /// When not to use it.
     pub when_not: &'static str,
-    build: fn(&mut Arguments<'_>) -> Result<Box<dyn Policy>, PolicyError>,
+    build: Build,
+}
+
+type Builder = fn(&mut Arguments<'_>) -> Result<Box<dyn Policy>, PolicyError>;
+
+/// Who can run a policy.
+#[derive(Clone, Copy)]
+enum Build {
+    /// Every driver of a [`crate::Shard`]: the daemon, the simulator, the checker.
+    Shard(Builder),
+    /// The simulator alone: a node lacks this.
+    Simulator { lacks: &'static str },
+}
+
+impl Entry {
+    /// What a node lacks to run the policy; none if it can.
+    #[must_use]
+    pub const fn lacks(&self) -> Option<&'static str> {
+        match self.build {
+            Build::Shard(_) => None,
+            Build::Simulator { lacks } => Some(lacks),
+        }
+    }
 }
 
 impl fmt::Debug for Entry {
@@ -166,22 +231,43 @@ pub struct Parameter {
 /// All policies.
 #[must_use]
 pub const fn registry() -> &'static [Entry] {
-    &[rd::ENTRY, hscc::ENTRY, hdc::ENTRY]
+    &[
+        rd::ENTRY,
+        hdc::ENTRY,
+        hscc::ENTRY,
+        single_copy::PAFS,
+        single_copy::PACA,
+        comparators::XFS,
+        comparators::GLRU,
+        comparators::OPT,
+    ]
 }
 
-/// Builds a policy from its name and parameters: `hscc depth=2 load=free`.
+/// The policy that a spec names, and the parameters it gives: `hscc depth=2 load=free`.
 ///
 /// # Errors
-/// An unknown policy, parameter or value; the error names it and what there is.
-pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
+/// An unknown policy or parameter; the error names it, the nearest and what there is. (Values are checked by
+/// whoever uses them.)
+pub fn parse(spec: &str) -> Result<(&'static Entry, Arguments<'_>), PolicyError> {
     let mut words = spec.split_whitespace();
     let name = words.next().unwrap_or_default();
     let entry = registry()
         .iter()
         .find(|entry| entry.name == name)
         .ok_or_else(|| PolicyError::UnknownPolicy { name: String::from(name) })?;
-    let mut arguments = Arguments::parse(entry, words)?;
-    (entry.build)(&mut arguments)
+    Ok((entry, Arguments::parse(entry, words)?))
+}
+
+/// Builds a policy from its name and parameters.
+///
+/// # Errors
+/// As [`parse`]; an unknown value; a policy that nodes cannot run yet.
+pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
+    let (entry, mut arguments) = parse(spec)?;
+    match entry.build {
+        Build::Shard(build) => build(&mut arguments),
+        Build::Simulator { lacks } => Err(PolicyError::SimulatorOnly { policy: entry.name, lacks }),
+    }
 }
 
 /// The spec with every parameter written out: two specs mean the same policy if and only if this is equal.
@@ -189,18 +275,16 @@ pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
 /// # Errors
 /// As [`build`].
 pub fn normalize(spec: &str) -> Result<String, PolicyError> {
-    build(spec)?;
-    let mut words = spec.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let mut full = String::from(name);
-    for entry in registry().iter().filter(|entry| entry.name == name) {
-        let arguments = Arguments::parse(entry, words.clone())?;
-        for parameter in entry.parameters {
-            full.push(' ');
-            full.push_str(parameter.name);
-            full.push('=');
-            full.push_str(arguments.get(parameter.name));
-        }
+    let (entry, mut arguments) = parse(spec)?;
+    if let Build::Shard(build) = entry.build {
+        build(&mut arguments)?;
+    }
+    let mut full = String::from(entry.name);
+    for parameter in entry.parameters {
+        full.push(' ');
+        full.push_str(parameter.name);
+        full.push('=');
+        full.push_str(arguments.get(parameter.name));
     }
     Ok(full)
 }
@@ -213,7 +297,8 @@ mod tests {
     #[test]
     fn every_policy_builds_with_its_defaults() {
         for entry in registry() {
-            assert!(build(entry.name).is_ok(), "{}", entry.name);
+            assert_eq!(build(entry.name).is_ok(), entry.lacks().is_none(), "{}", entry.name);
+            assert!(normalize(entry.name).is_ok(), "{}", entry.name);
         }
     }
 
@@ -226,8 +311,12 @@ mod tests {
     #[test]
     fn errors_name_the_thing_and_what_there_is() {
         let error = |spec| build(spec).err().unwrap().to_string();
-        assert_eq!(error("lru"), "unknown policy `lru`: there are rd, hscc, hdc");
-        assert_eq!(error("hscc dept=2"), "policy hscc has no parameter `dept`: there are depth, load, room");
+        assert!(error("sieve").starts_with("unknown policy `sieve`: there are rd, "));
+        assert!(error("hsc").starts_with("unknown policy `hsc` (did you mean hscc?): there are rd, "));
+        assert_eq!(
+            error("hscc dept=2"),
+            "policy hscc has no parameter `dept` (did you mean depth?): there are depth, load, room"
+        );
         assert_eq!(error("rd depth=2"), "policy rd has no parameter `depth`: there are none");
         assert_eq!(error("hscc depth=9"), "policy hscc: `depth=9`: want a number from 0 to 8");
         assert_eq!(error("hscc depth"), "policy hscc: `depth`: want NAME=VALUE");

@@ -16,7 +16,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::{Cache, Mark};
-use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId};
+use crate::frame_data::FrameData;
+use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId, mix};
 use crate::index::Index;
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
@@ -70,6 +71,7 @@ pub struct Shard {
     volumes: BTreeMap<VolumeId, Volume>,
     cache: Cache,
     index: Index,
+    frame_data: FrameData,
     fetches: Fetches,
     leaving: BTreeMap<BlockId, Leaving>,
     commands: Commands,
@@ -85,16 +87,17 @@ pub struct Shard {
     last_op: u64,
     outputs: VecDeque<Output>,
     effects: Vec<Effect>,
+    random: u64,
     stats: Stats,
 }
 
 impl Shard {
-    /// An empty shard. The seed is for future use by policies that choose at random.
+    /// An empty shard. Policies that choose at random do so from the seed, the node and the shard.
     ///
     /// # Panics
     /// If `shards` is no power of two.
     #[must_use]
-    pub fn new(config: ShardConfig, _seed: u64) -> Self {
+    pub fn new(config: ShardConfig, seed: u64) -> Self {
         assert!(config.shards.is_power_of_two() && config.shard < config.shards);
         let capacity = config.capacity_blocks.max(1);
         let in_flight = (capacity / 32).clamp(16, 256);
@@ -105,6 +108,7 @@ impl Shard {
             volumes: BTreeMap::new(),
             cache: Cache::new(capacity, in_flight, config.replacement),
             index: Index::new(capacity),
+            frame_data: FrameData::default(),
             fetches: Fetches::default(),
             leaving: BTreeMap::new(),
             commands: Commands::default(),
@@ -119,6 +123,7 @@ impl Shard {
             last_op: 0,
             outputs: VecDeque::new(),
             effects: Vec::new(),
+            random: mix(seed ^ u64::from(config.node.0) << 32 ^ u64::from(config.shard)),
             stats: Stats::default(),
             config,
         }
@@ -169,7 +174,7 @@ impl Shard {
     /// Bytes of metadata, all tables together.
     #[must_use]
     pub fn index_bytes(&self) -> usize {
-        self.cache.index_bytes() + self.index.bytes()
+        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes()
     }
 
     /// A client wants a block. On a hit, nothing is allocated and no output made.
@@ -199,8 +204,13 @@ impl Shard {
         };
         self.cache.mark(slot, Mark::AHEAD, false);
         self.cache.mark(slot, Mark::HOSTED, false);
-        self.cache.touch(slot);
+        self.touch(slot);
         origin
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.cache.touch(slot);
+        self.frame_data.used(slot, self.now);
     }
 
     const fn count_read(&mut self, origin: Origin) {
@@ -278,6 +288,11 @@ impl Shard {
             Input::CardAttached { volume, node, generation } => self.card_attached(volume, node, generation),
             Input::CardDetached { volume, node } => self.card_detached(volume, node),
             Input::Writer { volume, node } => self.writer_changed(volume, node),
+            Input::AnyWriter { volume } => {
+                if let Some(volume) = self.volumes.get_mut(&volume) {
+                    volume.desk.any_writer = !volume.confirms();
+                }
+            }
             Input::WritesAllowed => {
                 self.writes_allowed = true;
                 self.start_held_commands();
@@ -349,19 +364,20 @@ impl Shard {
                 if requester.0 < self.config.nodes {
                     let read =
                         fetch::PeerRead { request, requester, hops, leave_copy, read_ahead, from_disk };
-                    self.peer_read(block(index), read);
+                    self.peer_read(from, block(index), read);
                 }
             }
-            Body::Data { request, block: index, source, as_of } => {
-                self.data(from, request, block(index), source, as_of, payload);
+            Body::Data { request, block: index, source, as_of, oldest_ms } => {
+                let delivery = crate::policy::Delivery { from, source, oldest_ms };
+                self.data(request, block(index), delivery, as_of, payload);
             }
             Body::Nack { request, block: index, error } => self.nack(from, request, block(index), error),
-            Body::Store { block: index, class, depth, evictor, previous, as_of } => {
-                let store = evict::Store { class, depth, evictor, previous, as_of };
+            Body::Store { block: index, class, depth, evictor, previous, as_of, age_ms, oldest_ms } => {
+                let store = evict::Store { class, depth, evictor, previous, as_of, age_ms, oldest_ms };
                 self.store(from, block(index), store, payload);
             }
             Body::StoreAck { block: index, .. } => self.store_ack(from, block(index)),
-            Body::Note { block: index, note } => self.note(block(index), note),
+            Body::Note { block: index, note } => self.note(from, block(index), note),
             Body::Invalidate { generation, stamp, block: first, count } => {
                 self.invalidate(from, message.volume, generation, stamp, first, count);
             }
@@ -386,6 +402,7 @@ impl Shard {
                 Timer::Invalidate(op) => self.invalidate_timeout(op),
                 Timer::Leaving(block) => self.forget_leaving(block),
                 Timer::Sync(volume) => self.send_sync(volume),
+                Timer::Policy(volume) => self.tick_policy(volume),
             }
         }
     }
@@ -466,6 +483,9 @@ impl Shard {
         let policy: &mut Box<dyn Policy> = &mut self.volumes.get_mut(&volume)?.policy;
         let mut effects = core::mem::take(&mut self.effects);
         let mut context = Context {
+            now: self.now,
+            random: &mut self.random,
+            frame_data: &mut self.frame_data,
             me: self.config.node,
             disk_node: volume.disk_node(),
             placement: &self.placement,
@@ -486,22 +506,38 @@ impl Shard {
                     }
                 }
                 Effect::Discard(block) => self.drop_copy(block),
+                Effect::WakeAt(at) => self.wake_policy(volume, at),
             }
         }
         self.effects = effects;
         Some(answer)
     }
 
-    fn note(&mut self, block: BlockId, note: crate::message::Note) {
-        let request = crate::policy::Request::Note(note);
+    fn wake_policy(&mut self, id: VolumeId, at: Instant) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        self.timers.clear(volume.policy_wake, Timer::Policy(id));
+        volume.policy_wake = at;
+        self.timers.set(at, Timer::Policy(id));
+    }
+
+    /// Calls the policy at its own wish; one whose card is not attached sleeps until it is.
+    pub(super) fn tick_policy(&mut self, id: VolumeId) {
+        if self.volumes.get(&id).is_some_and(|v| v.card.is_some()) {
+            self.with_policy(id, |policy, cx| policy.tick(cx));
+        }
+    }
+
+    fn note(&mut self, from: NodeId, block: BlockId, note: crate::message::Note) {
+        let request = crate::policy::Request::Note { from, note };
         self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
     }
 
     /// Makes a held slot the copy of a block, evicting others if there are too many.
-    fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
+    fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>, age_ms: u32) {
         self.index.put(block, crate::index::Entry::default());
         self.forget_leaving(block);
         self.cache.insert(slot, block, previous);
+        self.frame_data.inserted(slot, self.now, age_ms);
         self.load_of[usize::from(self.placement.home(block).0)] += 1;
         self.make_room();
     }

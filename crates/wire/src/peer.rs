@@ -15,12 +15,12 @@
 //! | 14 | 2 | shard | block messages |
 //! | 16 | 8 | floor | block messages |
 //! | 24 | 2 | free blocks | block messages |
-//! | 26 | 2 | node: requester, evictor, holder or writer | Read, Store, Note |
+//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note | Read, Store, Note |
 //! | 28 | 4 | block; for a Command its length | most block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone |
 //! | 40 | 8 | stamp; for a Command the oldest request | Data, Store, Invalidate, InvalidateAck, Synced, Command, CommandDone |
-//! | 48 | 8 | generation | Invalidate, InvalidateAck, Sync, Synced, Command |
-//! | 56 | 8 | argument: offset, count of blocks, previous node, or evictor | Command, Invalidate, Store, Note |
+//! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Sync, Synced, Command, Store |
+//! | 56 | 8 | argument: offset, count of blocks, previous node, evictor, value, or age in milliseconds | Command, Invalidate, Store, Note, Data |
 //!
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 64 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A

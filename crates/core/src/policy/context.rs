@@ -3,10 +3,12 @@
 use alloc::vec::Vec;
 
 use crate::cache::{Cache, Mark};
-use crate::ids::{BlockId, NodeId};
+use crate::frame_data::FrameData;
+use crate::ids::{BlockId, NodeId, mix};
 use crate::index::{Entry, Index};
 use crate::message::Note;
 use crate::placement::Placement;
+use crate::time::Instant;
 
 /// Something a policy wants done besides its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,15 +24,20 @@ pub enum Effect {
     },
     /// Drop this node's copy of a block.
     Discard(BlockId),
+    /// Call [`super::Policy::tick`] at this time.
+    WakeAt(Instant),
 }
 
 /// A policy's view of its shard.
 pub struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) random: &'a mut u64,
     pub(crate) me: NodeId,
     pub(crate) disk_node: NodeId,
     pub(crate) placement: &'a Placement,
     pub(crate) cache: &'a mut Cache,
     pub(crate) index: &'a mut Index,
+    pub(crate) frame_data: &'a mut FrameData,
     /// Free places of each node's shard, as it said last; [`u16::MAX`] before it said anything.
     pub(crate) free_of: &'a [u16],
     pub(crate) up: &'a [bool],
@@ -45,6 +52,18 @@ pub struct Context<'a> {
 const TAIL: usize = 64;
 
 impl Context<'_> {
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A number below `bound` (zero if that is zero), evenly distributed, the same in every run from the same seed.
+    pub fn random(&mut self, bound: u64) -> u64 {
+        *self.random = self.random.wrapping_add(1);
+        ((u128::from(mix(*self.random)) * u128::from(bound)) >> 64) as u64
+    }
+
     /// This node.
     #[must_use]
     pub const fn me(&self) -> NodeId {
@@ -126,13 +145,53 @@ impl Context<'_> {
                     Room::Free => false,
                     Room::Duplicate => self.cache.next(*slot).is_some(),
                     Room::Unread => self.cache.is(*slot, Mark::AHEAD),
-                    Room::Evict => true,
+                    Room::Evict | Room::Of(_) => true,
                 }
         };
         match room {
             Room::Free => Err(()),
             Room::Evict => Ok(None),
+            Room::Of(block) => self.cache.lookup(block).filter(fits).map(Some).ok_or(()),
             Room::Duplicate | Room::Unread => self.cache.tail().take(TAIL).find(fits).map(Some).ok_or(()),
+        }
+    }
+
+    /// Blocks this cache holds at most, and how many it holds.
+    #[must_use]
+    pub const fn capacity(&self) -> (u32, u32) {
+        (self.cache.capacity(), self.cache.resident())
+    }
+
+    /// The next candidates for eviction, the likeliest first: those that nobody is using.
+    pub fn tail(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.cache
+            .tail()
+            .filter(|slot| self.cache.frames().is_idle(slot.0))
+            .map(|slot| self.cache.block(slot))
+    }
+
+    /// Whether the block is here for another node and has not been used here since.
+    #[must_use]
+    pub fn is_hosted(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::HOSTED))
+    }
+
+    /// Milliseconds since the block was last used here; zero if it is not here.
+    #[must_use]
+    pub fn age_ms(&self, block: BlockId) -> u32 {
+        self.cache.lookup(block).map_or(0, |slot| self.frame_data.age_ms(slot, self.now))
+    }
+
+    /// The policy's own word on a block that is here; zero at first.
+    #[must_use]
+    pub fn tag(&self, block: BlockId) -> u32 {
+        self.cache.lookup(block).map_or(0, |slot| self.frame_data.tag(slot))
+    }
+
+    /// Sets the policy's own word on a block, if it is here.
+    pub fn set_tag(&mut self, block: BlockId, tag: u32) {
+        if let Some(slot) = self.cache.lookup(block) {
+            self.frame_data.set_tag(slot, tag);
         }
     }
 
@@ -153,6 +212,11 @@ impl Context<'_> {
         if to != self.me {
             self.effects.push(Effect::Note { to, block, note });
         }
+    }
+
+    /// Has [`super::Policy::tick`] called at this time.
+    pub fn wake_at(&mut self, at: Instant) {
+        self.effects.push(Effect::WakeAt(at));
     }
 
     /// Drops this node's copy of a block, once the policy has answered.

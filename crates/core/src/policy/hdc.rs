@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Answer, Context, Entry, Eviction, Policy, Request, Room, Target};
+use super::{Answer, Build, Context, Entry, Eviction, Policy, Request, Room, Target};
 use crate::ids::BlockId;
 use crate::message::CopyClass;
 
@@ -32,7 +32,7 @@ impl Policy for Hdc {
             Request::Read { .. } => Answer::DiskNode,
             Request::Store { .. } if cx.cached(block) => Answer::Present,
             Request::Store { .. } => Answer::Keep(Room::Evict),
-            Request::Note(_) => Answer::Drop,
+            Request::Note { .. } => Answer::Drop,
         }
     }
 }
@@ -43,5 +43,5 @@ pub(super) const ENTRY: Entry = Entry {
     paper: "Dahlin, Wang, Anderson and Patterson, Cooperative Caching, OSDI 1994; CARDs, section 5.2",
     parameters: &[],
     when_not: "the data is larger than the disk node's cache and is read again: homes fill with what nobody asks for",
-    build: |_| Ok(Box::new(Hdc)),
+    build: Build::Shard(|_| Ok(Box::new(Hdc))),
 };

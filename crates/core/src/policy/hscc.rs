@@ -21,7 +21,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Answer, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
+use super::{Answer, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 
@@ -61,7 +61,10 @@ impl Policy for Hscc {
 
     /// HSCC-13: write-through with invalidation. The home passes it to the most recent copy's holder, every
     /// receiver to its previous node.
-    fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId) {
+    fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
+        if writer != cx.me() {
+            return;
+        }
         let note = Note::Invalidate { writer: cx.me() };
         let home = cx.home(block);
         cx.note(home, block, note);
@@ -79,9 +82,9 @@ impl Policy for Hscc {
 
     fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
         match request {
-            Request::Read { requester } => read(cx, block, requester),
+            Request::Read { requester, .. } => read(cx, block, requester),
             Request::Store { class, depth, evictor, .. } => self.store(cx, block, class, depth, evictor),
-            Request::Note(note) => {
+            Request::Note { note, .. } => {
                 handle_note(cx, block, note);
                 Answer::Drop
             }
@@ -137,7 +140,7 @@ impl Hscc {
         let onward = match class {
             CopyClass::Singleton => (home != cx.me() && home != evictor).then_some(home),
             CopyClass::MostRecent if depth > 1 => cx.entry(block).previous,
-            CopyClass::MostRecent | CopyClass::Server => None,
+            CopyClass::MostRecent | CopyClass::Server | CopyClass::Demoted => None,
         };
         match onward.filter(|&to| to != cx.me() && to != evictor && cx.is_up(to)) {
             Some(to) => Answer::Forward(to),
@@ -213,6 +216,7 @@ fn handle_note(cx: &mut Context<'_>, block: BlockId, note: Note) {
                 }
             }
         }
+        Note::Private { .. } => {}
     }
 }
 
@@ -238,7 +242,7 @@ pub(super) const ENTRY: Entry = Entry {
         },
     ],
     when_not: "each block is read by one node only: evicted blocks are sent about for nobody",
-    build: |arguments| {
+    build: Build::Shard(|arguments| {
         Ok(Box::new(Hscc {
             depth: arguments
                 .parse_with("depth", "a number from 0 to 8", |v| v.parse().ok().filter(|d| *d <= 8))?,
@@ -253,5 +257,5 @@ pub(super) const ENTRY: Entry = Entry {
                 _ => None,
             })?,
         }))
-    },
+    }),
 };

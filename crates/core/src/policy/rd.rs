@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Entry, Policy};
+use super::{Build, Entry, Policy};
 
 struct Rd;
 
@@ -18,5 +18,5 @@ pub(super) const ENTRY: Entry = Entry {
     paper: "Olaru and Tichy, CARDs: Cluster-Aware Remote Disks, CCGrid 2003, section 2",
     parameters: &[],
     when_not: "many nodes read the same data: every miss goes to the disk node",
-    build: |_| Ok(Box::new(Rd)),
+    build: Build::Shard(|_| Ok(Box::new(Rd))),
 };

@@ -21,6 +21,13 @@ pub enum PolicyError {
         /// The parameter given.
         name: String,
     },
+    /// The policy is for the simulator.
+    SimulatorOnly {
+        /// The policy.
+        policy: &'static str,
+        /// What a node lacks to run it.
+        lacks: &'static str,
+    },
     /// The parameter cannot have this value.
     BadValue {
         /// The policy.
@@ -36,13 +43,19 @@ impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownPolicy { name } => {
-                write!(f, "unknown policy `{name}`: there are ")?;
-                list(f, registry().iter().map(|entry| entry.name))
+                write!(f, "unknown policy `{name}`")?;
+                list(f, name, registry().iter().map(|entry| entry.name))
             }
             Self::UnknownParameter { policy, name } => {
-                write!(f, "policy {policy} has no parameter `{name}`: there are ")?;
+                write!(f, "policy {policy} has no parameter `{name}`")?;
                 let entry = registry().iter().find(|entry| entry.name == *policy);
-                list(f, entry.into_iter().flat_map(|e| e.parameters).map(|p| p.name))
+                list(f, name, entry.into_iter().flat_map(|e| e.parameters).map(|p| p.name))
+            }
+            Self::SimulatorOnly { policy, lacks } => {
+                write!(
+                    f,
+                    "policy {policy} runs in the simulator only (`cards sim`): nodes have no {lacks} yet"
+                )
             }
             Self::BadValue { policy, given, want } => {
                 write!(f, "policy {policy}: `{given}`: want {want}")
@@ -53,7 +66,16 @@ impl fmt::Display for PolicyError {
 
 impl core::error::Error for PolicyError {}
 
-fn list(f: &mut fmt::Formatter<'_>, names: impl Iterator<Item = &'static str>) -> fmt::Result {
+/// What there is instead of `given`; the nearest name first, if one is near.
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    given: &str,
+    names: impl Iterator<Item = &'static str> + Clone,
+) -> fmt::Result {
+    if let Some(near) = nearest(given, names.clone()) {
+        write!(f, " (did you mean {near}?)")?;
+    }
+    f.write_str(": there are ")?;
     let mut first = true;
     for name in names {
         f.write_str(if first { "" } else { ", " })?;
@@ -61,6 +83,29 @@ fn list(f: &mut fmt::Formatter<'_>, names: impl Iterator<Item = &'static str>) -
         first = false;
     }
     f.write_str(if first { "none" } else { "" })
+}
+
+/// The name that differs least from the given one, if that is by a third of its letters at most: a slip of the
+/// keyboard, not another word.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.min_by_key(|name| (distance(given, name), !name.starts_with(given)))?;
+    (distance(given, near) <= given.chars().count().max(3) / 3).then_some(near)
+}
+
+/// Letters to insert, delete or replace to get from one name to the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// The parameters given to a policy, over its defaults.

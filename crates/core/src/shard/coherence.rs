@@ -40,6 +40,9 @@ impl Shard {
         let at_disk_node = spec.id.disk_node() == self.config.node;
         self.drop_copies(spec.id);
         let first = Stamp(self.config.incarnation << 20);
+        if policy.needs_frame_data() {
+            self.frame_data.enable(self.cache.slots());
+        }
         self.volumes.insert(spec.id, Volume::new(spec, policy, at_disk_node, first));
     }
 
@@ -56,6 +59,7 @@ impl Shard {
             self.end_doubts(id);
         }
         self.resume_volume(id);
+        self.tick_policy(id);
     }
 
     pub(super) fn send_sync(&mut self, id: VolumeId) {

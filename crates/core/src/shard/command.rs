@@ -246,7 +246,7 @@ impl Shard {
         if self.volumes.get(&volume).is_some_and(|v| !v.confirms()) {
             for index in blocks.clone() {
                 let block = BlockId::new(volume, index);
-                self.with_policy(volume, |policy, cx| policy.keep_consistency(cx, block));
+                self.with_policy(volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
         }
         if !blocks.is_empty() {
@@ -309,7 +309,7 @@ impl Shard {
             let block = BlockId::new(command.volume, index);
             self.end_writing(block, result.is_ok().then_some((&command.change, command.payload)));
             if policy_tells {
-                self.with_policy(block.volume, |policy, cx| policy.keep_consistency(cx, block));
+                self.with_policy(block.volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
         }
         self.put_back(command.payload);
@@ -385,7 +385,7 @@ impl Shard {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
             Some(IoError::Invalid)
-        } else if kind != CommandKind::Flush && (volume.desk.writer != Some(from) || volume.spec.read_only) {
+        } else if kind != CommandKind::Flush && !volume.may_write(from) {
             Some(IoError::NotPermitted)
         } else {
             None
@@ -491,12 +491,11 @@ impl Shard {
             return;
         }
         // The writer may have changed meanwhile, too.
-        let writer = volume.desk.writer;
         let owner = match command.client {
             Client::Local(_) => self.config.node,
             Client::Peer { node, .. } => node,
         };
-        if writer != Some(owner) {
+        if !self.volumes.get(&id).is_some_and(|v| v.may_write(owner)) {
             self.answer(&command, Stamp(0), Err(IoError::NotPermitted));
             self.put_back(command.payload);
             return;
@@ -567,12 +566,15 @@ impl Shard {
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
             self.close_write(id, stamp);
-            let own = matches!(command.client, Client::Local(_));
-            let policy_tells = own && self.volumes.get(&id).is_some_and(|v| !v.confirms());
+            let writer = match command.client {
+                Client::Local(_) => self.config.node,
+                Client::Peer { node, .. } => node,
+            };
+            let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
             for index in blocks {
                 let block = BlockId::new(id, index);
                 if policy_tells {
-                    self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block));
+                    self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, writer));
                 }
                 self.unlock_copy(block, result.is_ok().then_some((&command.change, command.payload)));
                 self.resume_block(block);

@@ -28,6 +28,8 @@ pub(super) struct Store {
     pub(super) evictor: NodeId,
     pub(super) previous: NodeId,
     pub(super) as_of: Stamp,
+    pub(super) age_ms: u32,
+    pub(super) oldest_ms: u32,
 }
 
 /// How long a host may take to answer before the sender forgets the block.
@@ -49,6 +51,7 @@ impl Shard {
             self.stats.stored_in_vain += 1;
         }
         let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
+        let age_ms = self.frame_data.age_ms(victim, self.now);
         let eviction = match self.may_hold(block.volume) {
             true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
             false => None,
@@ -67,7 +70,8 @@ impl Shard {
                 self.leaving.insert(block, Leaving { slot: victim, to, deadline });
                 self.timers.set(deadline, Timer::Leaving(block));
                 let me = self.config.node;
-                self.send_store(to, block, victim, class, depth, me, entry.previous.unwrap_or(me));
+                let previous = entry.previous.unwrap_or(me);
+                self.send_store(to, block, victim, class, depth, me, previous, age_ms);
             }
             _ => {
                 self.unkeep(victim);
@@ -94,11 +98,23 @@ impl Shard {
         depth: u8,
         evictor: NodeId,
         previous: NodeId,
+        age_ms: u32,
     ) {
         self.cache.pin(slot);
         let as_of = self.as_of(block.volume);
-        let body = Body::Store { block: block.index, class, depth, evictor, previous, as_of };
+        let oldest_ms = self.oldest_ms();
+        let block_index = block.index;
+        let body =
+            Body::Store { block: block_index, class, depth, evictor, previous, as_of, age_ms, oldest_ms };
         self.send(to, block.volume, body, Payload::Slot(slot));
+    }
+
+    /// The age of this node's oldest block, for policies that keep ages.
+    pub(super) fn oldest_ms(&self) -> u32 {
+        match self.frame_data.is_enabled() {
+            true => self.cache.tail().next().map_or(0, |slot| self.frame_data.age_ms(slot, self.now)),
+            false => 0,
+        }
     }
 
     pub(super) fn store_ack(&mut self, from: NodeId, block: BlockId) {
@@ -148,6 +164,8 @@ impl Shard {
             depth: store.depth,
             evictor: store.evictor,
             previous: store.previous,
+            age_ms: store.age_ms,
+            oldest_ms: store.oldest_ms,
         };
         let nodes = self.config.nodes;
         let usable = self.may_store(block, store.as_of)
@@ -179,7 +197,7 @@ impl Shard {
                     true => self.index.get(block).previous.unwrap_or(block.volume.disk_node()),
                     false => store.previous,
                 };
-                self.keep(slot, block, Some(previous));
+                self.keep(slot, block, Some(previous), store.age_ms);
                 if self.cache.is_resident(slot) {
                     self.cache.mark(slot, Mark::HOSTED, true);
                 }
@@ -192,7 +210,8 @@ impl Shard {
                 if to != from && self.is_up(to) && to != self.config.node =>
             {
                 let depth = store.depth.saturating_sub(1);
-                self.send_store(to, block, slot, store.class, depth, store.evictor, store.previous);
+                let Store { class, evictor, previous, age_ms, .. } = store;
+                self.send_store(to, block, slot, class, depth, evictor, previous, age_ms);
                 StoreOutcome::PassedOn
             }
             _ => StoreOutcome::Dropped,

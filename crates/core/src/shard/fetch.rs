@@ -12,7 +12,7 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Origin, Output, Payload};
 use crate::message::{Body, IoError, Source};
-use crate::policy::{Answer, Request, Target};
+use crate::policy::{Answer, Delivery, Request, Target};
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -229,7 +229,8 @@ impl Shard {
             Target::DiskNode => disk_node,
             // The home's own miss is a request to itself.
             Target::Node(node) if node == me => {
-                match policy.handle_request(cx, block, Request::Read { requester: me }) {
+                let request = Request::Read { requester: me, via: me, failed: false };
+                match policy.handle_request(cx, block, request) {
                     Answer::Forward(node) if node != me => node,
                     _ => disk_node,
                 }
@@ -405,11 +406,13 @@ impl Shard {
     }
 
     /// A peer wants a block.
-    pub(super) fn peer_read(&mut self, block: BlockId, read: PeerRead) {
+    pub(super) fn peer_read(&mut self, from: NodeId, block: BlockId, read: PeerRead) {
         let me = self.config.node;
         let Some(volume) = self.volumes.get(&block.volume) else { return };
+        let request = Request::Read { requester: read.requester, via: from, failed: read.from_disk };
         if read.requester == me {
             // Nobody had it, and the request came back to where the disk is.
+            self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
             self.ask_disk_node(read.request, block);
             return;
         }
@@ -431,16 +434,17 @@ impl Shard {
         }
         let at_disk_node = volume.at_disk_node;
         let answer = self
-            .with_policy(block.volume, |policy, cx| {
-                policy.handle_request(cx, block, Request::Read { requester: read.requester })
-            })
+            .with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request))
             .unwrap_or(Answer::DiskNode);
         if self.may_hold(block.volume) {
             let cached = self.cache.lookup(block).filter(|&slot| !self.cache.is(slot, Mark::LOCKED));
             if let Some(slot) = cached {
                 self.cache.mark(slot, Mark::HOSTED, false);
-                self.cache.touch(slot);
+                self.touch(slot);
                 self.deliver(slot, block, read.requester, read.request, Source::Cache);
+                if answer == Answer::Give {
+                    self.unkeep(slot);
+                }
                 return;
             }
             if let Some(leaving) = self.leaving.get(&block) {
@@ -513,7 +517,8 @@ impl Shard {
         }
         self.cache.pin(slot);
         let as_of = self.as_of(block.volume);
-        let body = Body::Data { request, block: block.index, source, as_of };
+        let oldest_ms = self.oldest_ms();
+        let body = Body::Data { request, block: block.index, source, as_of, oldest_ms };
         self.send(to, block.volume, body, Payload::Slot(slot));
     }
 
@@ -544,13 +549,13 @@ impl Shard {
 
     pub(super) fn data(
         &mut self,
-        from: NodeId,
         request: RequestId,
         block: BlockId,
-        source: Source,
+        delivery: Delivery,
         as_of: Stamp,
         payload: Payload,
     ) {
+        let from = delivery.from;
         let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
         let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
         let usable = self.may_hold(block.volume) && !self.is_being_written(block);
@@ -576,7 +581,7 @@ impl Shard {
             self.data_refused(request, block, from, fresh);
             return;
         }
-        self.finish(request, slot, Some(from), source);
+        self.finish(request, slot, delivery);
     }
 
     /// A delivery that cannot be used: ask the disk node, unless the block waits anyway.
@@ -617,7 +622,10 @@ impl Shard {
         let overtaken = fetch.overtaken || self.is_being_written(fetch.block);
         match result {
             Ok(()) if overtaken => self.make_ready(request),
-            Ok(()) => self.finish(request, slot, Some(self.config.node), Source::Disk),
+            Ok(()) => {
+                let delivery = Delivery { from: self.config.node, source: Source::Disk, oldest_ms: 0 };
+                self.finish(request, slot, delivery);
+            }
             Err(error) => self.fail(request, error),
         }
     }
@@ -631,7 +639,8 @@ impl Shard {
 
     /// The block is in the fetch's slot: keep it (unless the disk node has read it for others only), and
     /// give it to all who wait.
-    fn finish(&mut self, request: RequestId, slot: Slot, previous: Option<NodeId>, source: Source) {
+    fn finish(&mut self, request: RequestId, slot: Slot, delivery: Delivery) {
+        let source = delivery.source;
         let Some(fetch) = self.end(request) else { return };
         let block = fetch.block;
         let for_others_only = fetch.ahead_or_peers_only()
@@ -640,10 +649,11 @@ impl Shard {
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
             && !fetch.waiters.is_empty();
         if !for_others_only && self.cache.lookup(block).is_none() {
-            self.keep(slot, block, previous);
+            self.keep(slot, block, Some(delivery.from), 0);
             if self.cache.is_resident(slot) {
                 self.cache.mark(slot, Mark::AHEAD, fetch.ahead && fetch.waiters.is_empty());
                 self.cache.mark(slot, Mark::FROM_DISK, source == Source::Disk);
+                self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
             }
         }
         self.hand_out(&fetch, slot, Origin::delivered(source), source);

@@ -22,6 +22,8 @@ pub(super) struct Volume {
     pub(super) leave_copies: Option<bool>,
     /// When the disk node is asked again, until it has answered.
     pub(super) sync_deadline: Instant,
+    /// When the policy is called, if it wants to be.
+    pub(super) policy_wake: Instant,
     /// The card may serve cached blocks until then.
     pub(super) lease_until: Instant,
     /// All writes up to this one are complete; at the disk node exactly, elsewhere as far as is known.
@@ -43,6 +45,7 @@ pub(super) struct Desk {
     /// The cards of other nodes.
     pub(super) cards: BTreeMap<NodeId, Generation>,
     pub(super) writer: Option<NodeId>,
+    pub(super) any_writer: bool,
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
     pub(super) open: BTreeSet<Stamp>,
@@ -66,6 +69,7 @@ impl Volume {
             synced: false,
             leave_copies: None,
             sync_deadline: Instant(0),
+            policy_wake: Instant::NEVER,
             lease_until: Instant(0),
             floor: Stamp(0),
             accept_from: Stamp(0),
@@ -99,6 +103,11 @@ impl Volume {
     /// The disk node has copies invalidated, and confirmed, before it writes.
     pub(super) fn confirms(&self) -> bool {
         self.spec.coherence == Coherence::Confirmed
+    }
+
+    /// At the disk node: whether a card may write.
+    pub(super) fn may_write(&self, node: NodeId) -> bool {
+        !self.spec.read_only && (self.desk.any_writer || self.desk.writer == Some(node))
     }
 
     /// Whether a copy of a block `as_of` a stamp includes every write to it that is complete, or for which

@@ -236,7 +236,9 @@ fn policy(key: &str, spec: &PolicySpec) -> Result<(), Problem> {
             let known: Vec<&str> = cards_core::policy::registry().iter().map(|entry| entry.name).collect();
             format!("no such policy; {}", remedy(name, &known))
         }
-        PolicyError::UnknownParameter { .. } | PolicyError::BadValue { .. } => error.to_string(),
+        PolicyError::UnknownParameter { .. }
+        | PolicyError::BadValue { .. }
+        | PolicyError::SimulatorOnly { .. } => error.to_string(),
     };
     Err(Problem::Policy { key: key.into(), value: spec.to_string(), reason })
 }

@@ -29,6 +29,8 @@ const FLAG_READ_AHEAD: u8 = 1 << 1;
 const FLAG_FUA: u8 = 1 << 2;
 const FLAG_NO_HOLE: u8 = 1 << 3;
 const FLAG_FROM_DISK: u8 = 1 << 4;
+/// The note that only policies understand.
+const NOTE_PRIVATE: u8 = 3;
 /// Where the class of a copy starts among the flags of a Store.
 const CLASS_SHIFT: u32 = 4;
 
@@ -230,7 +232,8 @@ impl Fields {
                 block,
                 ..common
             },
-            Body::Data { request, block, source, as_of } => Self {
+            Body::Data { request, block, source, as_of, oldest_ms } => Self {
+                argument: oldest_ms.into(),
                 kind: KIND_DATA,
                 detail: source_code(source),
                 request: request.0,
@@ -241,7 +244,7 @@ impl Fields {
             Body::Nack { request, block, error } => {
                 Self { kind: KIND_NACK, detail: error_code(error), request: request.0, block, ..common }
             }
-            Body::Store { block, class, depth, evictor, previous, as_of } => Self {
+            Body::Store { block, class, depth, evictor, previous, as_of, age_ms, oldest_ms } => Self {
                 kind: KIND_STORE,
                 flags: class_code(class) << CLASS_SHIFT,
                 detail: depth,
@@ -249,14 +252,15 @@ impl Fields {
                 block,
                 argument: previous.0.into(),
                 stamp: as_of.0,
+                generation: u64::from(age_ms) << 32 | u64::from(oldest_ms),
                 ..common
             },
             Body::StoreAck { block, outcome } => {
                 Self { kind: KIND_STORE_ACK, detail: outcome_code(outcome), block, ..common }
             }
             Body::Note { block, note } => {
-                let (detail, node, other) = note_fields(note);
-                Self { kind: KIND_NOTE, detail, node: node.0, block, argument: other.0.into(), ..common }
+                let (detail, node, argument) = note_fields(note);
+                Self { kind: KIND_NOTE, detail, node: node.0, block, argument, ..common }
             }
             Body::Invalidate { generation, stamp, block, count } => Self {
                 kind: KIND_INVALIDATE,
@@ -312,7 +316,14 @@ impl Fields {
                 read_ahead: self.flags & FLAG_READ_AHEAD != 0,
                 from_disk: self.flags & FLAG_FROM_DISK != 0,
             },
-            KIND_DATA => Body::Data { request, block, source: self.source()?, as_of: stamp },
+            KIND_DATA => Body::Data {
+                request,
+                block,
+                source: self.source()?,
+                as_of: stamp,
+                oldest_ms: u32::try_from(self.argument)
+                    .map_err(|_| FrameError::Field { what: "age", value: self.argument })?,
+            },
             KIND_NACK => match result(self.detail)? {
                 Err(error) => Body::Nack { request, block, error },
                 Ok(()) => return Err(self.bad_detail("error of a Nack")),
@@ -324,6 +335,8 @@ impl Fields {
                 evictor: node(self.node)?,
                 previous: self.other_node()?,
                 as_of: stamp,
+                age_ms: (self.generation >> 32) as u32,
+                oldest_ms: self.generation as u32,
             },
             KIND_STORE_ACK => Body::StoreAck { block, outcome: self.outcome()? },
             KIND_NOTE => Body::Note { block, note: self.note()? },
@@ -362,6 +375,7 @@ impl Fields {
             0 => Ok(CopyClass::Singleton),
             1 => Ok(CopyClass::MostRecent),
             2 => Ok(CopyClass::Server),
+            3 => Ok(CopyClass::Demoted),
             value => Err(FrameError::Field { what: "class of a copy", value: value.into() }),
         }
     }
@@ -381,6 +395,13 @@ impl Fields {
             0 => Ok(Note::IndexUpdate { holder: node(self.node)?, evictor: self.other_node()? }),
             1 => Ok(Note::InvalidateIndex { holder: node(self.node)? }),
             2 => Ok(Note::Invalidate { writer: node(self.node)? }),
+            NOTE_PRIVATE => Ok(Note::Private {
+                kind: u8::try_from(self.node).map_err(|_| FrameError::Field {
+                    what: "kind of a private Note",
+                    value: self.node.into(),
+                })?,
+                value: self.argument,
+            }),
             _ => Err(self.bad_detail("note")),
         }
     }
@@ -424,6 +445,7 @@ fn class_code(class: CopyClass) -> u8 {
         CopyClass::Singleton => 0,
         CopyClass::MostRecent => 1,
         CopyClass::Server => 2,
+        CopyClass::Demoted => 3,
     }
 }
 
@@ -436,11 +458,12 @@ fn outcome_code(outcome: StoreOutcome) -> u8 {
     }
 }
 
-fn note_fields(note: Note) -> (u8, NodeId, NodeId) {
+fn note_fields(note: Note) -> (u8, NodeId, u64) {
     match note {
-        Note::IndexUpdate { holder, evictor } => (0, holder, evictor),
-        Note::InvalidateIndex { holder } => (1, holder, NodeId(0)),
-        Note::Invalidate { writer } => (2, writer, NodeId(0)),
+        Note::IndexUpdate { holder, evictor } => (0, holder, evictor.0.into()),
+        Note::InvalidateIndex { holder } => (1, holder, 0),
+        Note::Invalidate { writer } => (2, writer, 0),
+        Note::Private { kind, value } => (NOTE_PRIVATE, NodeId(kind.into()), value),
     }
 }
 

@@ -220,6 +220,8 @@ fn frames() -> Seeds {
         evictor: node,
         previous: NodeId(0),
         as_of: stamp,
+        age_ms: 1000,
+        oldest_ms: 5000,
     };
     let command = |kind, length| Body::Command {
         generation,
@@ -238,7 +240,10 @@ fn frames() -> Seeds {
         ("hello-newer", newer),
         ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
         ("read", message(read, 0)),
-        ("data", message(Body::Data { request, block, source: Source::Disk, as_of: stamp }, 512)),
+        (
+            "data",
+            message(Body::Data { request, block, source: Source::Disk, as_of: stamp, oldest_ms: 7 }, 512),
+        ),
         ("nack", message(Body::Nack { request, block, error: IoError::NotAttached }, 0)),
         ("store", message(store, 512)),
         ("store-ack", message(Body::StoreAck { block, outcome: StoreOutcome::PassedOn }, 0)),

@@ -35,6 +35,7 @@ fn notes() -> impl Strategy<Value = Note> {
         (nodes(), nodes()).prop_map(|(holder, evictor)| Note::IndexUpdate { holder, evictor }),
         nodes().prop_map(|holder| Note::InvalidateIndex { holder }),
         nodes().prop_map(|writer| Note::Invalidate { writer }),
+        (any::<u8>(), any::<u64>()).prop_map(|(kind, value)| Note::Private { kind, value }),
     ]
 }
 
@@ -49,7 +50,12 @@ fn commands() -> impl Strategy<Value = CommandKind> {
 
 fn bodies() -> impl Strategy<Value = Body> {
     let source = prop_oneof![Just(Source::Cache), Just(Source::Disk)];
-    let class = prop_oneof![Just(CopyClass::Singleton), Just(CopyClass::MostRecent), Just(CopyClass::Server)];
+    let class = prop_oneof![
+        Just(CopyClass::Singleton),
+        Just(CopyClass::MostRecent),
+        Just(CopyClass::Server),
+        Just(CopyClass::Demoted)
+    ];
     let outcome = prop_oneof![
         Just(StoreOutcome::Stored),
         Just(StoreOutcome::Present),
@@ -70,25 +76,30 @@ fn bodies() -> impl Strategy<Value = Body> {
                 read_ahead,
                 from_disk
             }),
-        (request(), any::<u32>(), source, stamp()).prop_map(|(request, block, source, as_of)| Body::Data {
-            request,
-            block,
-            source,
-            as_of
-        }),
+        (request(), any::<u32>(), source, stamp(), any::<u32>()).prop_map(
+            |(request, block, source, as_of, oldest_ms)| Body::Data {
+                request,
+                block,
+                source,
+                as_of,
+                oldest_ms
+            }
+        ),
         (request(), any::<u32>(), errors()).prop_map(|(request, block, error)| Body::Nack {
             request,
             block,
             error
         }),
-        (any::<u32>(), class, any::<u8>(), nodes(), nodes(), stamp()).prop_map(
-            |(block, class, depth, evictor, previous, as_of)| Body::Store {
+        (any::<u32>(), class, any::<u8>(), nodes(), nodes(), stamp(), any::<[u32; 2]>()).prop_map(
+            |(block, class, depth, evictor, previous, as_of, [age_ms, oldest_ms])| Body::Store {
                 block,
                 class,
                 depth,
                 evictor,
                 previous,
-                as_of
+                as_of,
+                age_ms,
+                oldest_ms
             }
         ),
         (any::<u32>(), outcome).prop_map(|(block, outcome)| Body::StoreAck { block, outcome }),
@@ -341,7 +352,13 @@ fn lengths_are_judged_before_anything_follows() {
         bytes[8..12].copy_from_slice(&payload.to_le_bytes());
         decode_header(&bytes)
     };
-    let data = || Body::Data { request: RequestId(1), block: 0, source: Source::Disk, as_of: Stamp(0) };
+    let data = || Body::Data {
+        request: RequestId(1),
+        block: 0,
+        source: Source::Disk,
+        as_of: Stamp(0),
+        oldest_ms: 0,
+    };
     assert!(with_payload(data(), MAX_BLOCK, 4096).is_ok());
     assert!(matches!(with_payload(data(), MAX_BLOCK + 1, 4096), Err(FrameError::TooLong { .. })));
     assert!(matches!(with_payload(data(), 0, 4096), Err(FrameError::Field { .. })));

@@ -117,6 +117,8 @@ fn a_block_may_leave_twice() {
             evictor: NodeId(2),
             previous: NodeId(0),
             as_of: first[0].2.floor,
+            age_ms: 0,
+            oldest_ms: 0,
         },
         ..first[0].2.clone()
     };
