@@ -147,8 +147,8 @@ pub enum Input {
         /// The writer, if any.
         node: Option<NodeId>,
     },
-    /// At the disk node: every card may write, to a volume with [`crate::Coherence::Policy`]. Nobody then keeps
-    /// concurrent writes apart (HSCC-14).
+    /// At the disk node: every card may write. For drivers without failures: what keeps the writes of several cards
+    /// apart is then up to them.
     AnyWriter {
         /// The volume.
         volume: VolumeId,

@@ -290,7 +290,7 @@ impl Shard {
             Input::Writer { volume, node } => self.writer_changed(volume, node),
             Input::AnyWriter { volume } => {
                 if let Some(volume) = self.volumes.get_mut(&volume) {
-                    volume.desk.any_writer = !volume.confirms();
+                    volume.desk.any_writer = true;
                 }
             }
             Input::WritesAllowed => {
@@ -368,7 +368,7 @@ impl Shard {
                 }
             }
             Body::Data { request, block: index, source, as_of, oldest_ms } => {
-                let delivery = crate::policy::Delivery { from, source, oldest_ms };
+                let delivery = crate::policy::Delivery { from, source, oldest_ms, for_others: false };
                 self.data(request, block(index), delivery, as_of, payload);
             }
             Body::Nack { request, block: index, error } => self.nack(from, request, block(index), error),

@@ -1,0 +1,436 @@
+//! The production core, with any of the policies that nodes can run.
+//!
+//! Every node has its [`Shard`]s, exactly as in a daemon; what they say to each other costs what the machine
+//! says. Bytes are not modelled: a slot is a number.
+
+use cards_core::{
+    BlockId, BufferId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Landing, Message, NodeId,
+    OpId, Output, Payload, Read, STRIPE_BLOCKS, Shard, ShardConfig, Slot, Stats, Token, VolumeId, VolumeSpec,
+};
+use cards_trace::Op;
+
+use super::{Counts, Engine};
+use crate::kernel::{Io, IoToken, Kernel};
+use crate::setup::{Setup, SetupError};
+
+/// The nodes of a cluster.
+pub struct Cluster {
+    setup: Setup,
+    /// All shards of node 0, then those of node 1, and so on.
+    shards: Vec<Shard>,
+    /// When each has an event scheduled for its timers.
+    armed: Vec<Instant>,
+    /// By the trace's number: whether it has been attached.
+    volumes: Vec<bool>,
+    ios: Vec<Pending>,
+    /// Messages, disk operations and requests under way.
+    under_way: u64,
+    writes: u64,
+}
+
+/// A request that some blocks are missing for.
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    io: Option<Io>,
+    parts: u32,
+    last: Instant,
+}
+
+/// What happens to a cluster.
+pub enum ClusterEvent {
+    /// A message has crossed the network.
+    Arrive {
+        /// The receiver.
+        to: u16,
+        /// The sender.
+        from: u16,
+        /// What it says.
+        message: Box<Message>,
+    },
+    /// A disk is done.
+    DiskDone {
+        /// Which shard had asked.
+        shard: u32,
+        /// For what.
+        op: OpId,
+    },
+    /// The bytes of a slot have left, or a client has them.
+    Unpin {
+        /// Whose slot.
+        shard: u32,
+        /// Which.
+        slot: Slot,
+    },
+    /// A shard's timer.
+    Timer {
+        /// Whose.
+        shard: u32,
+    },
+}
+
+/// No message is ever lost here, so whoever waits waits for a queue.
+const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
+/// Where the number of a request ends in a token and the number of the block begins.
+const PART_BITS: u32 = 32;
+
+impl Cluster {
+    /// All nodes up, nothing cached.
+    ///
+    /// # Errors
+    /// The policy is not one that nodes can run.
+    pub fn new(setup: &Setup) -> Result<Self, SetupError> {
+        cards_core::policy::build(&setup.policy)?;
+        let mut shards = Vec::new();
+        for node in 0..setup.nodes {
+            for shard in 0..setup.shards {
+                let capacity = setup.cache_of(node).div_ceil(u32::from(setup.shards));
+                let config = ShardConfig {
+                    node: NodeId(node),
+                    nodes: setup.nodes,
+                    incarnation: 1,
+                    shard,
+                    shards: setup.shards,
+                    capacity_blocks: capacity,
+                    block_bytes: setup.block_bytes,
+                    replacement: setup.replacement,
+                    placement: setup.placement,
+                    peer_timeout: PATIENCE,
+                    disk_wait: PATIENCE,
+                    park: true,
+                };
+                let mut shard = Shard::new(config, setup.seed);
+                for peer in (0..setup.nodes).filter(|&peer| peer != node) {
+                    shard.handle(Instant(0), Input::PeerUp { node: NodeId(peer) });
+                }
+                shard.handle(Instant(0), Input::WritesAllowed);
+                shards.push(shard);
+            }
+        }
+        Ok(Self {
+            armed: vec![Instant::NEVER; shards.len()],
+            shards,
+            volumes: Vec::new(),
+            ios: Vec::new(),
+            under_way: 0,
+            writes: 0,
+            setup: setup.clone(),
+        })
+    }
+
+    fn volume_id(&self, volume: u16) -> VolumeId {
+        let disk_node = self.setup.disk_node(volume);
+        VolumeId::new(NodeId(disk_node), volume / self.setup.disk_nodes)
+    }
+
+    /// The trace's number of a volume.
+    const fn volume_number(&self, id: VolumeId) -> u16 {
+        id.disk() * self.setup.disk_nodes + id.disk_node().0
+    }
+
+    /// Attaches a card of the volume at every node (CARD-3).
+    fn attach(&mut self, kernel: &mut Kernel<ClusterEvent>, number: u16) {
+        let known = usize::from(number) < self.volumes.len() && self.volumes[usize::from(number)];
+        if known {
+            return;
+        }
+        self.volumes.resize(self.volumes.len().max(usize::from(number) + 1), false);
+        self.volumes[usize::from(number)] = true;
+        let id = self.volume_id(number);
+        let spec = VolumeSpec {
+            id,
+            name: format!("volume-{number}"),
+            size_bytes: u64::from(u32::MAX) * u64::from(self.setup.block_bytes),
+            block_bytes: self.setup.block_bytes,
+            policy: self.setup.policy.clone(),
+            read_only: false,
+            network_attached: self.setup.network_attached,
+            coherence: self.setup.coherence,
+        };
+        let generation = Generation(1);
+        let disk_node = id.disk_node();
+        for shard in 0..self.shards.len() as u32 {
+            self.give(kernel, shard, Input::Volume { spec: spec.clone() });
+            if self.node_of(shard) == disk_node.0 {
+                self.give(kernel, shard, Input::AnyWriter { volume: id });
+                for node in (0..self.setup.nodes).map(NodeId).filter(|&node| node != disk_node) {
+                    self.give(kernel, shard, Input::CardAttached { volume: id, node, generation });
+                }
+            }
+        }
+        for shard in 0..self.shards.len() as u32 {
+            self.give(kernel, shard, Input::Lease { volume: id, until: Instant::NEVER });
+            self.give(kernel, shard, Input::Attached { volume: id, generation });
+        }
+    }
+
+    const fn node_of(&self, shard: u32) -> u16 {
+        (shard / self.setup.shards as u32) as u16
+    }
+
+    fn shard_at(&self, node: u16, block: BlockId) -> u32 {
+        u32::from(node) * u32::from(self.setup.shards) + u32::from(block.shard(self.setup.shards))
+    }
+
+    /// Gives a shard an input and does what it wants done.
+    fn give(&mut self, kernel: &mut Kernel<ClusterEvent>, shard: u32, input: Input) {
+        let now = kernel.now();
+        self.shards[shard as usize].handle(now, input);
+        self.drain(kernel, now, shard);
+    }
+
+    fn drain(&mut self, kernel: &mut Kernel<ClusterEvent>, now: Instant, shard: u32) {
+        let node = self.node_of(shard);
+        while let Some(output) = self.shards[shard as usize].poll() {
+            match output {
+                Output::Send { to, message, payload } => {
+                    self.send(kernel, now, shard, to, message, payload);
+                }
+                Output::Disk { op, volume, work } => {
+                    let number = self.volume_number(volume);
+                    let bytes = u64::from(self.setup.block_bytes);
+                    let at = match work {
+                        DiskWork::Read { block, .. } => {
+                            kernel.model.disk_read(now, number, block.into(), 1, bytes)
+                        }
+                        DiskWork::Command { kind: CommandKind::Write, offset, length, .. } => {
+                            let blocks = (offset + u64::from(length)).div_ceil(bytes) - offset / bytes;
+                            kernel.model.disk_write(now, number, offset / bytes, blocks, length.into())
+                        }
+                        DiskWork::Command { .. } => now,
+                    };
+                    self.under_way += 1;
+                    kernel.at(at, ClusterEvent::DiskDone { shard, op });
+                }
+                Output::Ready { token, block, slot, .. } => {
+                    let token = token.0 >> PART_BITS;
+                    if let Some(io) = self.ios[token as usize].io {
+                        let bytes = io.bytes_in(block.index.into(), self.setup.block_bytes);
+                        let at = kernel.model.local_copy(now, node, bytes);
+                        self.part_done(kernel, token as IoToken, at);
+                    }
+                    self.under_way += 1;
+                    kernel.at(now, ClusterEvent::Unpin { shard, slot });
+                }
+                Output::Failed { token, .. } | Output::Done { token, .. } => {
+                    self.part_done(kernel, (token.0 >> PART_BITS) as IoToken, now);
+                }
+                Output::Patch { .. } | Output::Release { .. } | Output::Reattach { .. } => {}
+            }
+        }
+        self.arm(kernel, shard);
+    }
+
+    fn send(
+        &mut self,
+        kernel: &mut Kernel<ClusterEvent>,
+        now: Instant,
+        shard: u32,
+        to: NodeId,
+        message: Message,
+        payload: Payload,
+    ) {
+        let from = self.node_of(shard);
+        let bytes = match (&message.body, payload) {
+            (cards_core::Body::Command { length, .. }, Payload::Buffer(_)) => u64::from(*length),
+            (_, Payload::None) => 0,
+            _ => u64::from(self.setup.block_bytes),
+        };
+        let at = match bytes {
+            0 => kernel.model.send(now, from, to.0),
+            bytes => kernel.model.send_data(now, from, to.0, bytes),
+        };
+        self.under_way += 1;
+        kernel.at(at, ClusterEvent::Arrive { to: to.0, from, message: Box::new(message) });
+        if let Payload::Slot(slot) = payload {
+            self.under_way += 1;
+            kernel.at(now, ClusterEvent::Unpin { shard, slot });
+        }
+    }
+
+    fn arm(&mut self, kernel: &mut Kernel<ClusterEvent>, shard: u32) {
+        if let Some((at, _)) = self.shards[shard as usize].next_timeout()
+            && at < self.armed[shard as usize]
+        {
+            self.armed[shard as usize] = at;
+            kernel.at(at, ClusterEvent::Timer { shard });
+        }
+    }
+
+    fn part_done(&mut self, kernel: &mut Kernel<ClusterEvent>, token: IoToken, at: Instant) {
+        let pending = &mut self.ios[token as usize];
+        pending.parts -= 1;
+        pending.last = pending.last.max(at);
+        if pending.parts == 0 {
+            pending.io = None;
+            let last = pending.last;
+            self.under_way -= 1;
+            kernel.complete(token, last);
+        }
+    }
+
+    fn read(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: VolumeId) {
+        for block in io.first..io.first + u64::from(io.blocks) {
+            let now = kernel.now();
+            let id = BlockId::new(id, block as u32);
+            let shard = self.shard_at(io.node, id);
+            let token = Token(u64::from(io.token) << PART_BITS | u64::from(block as u32));
+            match self.shards[shard as usize].read(now, token, id) {
+                Read::Hit(slot) => {
+                    self.shards[shard as usize].unpin(slot);
+                    let bytes = io.bytes_in(block, self.setup.block_bytes);
+                    let at = kernel.model.local_copy(now, io.node, bytes);
+                    self.part_done(kernel, io.token, at);
+                }
+                Read::Pending => self.drain(kernel, now, shard),
+            }
+        }
+    }
+
+    /// Writes and trims go in commands of one stripe each.
+    fn command(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, volume: VolumeId, kind: CommandKind) {
+        let stripe = u64::from(STRIPE_BLOCKS) * u64::from(self.setup.block_bytes);
+        let end = io.offset + u64::from(io.bytes);
+        let mut offset = io.offset;
+        while offset < end {
+            let next = ((offset / stripe + 1) * stripe).min(end);
+            let length = (next - offset) as u32;
+            let block = BlockId::new(volume, (offset / u64::from(self.setup.block_bytes)) as u32);
+            let shard = self.shard_at(io.node, block);
+            let payload = match kind {
+                CommandKind::Write => Payload::Buffer(BufferId(0)),
+                _ => Payload::None,
+            };
+            let token = Token(u64::from(io.token) << PART_BITS);
+            let input = Input::Command { token, volume, kind, offset, length, fua: false, payload };
+            self.give(kernel, shard, input);
+            offset = next;
+        }
+    }
+
+    fn parts_of(&self, io: &Io) -> u32 {
+        match io.op {
+            Op::Read => io.blocks,
+            Op::Write | Op::Trim => {
+                let stripe = u64::from(STRIPE_BLOCKS);
+                let last = io.first + u64::from(io.blocks).max(1) - 1;
+                if io.blocks == 0 { 0 } else { (last / stripe - io.first / stripe + 1) as u32 }
+            }
+            Op::Flush | Op::Open | Op::Close | Op::Send { .. } => 0,
+        }
+    }
+
+    fn arrive(&mut self, kernel: &mut Kernel<ClusterEvent>, to: u16, from: u16, message: Message) {
+        let shard = u32::from(to) * u32::from(self.setup.shards) + u32::from(message.shard);
+        let now = kernel.now();
+        let payload = if message.body.has_payload() {
+            match self.shards[shard as usize].landing(NodeId(from), &message) {
+                Landing::Slot(slot) => Payload::Slot(slot),
+                Landing::Buffer => Payload::Buffer(BufferId(0)),
+                Landing::Discard => Payload::None,
+            }
+        } else {
+            Payload::None
+        };
+        let bytes = match (&message.body, payload) {
+            (_, Payload::None) => 0,
+            (cards_core::Body::Command { length, .. }, _) => u64::from(*length),
+            _ => u64::from(self.setup.block_bytes),
+        };
+        let serves = matches!(message.body, cards_core::Body::Read { .. } | cards_core::Body::Command { .. });
+        let mut ready = match bytes {
+            0 => kernel.model.receive(now, to),
+            bytes => kernel.model.receive_data(now, to, bytes),
+        };
+        if serves {
+            let service = kernel.model.machine().service;
+            ready = kernel.model.work(ready, to, service);
+        }
+        let input = Input::Message { from: NodeId(from), message, payload };
+        self.shards[shard as usize].handle(now, input);
+        self.drain(kernel, ready, shard);
+    }
+}
+
+impl Engine for Cluster {
+    type Event = ClusterEvent;
+
+    fn submit(&mut self, kernel: &mut Kernel<ClusterEvent>, io: Io) {
+        self.attach(kernel, io.volume);
+        if self.ios.len() <= io.token as usize {
+            self.ios.resize(io.token as usize + 1, Pending::default());
+        }
+        let parts = self.parts_of(&io);
+        if parts == 0 {
+            // Metadata is nobody's business here: there are no files, only blocks.
+            kernel.complete(io.token, kernel.now());
+            return;
+        }
+        self.under_way += 1;
+        self.ios[io.token as usize] = Pending { io: Some(io), parts, last: kernel.now() };
+        let id = self.volume_id(io.volume);
+        match io.op {
+            Op::Read => self.read(kernel, &io, id),
+            Op::Write => {
+                self.writes += u64::from(io.blocks);
+                self.command(kernel, &io, id, CommandKind::Write);
+            }
+            _ => self.command(kernel, &io, id, CommandKind::Trim),
+        }
+    }
+
+    fn event(&mut self, kernel: &mut Kernel<ClusterEvent>, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Arrive { to, from, message } => {
+                self.under_way -= 1;
+                self.arrive(kernel, to, from, *message);
+            }
+            ClusterEvent::DiskDone { shard, op } => {
+                self.under_way -= 1;
+                self.give(kernel, shard, Input::DiskDone { op, result: Ok(()) });
+            }
+            ClusterEvent::Unpin { shard, slot } => {
+                self.under_way -= 1;
+                self.shards[shard as usize].unpin(slot);
+                self.drain(kernel, kernel.now(), shard);
+            }
+            ClusterEvent::Timer { shard } => {
+                self.armed[shard as usize] = Instant::NEVER;
+                self.give(kernel, shard, Input::Timeout);
+            }
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let mut stats = Stats::default();
+        self.shards.iter().for_each(|shard| stats.add(shard.stats()));
+        Counts {
+            local_hits: stats.local_hits,
+            remote_hits: stats.remote_hits,
+            disk_reads: stats.disk_reads,
+            writes: self.writes,
+            forwarded: stats.forwarded,
+            stored_for_others: stats.stored_for_others,
+            stored_in_vain: stats.stored_in_vain,
+            evictions: stats.evictions,
+            invalidations: stats.invalidations,
+            stale_hints: stats.stale_hints,
+            ..Counts::default()
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.under_way == 0
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.shards.iter().map(Shard::index_bytes).sum()
+    }
+
+    fn cached_blocks(&self) -> u64 {
+        self.shards.iter().map(|shard| u64::from(shard.resident())).sum()
+    }
+
+    fn check(&self, _now: Instant) {
+        self.shards.iter().for_each(Shard::check);
+    }
+}
