@@ -26,6 +26,9 @@ struct Arguments {
     /// Run this seed only.
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
+    /// With --seed: draw as at first, as seeds marked `first` in the regression files were.
+    #[arg(long, requires = "seed")]
+    first: bool,
     /// With --seed: print the trace, every input and output of every node.
     #[arg(long, requires = "seed")]
     verbose: bool,
@@ -129,7 +132,7 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
-    let mut options = Options::draw(seed);
+    let mut options = if arguments.first { Options::first(seed) } else { Options::draw(seed) };
     arguments.overrides.apply(&mut options);
     let trace = if arguments.verbose {
         let mut out = std::io::BufWriter::new(std::io::stdout());

@@ -119,10 +119,58 @@ pub struct NodeOptions {
 const POLICIES: [&str; 7] =
     ["rd", "hdc", "hscc", "hscc", "hscc depth=0", "hscc depth=3", "hscc load=home room=dup"];
 
+const REPLACEMENTS: [Replacement; 3] = [Replacement::Lru, Replacement::Sieve, Replacement::S3Fifo];
+
+/// Policies that came later, see [`Options::draw`].
+const LATER_POLICIES: [&str; 14] = [
+    "hints",
+    "hints forwards=1 discard_share=100",
+    "gms",
+    "gms epoch=1 boost=2 pages=10",
+    "greedy",
+    "central",
+    "central split=30",
+    "hdc split=80",
+    "nchance",
+    "nchance n=1 peer=two_choices search=2",
+    "nchance n=8 peer=free search=all",
+    "demote",
+    "demote insert=mid excl=off",
+    "demote insert=adaptive",
+];
+
 impl Options {
-    /// Draws all options.
+    /// Draws all options. What came later is drawn from a generator of its own and put over [`Self::first`], so that
+    /// seeds which once found something keep finding it there.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
+        let mut options = Self::first(seed);
+        let mut rng = Rng::new(seed, 9);
+        let storm = options.mode == Mode::Storm;
+        for volume in &mut options.world.volumes {
+            if rng.chance(600) {
+                volume.policy = rng.pick(&LATER_POLICIES).to_owned();
+                let policy_tells = storm && rng.chance(80);
+                volume.coherence = if policy_tells { Coherence::Policy } else { Coherence::Confirmed };
+            }
+        }
+        // Some policies leave a node a fifth of its cache; a cold volume fits in that too.
+        let apart =
+            options.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"));
+        for node in &mut options.world.nodes {
+            if rng.chance(500) {
+                node.replacement = rng.pick(&Replacement::ALL);
+            }
+            if apart && !storm {
+                node.capacity_blocks *= 5;
+            }
+        }
+        options
+    }
+
+    /// The options as they were drawn at first.
+    #[must_use]
+    pub fn first(seed: u64) -> Self {
         let mut rng = Rng::new(seed, 0);
         let mode = if rng.chance(120) { Mode::ColdRead } else { Mode::Storm };
         let storm = mode == Mode::Storm;
@@ -163,7 +211,7 @@ impl Options {
             nodes: (0..nodes)
                 .map(|_| NodeConfig {
                     capacity_blocks: if storm { rng.pick(&[8, 8, 12, 24, 64]) } else { blocks as u32 + 8 },
-                    replacement: rng.pick(&Replacement::ALL),
+                    replacement: rng.pick(&REPLACEMENTS),
                     park: !storm || rng.chance(700),
                 })
                 .collect(),

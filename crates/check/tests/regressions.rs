@@ -20,9 +20,12 @@ fn seeds_that_once_failed_pass() {
     for path in files {
         let text = fs::read_to_string(&path).expect("a text");
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-            let seed =
-                line.trim().parse().unwrap_or_else(|_| panic!("{}: `{line}` is no seed", path.display()));
-            if let Err(failure) = run_caught(Options::draw(seed), Trace::hashed()) {
+            let (draw, number): (fn(u64) -> Options, _) = match line.trim().strip_prefix("first ") {
+                Some(number) => (Options::first, number),
+                None => (Options::draw, line.trim()),
+            };
+            let seed = number.parse().unwrap_or_else(|_| panic!("{}: `{line}` is no seed", path.display()));
+            if let Err(failure) = run_caught(draw(seed), Trace::hashed()) {
                 panic!("{}: seed {seed}: {failure}", path.display());
             }
         }

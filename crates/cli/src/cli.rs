@@ -7,7 +7,7 @@ use cards_node::admin::Client;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{bench, completions, demo, dev, man, policy, serve, status, volume};
+use crate::{bench, completions, demo, dev, man, policy, replay, serve, sim, status, trace, volume};
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
 #[derive(Debug, Parser)]
@@ -38,6 +38,9 @@ pub(crate) enum Verb {
     Status(status::Status),
     Volume(volume::Volume),
     Policy(policy::Policy),
+    Sim(Box<sim::Sim>),
+    Trace(trace::Trace),
+    Replay(Box<replay::Replay>),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
@@ -54,6 +57,9 @@ impl Cli {
             Verb::Status(verb) => verb.run(self.verbose).map(done),
             Verb::Volume(verb) => verb.run().map(done),
             Verb::Policy(verb) => verb.run().map(done),
+            Verb::Sim(verb) => verb.run(),
+            Verb::Trace(verb) => verb.run(),
+            Verb::Replay(verb) => verb.run(self.verbose),
             Verb::Bench(verb) => verb.run(),
             Verb::Completions(verb) => verb.run().map(done),
             Verb::Man(verb) => verb.run().map(done),
@@ -115,6 +121,10 @@ mod tests {
             "cards volume attach",
             "cards volume attach disk --mode maybe",
             "cards completions cobol",
+            "cards sim gen:boot --jobs 0",
+            "cards sim gen:boot --json --csv",
+            "cards trace",
+            "cards trace convert only-one",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

@@ -20,6 +20,7 @@ use clap::builder::TypedValueParser as _;
 pub(crate) use cluster::Cluster;
 pub(crate) use error::DevError;
 pub(crate) use plan::{DiskFrom, Plan};
+pub(crate) use process::Daemon;
 
 use crate::error::Error;
 use crate::output;

@@ -7,6 +7,8 @@ use cards_node::config::ConfigError;
 
 use crate::demo::DemoError;
 use crate::dev::DevError;
+use crate::replay::ReplayError;
+use crate::sim::SimError;
 
 /// A verb failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,10 @@ pub(crate) enum Error {
     Dev(#[from] DevError),
     #[error(transparent)]
     Demo(#[from] DemoError),
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The log filter cannot be understood.
     #[error("CARDS_LOG={value:?}: {reason}; write a level such as debug, or target=level pairs")]
     LogFilter { value: String, reason: String },
@@ -37,8 +43,10 @@ pub(crate) enum Error {
 
 impl Error {
     /// 2 if the command line asks for something that cannot be, else 1.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Sim(error) => error.exit_code(),
+            Self::Replay(error) => error.exit_code(),
             Self::Dev(DevError::Options(_) | DevError::Uri(_)) => 2,
             _ => 1,
         }

@@ -9,10 +9,14 @@ mod error;
 mod man;
 mod output;
 mod policy;
+mod progress;
+mod replay;
 mod serve;
 mod signals;
+mod sim;
 mod status;
 mod table;
+mod trace;
 mod volume;
 
 use std::process::ExitCode;

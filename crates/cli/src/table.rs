@@ -67,6 +67,26 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
+/// A count to about three digits: `1.23 M`.
+pub(crate) fn short(number: u64) -> String {
+    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let unit = units.into_iter().find(|(factor, _)| number as f64 >= *factor);
+    unit.map_or_else(
+        || number.to_string(),
+        |(factor, unit)| {
+            let value = number as f64 / factor;
+            let digits = if value < 10.0 {
+                2
+            } else if value < 100.0 {
+                1
+            } else {
+                0
+            };
+            format!("{value:.digits$} {unit}")
+        },
+    )
+}
+
 /// `part` of `whole` in percent, `-` of nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -96,6 +116,14 @@ mod tests {
     fn thousands_are_apart() {
         let text: Vec<String> = [0, 999, 1000, 123_456, 1_234_567].into_iter().map(count).collect();
         assert_eq!(text, ["0", "999", "1 000", "123 456", "1 234 567"]);
+    }
+
+    #[test]
+    fn short_counts_have_three_digits() {
+        assert_eq!(
+            [7, 999, 1000, 12_345, 9_876_543_210].map(short),
+            ["7", "999", "1.00 k", "12.3 k", "9.88 G"]
+        );
     }
 
     #[test]

@@ -4,9 +4,13 @@
 //! *held* (a block on its way in or out). Pins count the users of a slot; a held slot is free as
 //! soon as nobody pins it.
 
+mod apart;
+
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+
+use apart::Apart;
 
 use crate::ids::{BlockId, NodeId, Slot, VolumeId};
 use crate::replacement::{Replacement, Replacer};
@@ -45,7 +49,7 @@ impl Mark {
     pub(crate) const HOSTED: Self = Self(1 << 4);
     /// A write to it is under way: neither read nor evicted.
     pub(crate) const LOCKED: Self = Self(1 << 5);
-    /// In the main queue of S3-FIFO.
+    /// Of a replacement with several queues: not in the one for new blocks.
     pub(crate) const MAIN: Self = Self(1 << 6);
     /// Resident. A slot that is not is held while it is pinned, else free.
     const RESIDENT: Self = Self(1 << 7);
@@ -123,6 +127,9 @@ pub(crate) struct Cache {
     resident: u32,
     capacity: u32,
     replacer: Box<dyn Replacer>,
+    apart: Option<Apart>,
+    /// The block that the replacement has last chosen to go.
+    victim: Option<u32>,
     table: Table,
 }
 
@@ -151,8 +158,80 @@ impl Cache {
             resident: 0,
             capacity,
             replacer: replacement.build(capacity),
+            apart: None,
+            victim: None,
             // All slots could be resident for a moment, when every block is in use.
-            table: Table::new((capacity + capacity / 8).max(slots) as usize + 1, slots),
+            table: Table::new((capacity + capacity / 6).max(slots) as usize + 1, slots),
+        }
+    }
+
+    /// Sets places apart for blocks that other nodes send, if there are not as many yet: such a block competes with
+    /// other such blocks only, by the time of its last use.
+    pub(crate) fn set_apart(&mut self, percent: u8, replacement: Replacement) {
+        let most = self.capacity.saturating_sub(1);
+        let quota = (u64::from(self.capacity) * u64::from(percent) / 100) as u32;
+        let quota = quota.clamp(most.min(1), most);
+        if self.apart.as_ref().is_some_and(|apart| apart.quota >= quota) {
+            return;
+        }
+        let slots: Vec<u32> = self.table.slots().collect();
+        slots.iter().for_each(|&slot| self.leave_queue(slot));
+        self.replacer = replacement.build(self.capacity - quota);
+        self.apart = Some(Apart::new(quota, self.slots()));
+        slots.iter().for_each(|&slot| self.replacer.insert(&mut self.frames, slot));
+    }
+
+    /// A resident block belongs to another node: it goes where such blocks are kept, if places are set apart.
+    pub(crate) fn move_apart(&mut self, slot: Slot) {
+        if let Some(apart) = &mut self.apart
+            && !apart.holds(slot.0)
+        {
+            self.replacer.remove(&mut self.frames, slot.0);
+            apart.insert(&mut self.frames, slot.0);
+        }
+    }
+
+    pub(crate) fn is_apart(&self, slot: Slot) -> bool {
+        self.apart.as_ref().is_some_and(|apart| apart.holds(slot.0))
+    }
+
+    /// More blocks are resident, of one kind or the other, than there are places.
+    pub(crate) fn is_overfull(&self) -> bool {
+        match &self.apart {
+            None => self.resident > self.capacity,
+            Some(_) => self.is_overfull_apart() || self.is_overfull_here(),
+        }
+    }
+
+    fn is_overfull_apart(&self) -> bool {
+        self.apart.as_ref().is_some_and(|apart| apart.len() > apart.quota)
+    }
+
+    fn is_overfull_here(&self) -> bool {
+        let (quota, len) = self.apart.as_ref().map_or((0, 0), |apart| (apart.quota, apart.len()));
+        self.resident - len > self.capacity - quota
+    }
+
+    /// Free places for blocks that other nodes send.
+    pub(crate) fn free_places(&self) -> u32 {
+        match &self.apart {
+            None => self.capacity.saturating_sub(self.resident),
+            Some(apart) => apart.quota.saturating_sub(apart.len()),
+        }
+    }
+
+    fn queue_of(&mut self, slot: u32) -> (&mut dyn Replacer, &mut Frames) {
+        match &mut self.apart {
+            Some(apart) if apart.holds(slot) => (apart.queue(), &mut self.frames),
+            _ => (self.replacer.as_mut(), &mut self.frames),
+        }
+    }
+
+    /// A block leaves its queue, and nothing is learned from it.
+    fn leave_queue(&mut self, slot: u32) {
+        match &mut self.apart {
+            Some(apart) if apart.holds(slot) => apart.remove(&mut self.frames, slot),
+            _ => self.replacer.remove(&mut self.frames, slot),
         }
     }
 
@@ -178,7 +257,10 @@ impl Cache {
 
     /// Bytes of index for all slots together.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.frames.frames.len() * size_of::<Frame>() + self.table.bytes() + self.replacer.extra_bytes()
+        self.frames.frames.len() * size_of::<Frame>()
+            + self.table.bytes()
+            + self.replacer.extra_bytes()
+            + self.apart.as_ref().map_or(0, Apart::bytes)
     }
 
     pub(crate) fn lookup(&self, block: BlockId) -> Option<Slot> {
@@ -212,11 +294,15 @@ impl Cache {
         self.replacer.insert(&mut self.frames, slot.0);
     }
 
-    /// Ends the residence of a block. The slot is held until its users have unpinned it.
+    /// Ends the residence of a block. The slot is held until its users have unpinned it. The replacement
+    /// learns from it only if it has chosen the block itself, by [`Self::victim`].
     pub(crate) fn remove(&mut self, slot: Slot) {
         let block = self.frames.block(slot.0);
         self.table.remove(block.hash(), slot.0, |slot| self.frames.block(slot).hash());
-        self.replacer.remove(&mut self.frames, slot.0);
+        match self.victim.take_if(|victim| *victim == slot.0) {
+            Some(_) => self.replacer.evict(&mut self.frames, slot.0),
+            None => self.leave_queue(slot.0),
+        }
         self.resident -= 1;
         let frame = &mut self.frames.frames[slot.0 as usize];
         frame.marks = 0;
@@ -264,22 +350,36 @@ impl Cache {
 
     /// Tells the replacement of a use.
     pub(crate) fn touch(&mut self, slot: Slot) {
-        self.replacer.hit(&mut self.frames, slot.0);
+        let (queue, frames) = self.queue_of(slot.0);
+        queue.hit(frames, slot.0);
     }
 
     /// The block the replacement would evict now.
     pub(crate) fn victim(&mut self) -> Option<Slot> {
-        self.replacer.victim(&mut self.frames).map(Slot)
+        if self.is_overfull_apart()
+            && let Some(apart) = &mut self.apart
+            && let Some(victim) = apart.queue().victim(&mut self.frames)
+        {
+            self.victim = None;
+            return Some(Slot(victim));
+        }
+        if self.apart.is_some() && !self.is_overfull_here() {
+            return None;
+        }
+        self.victim = self.replacer.victim(&mut self.frames);
+        self.victim.map(Slot)
+    }
+
+    /// Makes a resident block the next victim: it is of no more use here.
+    pub(crate) fn cool(&mut self, slot: Slot) {
+        let (queue, frames) = self.queue_of(slot.0);
+        queue.cool(frames, slot.0);
     }
 
     /// The next candidates for eviction, the likeliest first.
     pub(crate) fn tail(&self) -> impl Iterator<Item = Slot> + '_ {
-        let mut at = self.replacer.oldest();
-        core::iter::from_fn(move || {
-            let slot = at?;
-            at = self.frames.newer(slot);
-            Some(Slot(slot))
-        })
+        let next = move |at: &Slot| self.replacer.next_candidate(&self.frames, Some(at.0)).map(Slot);
+        core::iter::successors(self.replacer.next_candidate(&self.frames, None).map(Slot), next)
     }
 
     pub(crate) fn resident_slots(&self) -> impl Iterator<Item = Slot> + '_ {
@@ -326,7 +426,8 @@ impl Cache {
         for slot in self.resident_slots() {
             assert!(self.lookup(self.block(slot)) == Some(slot), "every resident block is found");
         }
-        assert!(self.replacer.len() == self.resident, "the replacement knows every resident block");
+        let apart = self.apart.as_ref().map_or(0, Apart::len);
+        assert!(self.replacer.len() + apart == self.resident, "the replacement knows every resident block");
         let held = frames.iter().filter(|f| f.marks & Mark::RESIDENT.0 == 0 && f.pins > 0).count();
         assert!(resident + held + free as usize == frames.len(), "every slot is resident, held or free");
     }
@@ -357,6 +458,42 @@ mod tests {
         assert!(cache.unpin(slot));
         assert_eq!(cache.free_slots(), 2);
         cache.check();
+    }
+
+    #[test]
+    fn blocks_set_apart_compete_with_each_other_only() {
+        for replacement in Replacement::ALL {
+            let mut cache = Cache::new(10, 4, replacement);
+            let add = |cache: &mut Cache, index, hosted| {
+                let slot = cache.take().unwrap();
+                cache.insert(slot, block(index), None);
+                if hosted {
+                    cache.move_apart(slot);
+                }
+                cache.unpin(slot);
+                while cache.is_overfull() {
+                    let victim = cache.victim().unwrap();
+                    cache.remove(victim);
+                }
+                cache.check();
+            };
+            (0..3).for_each(|i| add(&mut cache, i, false));
+            cache.set_apart(60, replacement);
+            cache.check();
+            assert_eq!(cache.free_places(), 6);
+            (10..16).for_each(|i| add(&mut cache, i, true));
+            assert_eq!((cache.resident(), cache.free_places()), (9, 0));
+            (100..150).for_each(|i| add(&mut cache, i, false));
+            assert_eq!(cache.resident(), 10);
+            cache.touch(cache.lookup(block(10)).unwrap());
+            add(&mut cache, 16, true);
+            let there: Vec<u32> = (10..17).filter(|&i| cache.lookup(block(i)).is_some()).collect();
+            assert_eq!(there, [10, 12, 13, 14, 15, 16], "{replacement}");
+            cache.cool(cache.lookup(block(15)).unwrap());
+            add(&mut cache, 17, true);
+            assert!(cache.lookup(block(15)).is_none());
+            assert_eq!(cache.resident(), 10);
+        }
     }
 
     proptest! {

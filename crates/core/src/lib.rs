@@ -38,6 +38,7 @@ mod ids;
 mod index;
 mod io;
 mod message;
+pub mod pafs;
 mod placement;
 pub mod policy;
 pub mod read_ahead;

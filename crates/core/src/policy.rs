@@ -5,16 +5,25 @@
 //! are void and the volume is a plain remote disk. The core fetches, stores, forwards and invalidates; the
 //! policy says where. Its answers are hints: a wrong one costs a hop, never a wrong byte, so a policy may
 //! be wild, or supplied by a user. It keeps no clock and no unseeded randomness: both come with its [`Context`].
-//! Two hooks besides the four operations are void by default as well: [`Policy::filled`] and [`Policy::tick`].
+//! Three hooks besides the four operations are void by default as well: [`Policy::filled`], [`Policy::stored`]
+//! and [`Policy::tick`].
 //!
 //! Which block leaves a cache is [`crate::replacement`]'s choice and not the policy's (CARD-8).
 //!
 //! To add a policy: one file here, one line in [`registry`].
 
+mod central;
 mod comparators;
 mod context;
+mod demote;
+mod directory;
+mod gms;
+mod greedy;
 mod hdc;
+mod hints;
+mod hosted;
 mod hscc;
+mod nchance;
 mod rd;
 mod single_copy;
 mod spec;
@@ -58,8 +67,17 @@ pub trait Policy: Send {
     /// A block that was missing has come and is cached.
     fn filled(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) {}
 
+    /// An evicted block that another node has sent is kept; `depth` is what it came with.
+    fn stored(&mut self, _cx: &mut Context<'_>, _block: BlockId, _depth: u8) {}
+
     /// The card is attached, or the time of [`Context::wake_at`] has come.
     fn tick(&mut self, _cx: &mut Context<'_>) {}
+
+    /// Percent of the cache, below 100, to set apart for blocks that other nodes send, everywhere but at the disk
+    /// node. The part has an LRU queue of its own.
+    fn set_apart(&self) -> u8 {
+        0
+    }
 
     /// Whether the policy uses [`Context::tag`] and [`Context::age_ms`], which cost eight bytes a block.
     fn needs_frame_data(&self) -> bool {
@@ -76,6 +94,8 @@ pub struct Delivery {
     pub source: Source,
     /// Milliseconds since that node last used its oldest block.
     pub oldest_ms: u32,
+    /// Only other nodes wait for it.
+    pub for_others: bool,
 }
 
 /// Whom to ask for a block.
@@ -233,8 +253,14 @@ pub struct Parameter {
 pub const fn registry() -> &'static [Entry] {
     &[
         rd::ENTRY,
+        greedy::ENTRY,
+        central::ENTRY,
         hdc::ENTRY,
         hscc::ENTRY,
+        nchance::ENTRY,
+        hints::ENTRY,
+        gms::ENTRY,
+        demote::ENTRY,
         single_copy::PAFS,
         single_copy::PACA,
         comparators::XFS,

@@ -21,7 +21,7 @@ use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId, mix};
 use crate::index::Index;
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
-use crate::placement::{Placement, PlacementKind};
+use crate::placement::Placement;
 use crate::policy::{Context, Effect, Policy};
 use crate::replacement::Replacement;
 use crate::stats::Stats;
@@ -52,8 +52,8 @@ pub struct ShardConfig {
     pub block_bytes: u32,
     /// Which block leaves when room is needed.
     pub replacement: Replacement,
-    /// How blocks get their homes.
-    pub placement: PlacementKind,
+    /// The homes of blocks: made once and shared by all shards.
+    pub placement: Placement,
     /// A request to a peer that takes longer is repeated to the disk node.
     pub peer_timeout: Duration,
     /// A request that the disk node has not answered by then fails.
@@ -104,7 +104,7 @@ impl Shard {
         let nodes = usize::from(config.nodes);
         Self {
             now: Instant(0),
-            placement: Placement::new(config.placement, config.nodes),
+            placement: config.placement.clone(),
             volumes: BTreeMap::new(),
             cache: Cache::new(capacity, in_flight, config.replacement),
             index: Index::new(capacity),
@@ -232,7 +232,7 @@ impl Shard {
     fn release(&mut self, slot: Slot) {
         if self.cache.unpin(slot) {
             self.resume_slot_waiters();
-        } else if self.cache.resident() > self.cache.capacity() {
+        } else if self.cache.is_overfull() {
             self.make_room();
         }
     }
@@ -439,7 +439,7 @@ impl Shard {
     fn send(&mut self, to: NodeId, volume: VolumeId, body: Body, payload: Payload) {
         debug_assert!(to != self.config.node, "a node sends itself no messages");
         self.stats.messages_sent += 1;
-        let free = self.cache.capacity().saturating_sub(self.cache.resident());
+        let free = self.cache.free_places();
         let message = Message {
             volume,
             shard: self.config.shard,
@@ -480,14 +480,16 @@ impl Shard {
         run: impl FnOnce(&mut dyn Policy, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let attached = self.may_hold(volume);
-        let policy: &mut Box<dyn Policy> = &mut self.volumes.get_mut(&volume)?.policy;
+        let known = self.volumes.get_mut(&volume)?;
+        let invalidates = !known.spec.read_only && !known.confirms();
+        let policy: &mut Box<dyn Policy> = &mut known.policy;
         let mut effects = core::mem::take(&mut self.effects);
         let mut context = Context {
             now: self.now,
             random: &mut self.random,
             frame_data: &mut self.frame_data,
             me: self.config.node,
-            disk_node: volume.disk_node(),
+            volume,
             placement: &self.placement,
             cache: &mut self.cache,
             index: &mut self.index,
@@ -495,6 +497,7 @@ impl Shard {
             up: &self.up,
             load_of: &self.load_of,
             attached,
+            invalidates,
             effects: &mut effects,
         };
         let answer = run(policy.as_mut(), &mut context);
@@ -532,11 +535,16 @@ impl Shard {
         self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
     }
 
-    /// Makes a held slot the copy of a block, evicting others if there are too many.
-    fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>, age_ms: u32) {
+    /// Makes a held slot the copy of a block, its own or hosted for another node; evicts others if there are too
+    /// many.
+    fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>, age_ms: u32, hosted: bool) {
         self.index.put(block, crate::index::Entry::default());
         self.forget_leaving(block);
         self.cache.insert(slot, block, previous);
+        if hosted {
+            self.cache.mark(slot, Mark::HOSTED, true);
+            self.cache.move_apart(slot);
+        }
         self.frame_data.inserted(slot, self.now, age_ms);
         self.load_of[usize::from(self.placement.home(block).0)] += 1;
         self.make_room();

@@ -1,8 +1,9 @@
 //! From a block's hash to the slot that holds it: open addressing with linear probing, four bytes a place.
 //!
 //! The bits of a place that its slot's number leaves free hold a tag, part of the hash. So a search looks at
-//! the frame of the right slot and hardly ever at another one: with a full cache the table is nearly full
-//! too, runs are long, and every frame looked at is likely to be a cache miss of the processor.
+//! the frame of the right slot and hardly ever at another one: every frame looked at is likely to be a cache
+//! miss of the processor. A removal has to look at those behind it in the same run, so runs should be short:
+//! a seventh of the places stays free, which is what 32 bytes per cached block leave room for.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -73,6 +74,8 @@ impl Table {
             gap = self.after(gap);
         }
         let len = self.places.len();
+        // Places from one to the other, onwards and around the end.
+        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
         let mut at = gap;
         loop {
             at = self.after(at);
@@ -81,7 +84,7 @@ impl Table {
                 break;
             }
             let ideal = self.ideal(hash_of(place & self.slot_mask));
-            if (at + len - ideal) % len >= (at + len - gap) % len {
+            if distance(ideal, at) >= distance(gap, at) {
                 self.places[gap] = place;
                 gap = at;
             }

@@ -9,16 +9,20 @@
 //! {"error":{"kind":"no_such_volume","message":"no volume \"disk\" in the cluster; …"}}
 //! ```
 
+mod activity;
 mod client;
 mod counters;
+mod recording;
 mod status;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Attach, Mode, PolicySpec, ReadAhead};
 
+pub use activity::Activity;
 pub use client::{Client, ClientError};
 pub use counters::{Counters, DiskCounters};
+pub use recording::{Demand, DemandKind, Recorded, Recording};
 pub use status::{
     Cache, Card, Disk, DiskEngine, DiskEngineKind, Member, MemberState, Status, Volume, VolumeState,
 };
@@ -62,6 +66,19 @@ pub enum Request {
     },
     /// Forget every cached block of this node (for measurements): [`Reply::Done`].
     DropCaches {},
+    /// Whether anything is under way: [`Reply::Activity`].
+    Activity {},
+    /// Hold all messages about blocks to peers, until this connection ends: [`Reply::Done`]. They leave one by one.
+    Hold {},
+    /// Let the next held message to a member leave: [`Reply::Done`].
+    Release {
+        /// The member's number, from 0.
+        to: u16,
+    },
+    /// Record what clients ask for, until this connection ends: [`Reply::Recording`].
+    Record {},
+    /// What has been recorded since the last such request: [`Reply::Recorded`].
+    TakeRecorded {},
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
 }
@@ -85,6 +102,12 @@ pub enum Reply {
     Volumes(Vec<Volume>),
     /// One volume.
     Volume(Box<Volume>),
+    /// What is under way.
+    Activity(Activity),
+    /// A recording has begun.
+    Recording(Recording),
+    /// A part of a recording.
+    Recorded(Recorded),
     /// Done, nothing to say.
     Done {},
     /// Not done.
@@ -113,7 +136,7 @@ pub enum RefusalKind {
     AlreadyAttached,
     /// The volume is not attached here.
     NotAttached,
-    /// Clients use the volume, or another node writes it.
+    /// Clients use the volume, or another node writes it, or somebody else records.
     Busy,
     /// The volume has another policy than expected.
     PolicyMismatch,
@@ -176,6 +199,11 @@ mod tests {
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },
             Request::DropCaches {},
+            Request::Activity {},
+            Request::Hold {},
+            Request::Release { to: 2 },
+            Request::Record {},
+            Request::TakeRecorded {},
             Request::Shutdown {},
         ] {
             assert_eq!(parse_request(&to_line(&request)), Ok(request));

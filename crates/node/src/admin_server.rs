@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::net::UnixListener as StdListener;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::admin::{self, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
+use crate::admin::{self, Activity, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request};
 use crate::cards::CardState;
 use crate::config::Attach;
 use crate::inbox::Event;
 use crate::local::Local;
+use crate::net::Link;
 use crate::node::Node;
+use crate::record;
 use crate::report;
 
 /// Connections at a time.
@@ -74,9 +77,38 @@ async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) 
     }
 }
 
+/// What lasts as long as a connection.
+#[derive(Default)]
+struct Session<'a> {
+    recording: Option<record::Session<'a>>,
+    held: Option<Held<'a>>,
+}
+
+/// Messages to peers are held, and the timers that wait for answers rest.
+struct Held<'a>(&'a Node);
+
+impl<'a> Held<'a> {
+    /// None if they are held for somebody else.
+    fn new(node: &'a Node) -> Option<Self> {
+        if node.holding.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        node.links.iter().for_each(|link| link.hold(true));
+        Some(Self(node))
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.links.iter().for_each(|link| link.hold(false));
+        self.0.holding.store(false, Ordering::Relaxed);
+    }
+}
+
 async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
+    let mut session = Session::default();
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
@@ -87,7 +119,7 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
         let request = admin::parse_request(&line);
         let (last, end) = (line.last() != Some(&b'\n'), matches!(request, Ok(Request::Shutdown {})));
         let reply = match request {
-            Ok(request) => answer(node, request).await.unwrap_or_else(Reply::Error),
+            Ok(request) => answer(node, &mut session, request).await.unwrap_or_else(Reply::Error),
             Err(refusal) => Reply::Error(refusal),
         };
         tokio::time::timeout(IDLE, writer.write_all(&admin::to_line(&reply))).await??;
@@ -100,7 +132,7 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
     }
 }
 
-async fn answer(node: &Arc<Node>, request: Request) -> Result<Reply, Refusal> {
+async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request) -> Result<Reply, Refusal> {
     Ok(match request {
         Request::Status {} => Reply::Status(Box::new(report::status(node))),
         Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
@@ -117,26 +149,81 @@ async fn answer(node: &Arc<Node>, request: Request) -> Result<Reply, Refusal> {
             Reply::Done {}
         }
         Request::DropCaches {} => {
-            on_data_thread(node, |local| {
+            on_data_thread(node, 0, |local| {
                 local.all_shards(&Input::DropCaches);
                 local.route();
             })
             .await;
             Reply::Done {}
         }
+        Request::Activity {} => Reply::Activity(activity(node).await),
+        Request::Hold {} => {
+            session.held = Some(Held::new(node).ok_or_else(|| Refusal {
+                kind: RefusalKind::Busy,
+                message: "somebody holds this node's messages already; wait for the end of that".into(),
+            })?);
+            Reply::Done {}
+        }
+        Request::Release { to } => {
+            let link = node.links.get(usize::from(to)).filter(|_| session.held.is_some());
+            if !link.is_some_and(Link::release) {
+                let message = format!("no message to member {to} is held on behalf of this connection");
+                return Err(Refusal { kind: RefusalKind::BadRequest, message });
+            }
+            Reply::Done {}
+        }
+        Request::Record {} => {
+            let (now, started_us) = node.clock.now_and_utc_us();
+            session.recording = Some(node.recorder.begin(now).ok_or_else(|| Refusal {
+                kind: RefusalKind::Busy,
+                message:
+                    "somebody records what this node's clients do already; wait for the end of that".into(),
+            })?);
+            Reply::Recording(Recording {
+                node: node.me.0,
+                members: node.config.members.len() as u16,
+                started_us,
+            })
+        }
+        Request::TakeRecorded {} => {
+            let recording = session.recording.as_ref().ok_or_else(|| Refusal {
+                kind: RefusalKind::BadRequest,
+                message: "nothing is being recorded on this connection; send {\"request\":\"record\"} first"
+                    .into(),
+            })?;
+            Reply::Recorded(recording.take(node.now()))
+        }
         Request::Shutdown {} => Reply::Done {},
     })
 }
 
+/// Looks on the data threads themselves, between two of their turns: none is caught halfway.
+async fn activity(node: &Node) -> Activity {
+    let mut activity = Activity::default();
+    for thread in 0..node.threads.len() {
+        let now = on_data_thread(node, thread, report::activity).await.unwrap_or_default();
+        activity = Activity {
+            busy: activity.busy || now.busy,
+            working: activity.working || now.working,
+            demands: activity.demands + now.demands,
+            ..now
+        };
+    }
+    activity
+}
+
 /// Does something on a data thread and waits for its end.
-async fn on_data_thread(node: &Node, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
+/// None if the thread is gone, and the daemon with it.
+async fn on_data_thread<R: Send + 'static>(
+    node: &Node,
+    thread: usize,
+    call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
+) -> Option<R> {
     let (done, wait) = oneshot::channel();
-    node.threads[0].post(Event::Call(Box::new(move |local| {
-        call(local);
-        let _ = done.send(());
+    node.threads[thread].post(Event::Call(Box::new(move |local| {
+        let _ = done.send(call(local));
     })));
-    // An error means that the thread is gone, and the daemon with it.
-    let _ = wait.await;
+    wait.await.ok()
 }
 
 async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
@@ -195,7 +282,7 @@ async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 
 async fn remove(node: &Node, name: &str) {
     if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
-        on_data_thread(node, move |local| local.control(ControlInput::Detach { volume })).await;
+        on_data_thread(node, 0, move |local| local.control(ControlInput::Detach { volume })).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{Error, Write as _};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cards_core::Instant;
 
@@ -21,7 +21,25 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         Instant(boot_time().saturating_sub(self.origin))
     }
+
+    /// The time on this clock and, at the same moment, in microseconds since 1970 (UTC).
+    pub(crate) fn now_and_utc_us(&self) -> (Instant, u64) {
+        let mut looks = 0;
+        loop {
+            let before = self.now();
+            let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            looks += 1;
+            // Unless the thread was put aside between the two looks.
+            if self.now().since(before) < TOGETHER || looks == LOOKS_MAX {
+                return (before, u64::try_from(utc.as_micros()).unwrap_or(u64::MAX));
+            }
+        }
+    }
 }
+
+/// Two clocks read within this time are read together.
+const TOGETHER: Duration = Duration::from_micros(5);
+const LOOKS_MAX: u32 = 100;
 
 /// Nanoseconds since the machine was booted, suspended or not.
 fn boot_time() -> u64 {

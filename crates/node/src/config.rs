@@ -43,7 +43,8 @@ pub struct Config {
     /// Memory for cached blocks, in bytes. Default `1G`.
     #[serde(with = "size", default = "default_cache")]
     pub cache: u64,
-    /// Which block leaves a full cache: `lru`, `sieve` or `s3-fifo`. Default `s3-fifo`.
+    /// Which block leaves a full cache: `lru`, `sieve`, `s3-fifo`, `2q`, `arc`, `w-tinylfu` or
+    /// `w-tinylfu-10`. Default `s3-fifo`.
     #[serde(with = "replacement", default)]
     pub replacement: Replacement,
     /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB, equal on all nodes. Default `64K`.

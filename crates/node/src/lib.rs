@@ -15,6 +15,7 @@ mod local;
 mod net;
 mod node;
 mod prefault;
+mod record;
 mod report;
 mod seldom;
 mod serve;

@@ -50,6 +50,8 @@ pub(crate) struct Local {
     pub(crate) ended: Notify,
     /// Clients in their handshake have to go.
     pub(crate) leaving: Notify,
+    /// Requests of clients since the start.
+    pub(crate) demands: Cell<u64>,
     /// Bytes of requests under way, and how many they may be, all clients of this thread together.
     pub(crate) in_flight: Cell<u64>,
     pub(crate) in_flight_max: u64,
@@ -114,6 +116,7 @@ impl Local {
             connections: Cell::new(0),
             ended: Notify::new(),
             leaving: Notify::new(),
+            demands: Cell::new(0),
             in_flight: Cell::new(0),
             in_flight_max,
             spinning: Cell::new(None),
@@ -189,7 +192,12 @@ async fn tick(local: Rc<Local>) {
         let mut next = u64::MAX;
         for shard in mine() {
             if node.shards[shard].wake.load(Ordering::SeqCst) <= now.0 {
-                local.shard(shard as u16, |state| state.handle(now, cards_core::Input::Timeout));
+                let holding = node.holding.load(Ordering::Relaxed);
+                local.shard(shard as u16, |state| {
+                    if !holding || state.shard.is_quiet() {
+                        state.handle(now, cards_core::Input::Timeout);
+                    }
+                });
             }
             next = next.min(node.shards[shard].wake.load(Ordering::SeqCst));
         }

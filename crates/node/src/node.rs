@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::inbox::Inbox;
 use crate::net::Link;
+use crate::record::Recorder;
 use crate::slab::Key;
 use crate::traffic::Traffic;
 
@@ -39,8 +40,11 @@ pub(crate) struct Node {
     pub(crate) cards: Cards,
     pub(crate) buffers: Buffers,
     pub(crate) traffic: Traffic,
+    pub(crate) recorder: Recorder,
     /// How the disks are read; set by the first thread that has an engine.
     pub(crate) engine: std::sync::OnceLock<cards_disk::EngineKind>,
+    /// Messages to peers are held, so none is late: shards that wait for an answer are not woken.
+    pub(crate) holding: AtomicBool,
     /// New work is refused; what is under way is finished.
     pub(crate) draining: AtomicBool,
     /// Threads whose clients are gone.

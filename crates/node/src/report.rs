@@ -1,11 +1,15 @@
 //! What this node says of itself.
 
+use std::rc::Rc;
+
 use crate::admin::{
-    Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState, Status,
-    Volume, VolumeState,
+    Activity, Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
+    Status, Volume, VolumeState,
 };
 use crate::cards::CardState;
 use crate::config::PolicySpec;
+use crate::local::Local;
+use crate::net::Link;
 use crate::node::Node;
 use crate::traffic::Traffic;
 
@@ -54,6 +58,25 @@ pub(crate) fn status(node: &Node) -> Status {
         counters: counters(node),
         disks: disks(node),
     }
+}
+
+/// Whether anything is under way, as a data thread sees it.
+pub(crate) fn activity(local: &Rc<Local>) -> Activity {
+    let mut activity = Activity {
+        busy: local.in_flight.get() > 0,
+        working: local.jobs.borrow().iter().next().is_some(),
+        demands: local.demands.get(),
+        held: local.node.links.iter().map(Link::held).collect(),
+        ..Activity::default()
+    };
+    for cell in &local.node.shards {
+        let state = cell.lock();
+        activity.busy |= !state.shard.is_quiet() || state.lent > 0;
+        activity.working |= state.lent > 0;
+        activity.messages_sent += state.shard.stats().messages_sent;
+        activity.messages_received += state.shard.stats().messages_received;
+    }
+    activity
 }
 
 /// Volumes of one name: only the first can be attached.

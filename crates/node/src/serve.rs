@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 
 use cards_core::policy::{PolicyError, normalize};
 use cards_core::{
-    Coherence, Control, ControlConfig, NodeId, PlacementKind, Shard, ShardConfig, VolumeId, VolumeSpec,
+    Coherence, Control, ControlConfig, NodeId, Placement, PlacementKind, Shard, ShardConfig, VolumeId,
+    VolumeSpec,
 };
 use cards_disk::{Disk, DiskError, DiskOptions};
 use tokio::net::TcpListener;
@@ -25,6 +26,7 @@ use crate::inbox::{Event, Inbox};
 use crate::local;
 use crate::net::{self, Link};
 use crate::node::{Node, ShardCell};
+use crate::record::Recorder;
 use crate::traffic::Traffic;
 
 /// Why a daemon does not start. Each message names the thing, the value and the remedy.
@@ -322,6 +324,7 @@ fn build(
     let nodes = config.members.len() as u16;
     let incarnation = incarnation(&config.runtime_dir);
     let capacity = u32::try_from(config.cache / u64::from(block) / u64::from(shards)).unwrap_or(u32::MAX);
+    let placement = Placement::new(PlacementKind::Rendezvous, nodes);
     let shard = |shard| {
         let config = ShardConfig {
             node: me,
@@ -332,7 +335,7 @@ fn build(
             capacity_blocks: capacity,
             block_bytes: block,
             replacement: config.replacement,
-            placement: PlacementKind::Rendezvous,
+            placement: placement.clone(),
             peer_timeout: config.peer_timeout,
             disk_wait: config.disk_wait,
             park: true,
@@ -367,7 +370,9 @@ fn build(
         cards: Cards::new(&config.attach),
         buffers: Buffers::new(threads),
         traffic: Traffic::default(),
+        recorder: Recorder::new(threads, nodes),
         engine: OnceLock::new(),
+        holding: AtomicBool::new(false),
         draining: AtomicBool::new(false),
         drained: AtomicUsize::new(0),
         config,

@@ -1,5 +1,6 @@
 //! Clusters of daemons in this process, on loopback, over temporary files, and a small NBD client.
 
+mod activity;
 mod allocations;
 mod client;
 mod cluster;

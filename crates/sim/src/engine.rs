@@ -1,8 +1,14 @@
 //! The systems under study.
 
+mod bounds;
 mod cluster;
+mod pafs;
+mod xfs;
 
+pub use bounds::{Bound, Foresight};
 pub use cluster::{Cluster, ClusterEvent};
+pub use pafs::{Mail, Pafs, PafsEvent, Place, Step};
+pub use xfs::{Arrival, Xfs, XfsEvent};
 
 use cards_core::Instant;
 
@@ -87,4 +93,21 @@ counts! {
     stale_hints,
     /// Dirty blocks written to a disk because their place was needed.
     dirty_evictions,
+    /// xfs: remote hits whose buffer held a block that had to be forwarded first; over all remote hits this is `pf` of
+    /// PAFS, equation 4.
+    remote_hits_forwarding,
+    /// xfs: remote hits whose buffer held a dirty block that had to be cleaned first; over all remote hits this is `pd` of
+    /// PAFS, equation 5.
+    remote_hits_cleaning,
+    /// xfs: block writes that had to ask the block's manager.
+    ownership_requests,
+    /// Blocks read from a disk because a part of them is written.
+    write_fills,
+    /// pafs: buffers that one cache server has given to another one.
+    reassigned,
+    /// pafs, paca: block writes that went through a parity server.
+    covered_writes,
+    /// opt: block reads that could be answered from the memory of the reader's node alone, if each node kept what is best
+    /// for its own references.
+    opt_local_hits,
 }

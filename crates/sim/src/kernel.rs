@@ -120,21 +120,11 @@ impl<E> Kernel<E> {
         self.scheduled += 1;
     }
 
-    /// When the next event happens.
-    pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.queue.peek().map(|Reverse((at, ..))| *at)
-    }
-
     /// The next event: time moves on to it.
     pub(crate) fn next(&mut self) -> Option<Scheduled<E>> {
         let Reverse((at, _, place)) = self.queue.pop()?;
         self.now = at;
         self.free.push(place);
         self.events[place as usize].take()
-    }
-
-    /// Time moves on without an event.
-    pub(crate) fn advance(&mut self, to: Instant) {
-        self.now = self.now.max(to);
     }
 }

@@ -12,16 +12,23 @@
 #![warn(missing_docs)]
 
 pub mod engine;
+pub mod equations;
 mod kernel;
 mod machine;
 pub mod model;
+pub mod plot;
 mod processes;
 mod report;
 mod run;
 mod setup;
+mod study;
+mod workload;
 
 pub use kernel::{Io, IoToken, Kernel};
-pub use machine::{Disk, Machine, MachineError};
+pub use machine::{Disk, Figure, Library, Machine, MachineError};
+pub use plot::Plot;
 pub use report::Report;
-pub use run::{Interrupt, Pace, RunError, run};
+pub use run::{Interrupt, Pace, RunError, run, run_from};
 pub use setup::{Setup, SetupError, Timing, WarmUp};
+pub use study::{Combination, Done, Watch, run_all, survey_all};
+pub use workload::{Survey, Workload};

@@ -1,8 +1,20 @@
 //! How fast the parts of a machine are.
 
+mod error;
+mod figures;
+mod library;
+mod modern;
+mod overlay;
+mod papers;
+mod units;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use error::MachineError;
+pub use figures::Figure;
+pub use library::Library;
 
 /// A cluster's hardware: all nodes are equal. Bandwidths are bytes per second, sizes bytes.
 ///
@@ -17,96 +29,71 @@ pub struct Machine {
     pub title: String,
     /// Nodes, unless a study says otherwise.
     pub nodes: u16,
-    /// Cache of each node, unless a study says otherwise.
-    pub cache_bytes: u64,
+    /// Cache of each node, unless a study says otherwise: one figure for all nodes, or one for each.
+    #[serde(with = "units::one_or_many")]
+    pub cache_bytes: Vec<u64>,
     /// The unit of caching, unless a study says otherwise.
     pub block_bytes: u32,
     /// Bandwidth of a copy within a node's memory.
+    #[serde(rename = "memory_bandwidth_bytes_per_s")]
     pub memory_bandwidth: f64,
     /// Bandwidth of a link, in each direction.
+    #[serde(rename = "network_bandwidth_bytes_per_s")]
     pub network_bandwidth: f64,
     /// Time on the wire and in switches, besides startup and bandwidth.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "network_latency_us", with = "units::microseconds")]
     pub network_latency: Duration,
     /// Startup of a message to a process on the same node.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "local_port_us", with = "units::microseconds")]
     pub local_port: Duration,
     /// Startup of a message to another node.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "remote_port_us", with = "units::microseconds")]
     pub remote_port: Duration,
     /// Startup of a copy within a node's memory.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "local_copy_us", with = "units::microseconds")]
     pub local_copy: Duration,
     /// Startup of a copy between the memories of two nodes (or of a message that carries a block).
-    #[serde(with = "microseconds")]
+    #[serde(rename = "remote_copy_us", with = "units::microseconds")]
     pub remote_copy: Duration,
     /// Work of a node for each request it serves to another, besides startups.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "service_us", with = "units::microseconds")]
     pub service: Duration,
     /// Copies between network buffers and cache that each block sent to another node needs, both ends together.
     pub staging_copies: u8,
     /// Bandwidth of these copies.
+    #[serde(rename = "staging_bandwidth_bytes_per_s")]
     pub staging_bandwidth: f64,
+    /// How many disks there are. Blocks are striped over them, round robin.
+    pub disks: u16,
     /// The disks, all equal.
     pub disk: Disk,
-    /// How many there are. Blocks are striped over them, round robin.
-    pub disks: u16,
-    /// Where the figures come from: parameter and source.
+    /// Where the figures come from: parameter, as in [`Machine::figures`], and source.
+    #[serde(default, with = "units::map")]
     pub sources: Vec<(String, String)>,
 }
+
+/// More are no machine any more, and their queues would take gigabytes.
+const DISKS_MAX: u16 = 4096;
+const CHANNELS_MAX: u16 = 4096;
 
 /// How fast a disk is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Positioning before a read.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "read_seek_us", with = "units::microseconds")]
     pub read_seek: Duration,
     /// Positioning before a read of what follows the last access to this disk.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "sequential_seek_us", with = "units::microseconds")]
     pub sequential_seek: Duration,
     /// Positioning before a write.
-    #[serde(with = "microseconds")]
+    #[serde(rename = "write_seek_us", with = "units::microseconds")]
     pub write_seek: Duration,
-    /// Bandwidth.
+    /// Bandwidth, which its channels share.
+    #[serde(rename = "bandwidth_bytes_per_s")]
     pub bandwidth: f64,
     /// Requests it works on at the same time.
     pub channels: u16,
-}
-
-/// Why a machine makes no sense.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum MachineError {
-    /// There is no such machine.
-    #[error("unknown machine `{name}`{}: there are {known}", near.as_ref().map_or(String::new(), |n| format!(" (did you mean {n}?)")))]
-    Unknown {
-        /// The name given.
-        name: String,
-        /// The nearest name.
-        near: Option<String>,
-        /// All names.
-        known: String,
-    },
-    /// A figure is out of its range.
-    #[error("machine {machine}: {parameter} is {value}: want {want}")]
-    Bad {
-        /// The machine.
-        machine: String,
-        /// The parameter.
-        parameter: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        want: &'static str,
-    },
-    /// The file cannot be read.
-    #[error("{file}: {problem}")]
-    File {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        problem: String,
-    },
 }
 
 impl Machine {
@@ -128,6 +115,13 @@ impl Machine {
         self.remote_copy + Self::transfer(bytes, self.network_bandwidth)
     }
 
+    /// The caches of the nodes in blocks of a size: one figure for all nodes, or one for each.
+    #[must_use]
+    pub fn cache_blocks(&self, block_bytes: u32) -> Vec<u32> {
+        let blocks = |&bytes: &u64| u32::try_from(bytes / u64::from(block_bytes)).unwrap_or(u32::MAX);
+        self.cache_bytes.iter().map(blocks).collect()
+    }
+
     /// Checks that it can be built.
     ///
     /// # Errors
@@ -137,21 +131,38 @@ impl Machine {
             Err(MachineError::Bad { machine: self.name.clone(), parameter, value, want })
         };
         for (parameter, value) in [
-            ("memory_bandwidth", self.memory_bandwidth),
-            ("network_bandwidth", self.network_bandwidth),
-            ("staging_bandwidth", self.staging_bandwidth),
-            ("disk.bandwidth", self.disk.bandwidth),
+            ("memory_bandwidth_bytes_per_s", self.memory_bandwidth),
+            ("network_bandwidth_bytes_per_s", self.network_bandwidth),
+            ("staging_bandwidth_bytes_per_s", self.staging_bandwidth),
+            ("disk.bandwidth_bytes_per_s", self.disk.bandwidth),
         ] {
             if !(value.is_finite() && value >= 1.0) {
                 return bad(parameter, value.to_string(), "bytes per second, at least 1");
             }
         }
-        if self.disks == 0 || self.disk.channels == 0 {
-            return bad(
-                "disks",
-                format!("{} with {} channels", self.disks, self.disk.channels),
-                "at least 1 each",
-            );
+        if self.disks == 0 {
+            return bad("disks", "0".into(), "at least 1");
+        }
+        if self.disk.channels == 0 || self.disk.channels > CHANNELS_MAX {
+            return bad("disk.channels", self.disk.channels.to_string(), "1 to 4096");
+        }
+        if self.disks > DISKS_MAX {
+            return bad("disks", self.disks.to_string(), "1 to 4096");
+        }
+        for (parameter, value) in [
+            ("network_latency_us", self.network_latency),
+            ("local_port_us", self.local_port),
+            ("remote_port_us", self.remote_port),
+            ("local_copy_us", self.local_copy),
+            ("remote_copy_us", self.remote_copy),
+            ("service_us", self.service),
+            ("disk.read_seek_us", self.disk.read_seek),
+            ("disk.sequential_seek_us", self.disk.sequential_seek),
+            ("disk.write_seek_us", self.disk.write_seek),
+        ] {
+            if value > units::LONGEST {
+                return bad(parameter, format!("{value:?}"), "microseconds, 0 to 3.6e9");
+            }
         }
         if self.nodes == 0 || usize::from(self.nodes) > cards_core::NodeId::MAX_NODES {
             return bad("nodes", self.nodes.to_string(), "1 to 1023");
@@ -160,25 +171,14 @@ impl Machine {
         if !block.is_power_of_two() || !(512..=1 << 20).contains(&block) {
             return bad("block_bytes", block.to_string(), "a power of two from 512 to 1048576");
         }
+        let too_small = self.cache_bytes.iter().find(|&&bytes| bytes < u64::from(block));
+        if let Some(bytes) = too_small {
+            return bad("cache_bytes", bytes.to_string(), "at least one block");
+        }
+        if self.cache_bytes.is_empty() || self.cache_bytes.len() > usize::from(self.nodes) {
+            let value = format!("{} figures for {} nodes", self.cache_bytes.len(), self.nodes);
+            return bad("cache_bytes", value, "one figure for all nodes, or one for each");
+        }
         Ok(())
-    }
-}
-
-/// Durations as microseconds, with fractions.
-mod microseconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(value.as_nanos() as f64 / 1e3)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let value = f64::deserialize(from)?;
-        Duration::try_from_secs_f64(value / 1e6)
-            .ok()
-            .filter(|d| *d <= Duration::from_secs(3600))
-            .ok_or_else(|| D::Error::custom(format!("{value}: want microseconds, 0 to 3.6e9")))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every part is a [`Server`] that knows when it will be free. An operation that needs several parts takes
 //! them one after the other; the time it returns is when it ends. Callers ask in the order of simulated time,
-//! which makes each queue first come, first served.
+//! which makes each queue first come, first served. All times are nanoseconds: this is the innermost loop.
 
 use std::time::Duration;
 
@@ -11,29 +11,20 @@ use cards_core::Instant;
 
 /// A part that does one thing at a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Server {
-    free: Instant,
-    busy: Duration,
+struct Server {
+    free: u64,
 }
 
 impl Server {
-    /// Takes on work of this length; returns when it is done.
-    pub fn serve(&mut self, now: Instant, work: Duration) -> Instant {
-        self.free = self.free.max(now) + work;
-        self.busy += work;
+    /// Takes on work of so many nanoseconds; returns when it is done.
+    fn serve(&mut self, now: u64, work: u64) -> u64 {
+        self.free = self.free.max(now).saturating_add(work);
         self.free
     }
 
-    /// How long it has worked.
-    #[must_use]
-    pub const fn busy(&self) -> Duration {
-        self.busy
-    }
-
-    /// When it will be free.
-    #[must_use]
-    pub const fn free(&self) -> Instant {
-        self.free
+    /// It can take on nothing else until then.
+    fn hold_until(&mut self, at: u64) {
+        self.free = self.free.max(at);
     }
 }
 
@@ -48,21 +39,24 @@ pub struct Traffic {
     pub disk_reads: u64,
     /// Blocks written to disks.
     pub disk_writes: u64,
-    /// Time links have worked, both directions of all nodes.
-    pub links_busy: Duration,
-    /// Time disks have worked.
-    pub disks_busy: Duration,
-    /// Time CPUs have worked on messages and copies.
-    pub cpus_busy: Duration,
+    /// Nanoseconds links have worked, both directions of all nodes.
+    pub links_busy: u64,
+    /// Nanoseconds channels of disks have worked.
+    pub disks_busy: u64,
+    /// Nanoseconds CPUs have worked on messages and copies.
+    pub cpus_busy: u64,
 }
 
 /// The parts of one machine at work.
 #[derive(Debug)]
 pub struct Model {
     machine: Machine,
+    costs: Costs,
     nodes: Vec<Node>,
     disks: Vec<DiskQueue>,
     traffic: Traffic,
+    /// When all CPUs, links and disks will have done what they were given.
+    idle_at: u64,
 }
 
 #[derive(Debug, Default)]
@@ -74,26 +68,80 @@ struct Node {
     receives: Server,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct DiskQueue {
     channels: Vec<Server>,
+    /// Its bandwidth, which the channels share.
+    bus: Server,
     /// The block after the last one accessed.
     next: Option<(u16, u64)>,
 }
 
+/// The machine's figures in nanoseconds, and in nanoseconds per byte.
+#[derive(Debug)]
+struct Costs {
+    local_port: u64,
+    half_remote_port: u64,
+    local_copy: u64,
+    remote_copy: u64,
+    network_latency: u64,
+    read_seek: u64,
+    sequential_seek: u64,
+    write_seek: u64,
+    memory_byte: f64,
+    network_byte: f64,
+    /// All copies of the sender, and all of the receiver.
+    sender_byte: f64,
+    receiver_byte: f64,
+    disk_byte: f64,
+}
+
 /// Bytes of a message without data, header included.
 const MESSAGE_BYTES: u64 = 64;
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
+}
+
+/// Nanoseconds for so many bytes.
+fn over(bytes: u64, per_byte: f64) -> u64 {
+    (bytes as f64 * per_byte + 0.5) as u64
+}
+
+impl Costs {
+    fn new(machine: &Machine) -> Self {
+        let byte = |bandwidth: f64| 1e9 / bandwidth;
+        let staging = byte(machine.staging_bandwidth);
+        Self {
+            local_port: nanos(machine.local_port),
+            half_remote_port: nanos(machine.remote_port) / 2,
+            local_copy: nanos(machine.local_copy),
+            remote_copy: nanos(machine.remote_copy),
+            network_latency: nanos(machine.network_latency),
+            read_seek: nanos(machine.disk.read_seek),
+            sequential_seek: nanos(machine.disk.sequential_seek),
+            write_seek: nanos(machine.disk.write_seek),
+            memory_byte: byte(machine.memory_bandwidth),
+            network_byte: byte(machine.network_bandwidth),
+            sender_byte: f64::from(machine.staging_copies / 2) * staging,
+            receiver_byte: f64::from(machine.staging_copies.div_ceil(2)) * staging,
+            disk_byte: byte(machine.disk.bandwidth),
+        }
+    }
+}
 
 impl Model {
     /// An idle machine of so many nodes.
     #[must_use]
     pub fn new(machine: Machine, nodes: u16) -> Self {
         let channels = usize::from(machine.disk.channels);
-        let disk = || DiskQueue { channels: vec![Server::default(); channels], next: None };
+        let disk = || DiskQueue { channels: vec![Server::default(); channels], ..DiskQueue::default() };
         Self {
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             disks: (0..machine.disks).map(|_| disk()).collect(),
             traffic: Traffic::default(),
+            idle_at: 0,
+            costs: Costs::new(&machine),
             machine,
         }
     }
@@ -116,14 +164,32 @@ impl Model {
         &self.traffic
     }
 
+    /// When CPUs, links and disks will have nothing to do, if they are given nothing more.
+    #[must_use]
+    pub const fn idle_at(&self) -> Instant {
+        Instant(self.idle_at)
+    }
+
+    /// When the disks will.
+    pub(crate) fn disks_idle_at(&self) -> Instant {
+        let channels = self.disks.iter().flat_map(|disk| &disk.channels);
+        Instant(channels.map(|channel| channel.free).max().unwrap_or(0))
+    }
+
+    /// When the links will.
+    pub(crate) fn links_idle_at(&self) -> Instant {
+        let links = self.nodes.iter().flat_map(|node| [node.sends.free, node.receives.free]);
+        Instant(links.max().unwrap_or(0))
+    }
+
     /// A message without data leaves a node; returns when it arrives. Half of its startup is the sender's, the
     /// other half the receiver's: give it to [`Self::receive`] on arrival. (To itself: the local startup, all at once.)
     pub fn send(&mut self, now: Instant, from: u16, to: u16) -> Instant {
         if from == to {
-            return self.work(now, to, self.machine.local_port);
+            return self.cpu(now.0, to, self.costs.local_port);
         }
-        let sent = self.work(now, from, self.machine.remote_port / 2);
-        self.wire(sent, from, to, MESSAGE_BYTES)
+        let sent = self.cpu(now.0, from, self.costs.half_remote_port);
+        self.wire(sent.0, from, to, MESSAGE_BYTES)
     }
 
     /// A message with a block leaves a node; returns when it arrives. As [`Self::send`], with the startup of a remote copy
@@ -132,67 +198,69 @@ impl Model {
         if from == to {
             return self.local_copy(now, to, bytes);
         }
-        let copies = self.staging(bytes, self.machine.staging_copies / 2);
-        let sent = self.work(now, from, self.machine.remote_copy / 2 + copies);
+        let work = (self.costs.remote_copy / 2).saturating_add(over(bytes, self.costs.sender_byte));
+        let sent = self.cpu(now.0, from, work);
         self.traffic.bytes_moved += bytes;
-        self.wire(sent, from, to, MESSAGE_BYTES + bytes)
+        self.wire(sent.0, from, to, MESSAGE_BYTES + bytes)
     }
 
     /// A message has arrived: the receiver's half of its startup. Returns when it can be acted upon.
     pub fn receive(&mut self, now: Instant, at: u16) -> Instant {
-        self.work(now, at, self.machine.remote_port / 2)
+        self.cpu(now.0, at, self.costs.half_remote_port)
     }
 
     /// A block has arrived.
     pub fn receive_data(&mut self, now: Instant, at: u16, bytes: u64) -> Instant {
-        let copies = self.staging(bytes, self.machine.staging_copies.div_ceil(2));
-        self.work(now, at, self.machine.remote_copy / 2 + copies)
-    }
-
-    fn staging(&self, bytes: u64, copies: u8) -> Duration {
-        Machine::transfer(bytes, self.machine.staging_bandwidth) * u32::from(copies)
+        let work = (self.costs.remote_copy / 2).saturating_add(over(bytes, self.costs.receiver_byte));
+        self.cpu(now.0, at, work)
     }
 
     /// `initiator` has bytes copied from one node's memory to another's (PAFS-5): its CPU sets the copy up, the links
     /// carry it; the CPUs at the ends take no part. Returns when it is done.
     pub fn copy(&mut self, now: Instant, initiator: u16, from: u16, to: u16, bytes: u64) -> Instant {
         if from == to {
-            let ready = self.work(now, initiator, self.machine.local_copy);
-            let move_it = Machine::transfer(bytes, self.machine.memory_bandwidth);
-            return self.work(ready, from, move_it);
+            let ready = self.cpu(now.0, initiator, self.costs.local_copy);
+            return self.cpu(ready.0, from, over(bytes, self.costs.memory_byte));
         }
-        let ready = self.work(now, initiator, self.machine.remote_copy);
+        let ready = self.cpu(now.0, initiator, self.costs.remote_copy);
         self.traffic.bytes_moved += bytes;
-        self.wire(ready, from, to, bytes)
+        self.wire(ready.0, from, to, bytes)
     }
 
     /// A copy within a node, by its CPU.
     pub fn local_copy(&mut self, now: Instant, at: u16, bytes: u64) -> Instant {
-        let work = self.machine.local_copy_of(bytes);
-        self.work(now, at, work)
+        self.cpu(now.0, at, self.costs.local_copy.saturating_add(over(bytes, self.costs.memory_byte)))
     }
 
     /// Work of a node's CPU on messages, requests and copies.
     pub fn work(&mut self, now: Instant, at: u16, work: Duration) -> Instant {
-        self.traffic.cpus_busy += work;
-        self.nodes[usize::from(at)].cpu.serve(now, work)
+        self.cpu(now.0, at, nanos(work))
+    }
+
+    fn cpu(&mut self, now: u64, at: u16, work: u64) -> Instant {
+        self.traffic.cpus_busy = self.traffic.cpus_busy.saturating_add(work);
+        let done = self.nodes[usize::from(at)].cpu.serve(now, work);
+        self.idle_at = self.idle_at.max(done);
+        Instant(done)
     }
 
     /// A process computes, after those of its node that asked before it.
     pub fn compute(&mut self, now: Instant, at: u16, work: Duration) -> Instant {
-        self.nodes[usize::from(at)].compute.serve(now, work)
+        Instant(self.nodes[usize::from(at)].compute.serve(now.0, nanos(work)))
     }
 
     /// Bytes on the links of both ends.
-    fn wire(&mut self, now: Instant, from: u16, to: u16, bytes: u64) -> Instant {
+    fn wire(&mut self, now: u64, from: u16, to: u16, bytes: u64) -> Instant {
         self.traffic.messages += 1;
-        let time = Machine::transfer(bytes, self.machine.network_bandwidth);
-        self.traffic.links_busy += time * 2;
-        let begin = now
-            .max(self.nodes[usize::from(from)].sends.free())
-            .max(self.nodes[usize::from(to)].receives.free());
-        self.nodes[usize::from(from)].sends.serve(begin, time);
-        self.nodes[usize::from(to)].receives.serve(begin, time) + self.machine.network_latency
+        let time = over(bytes, self.costs.network_byte);
+        self.traffic.links_busy = self.traffic.links_busy.saturating_add(time.saturating_mul(2));
+        let begin = now.max(self.nodes[usize::from(from)].sends.free);
+        let begin = begin.max(self.nodes[usize::from(to)].receives.free);
+        let sent = begin.saturating_add(time);
+        self.nodes[usize::from(from)].sends.hold_until(sent);
+        self.nodes[usize::from(to)].receives.hold_until(sent);
+        self.idle_at = self.idle_at.max(sent);
+        Instant(sent.saturating_add(self.costs.network_latency))
     }
 
     /// The disk that has a block: striped, round robin (PAFS-8).
@@ -207,9 +275,9 @@ impl Model {
         let stride = self.disks.len() as u64;
         let disk = self.disk_of(volume, block);
         let sequential = self.disks[disk].next == Some((volume, block));
-        let seek = if sequential { self.machine.disk.sequential_seek } else { self.machine.disk.read_seek };
+        let seek = if sequential { self.costs.sequential_seek } else { self.costs.read_seek };
         self.disks[disk].next = Some((volume, block + blocks * stride));
-        self.disk(now, disk, seek + Machine::transfer(bytes, self.machine.disk.bandwidth))
+        self.disk(now.0, disk, seek, bytes)
     }
 
     /// A disk writes, as [`Self::disk_read`] reads.
@@ -217,13 +285,20 @@ impl Model {
         self.traffic.disk_writes += blocks;
         let disk = self.disk_of(volume, block);
         self.disks[disk].next = None;
-        let work = self.machine.disk.write_seek + Machine::transfer(bytes, self.machine.disk.bandwidth);
-        self.disk(now, disk, work)
+        self.disk(now.0, disk, self.costs.write_seek, bytes)
     }
 
-    fn disk(&mut self, now: Instant, disk: usize, work: Duration) -> Instant {
-        self.traffic.disks_busy += work;
-        let earliest = self.disks[disk].channels.iter_mut().min_by_key(|channel| channel.free());
-        earliest.map_or(now, |channel| channel.serve(now, work))
+    /// A channel positions, then moves its bytes when the others have moved theirs.
+    fn disk(&mut self, now: u64, disk: usize, seek: u64, bytes: u64) -> Instant {
+        let transfer = over(bytes, self.costs.disk_byte);
+        self.traffic.disks_busy = self.traffic.disks_busy.saturating_add(seek.saturating_add(transfer));
+        let DiskQueue { channels, bus, .. } = &mut self.disks[disk];
+        let Some(channel) = channels.iter_mut().min_by_key(|channel| channel.free) else {
+            return Instant(now);
+        };
+        let done = bus.serve(channel.serve(now, seek), transfer);
+        channel.hold_until(done);
+        self.idle_at = self.idle_at.max(done);
+        Instant(done)
     }
 }

@@ -1,5 +1,7 @@
 //! What a run has found.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// One row. The names are an interface: `docs/reference/sim.md` says what each means. Times are simulated unless the name begins
@@ -71,5 +73,5 @@ pub struct Report {
     /// The seed.
     pub seed: u64,
     /// Further counters, in blocks: see [`crate::engine::Counts`].
-    pub more: Vec<(&'static str, u64)>,
+    pub more: BTreeMap<&'static str, u64>,
 }

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant as Wall};
 
-use cards_core::{Instant, policy};
+use cards_core::{Instant, VolumeId, policy};
 use cards_trace::{Op, Progress, Request, Source, TraceError};
 use hdrhistogram::Histogram;
 
-use crate::engine::{Cluster, Counts, Engine};
+use crate::engine::{Bound, Cluster, Counts, Engine, Foresight, Pafs, Xfs};
 use crate::kernel::{Io, IoToken, Kernel, Scheduled};
 use crate::model::{Model, Traffic};
-use crate::processes::Processes;
+use crate::processes::{Numbered, Processes};
 use crate::report::Report;
 use crate::setup::{Setup, SetupError, Timing, WarmUp};
 
@@ -45,7 +45,7 @@ pub enum RunError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The trace names a node that the cluster does not have.
-    #[error("{trace}: request {number} is node {node}'s, and there are {nodes} nodes: give --nodes {}, or --spread to deal its requests out anew", node + 1)]
+    #[error("{trace}: request {number} is node {node}'s, and there are {nodes} nodes: give --nodes {}, or --spread to deal its requests out anew", u64::from(*node) + 1)]
     Node {
         /// The trace.
         trace: String,
@@ -74,6 +74,32 @@ pub enum RunError {
         /// Its requests.
         requests: u64,
     },
+    /// The policy must know the future, and there is one source only.
+    #[error("policy {policy} must read the trace twice: simulate it with run_from")]
+    OneLook {
+        /// The policy.
+        policy: String,
+    },
+    /// A policy that must know the future cannot know so much of it.
+    #[error(
+        "{trace}: policy {policy} can look {limit} block references ahead, and there are more: take a part of the trace, or larger blocks"
+    )]
+    TooLong {
+        /// The trace.
+        trace: String,
+        /// The policy.
+        policy: String,
+        /// References at most.
+        limit: u32,
+    },
+    /// Nothing can happen any more, and not everything is done: simulated time has come to its end.
+    #[error("{trace}: {requests} requests were never answered: shorten its times and compute demands")]
+    Unanswered {
+        /// The trace.
+        trace: String,
+        /// How many.
+        requests: u64,
+    },
     /// It was interrupted.
     #[error("interrupted")]
     Stopped,
@@ -81,6 +107,8 @@ pub enum RunError {
 
 /// Requests read ahead of the simulated time. A trace that is further ahead of its slowest process is held up.
 const LOOKAHEAD: usize = 1 << 16;
+/// The latest time of a request, and the longest that it may compute: simulated time ends after 584 years.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Requests between two words to the [`Pace`].
 const PACE: u64 = 1 << 13;
 
@@ -98,8 +126,36 @@ pub fn run(
     let (entry, arguments) = policy::parse(&setup.policy).map_err(SetupError::from)?;
     let _ = arguments;
     match entry.name {
+        "glru" => Driver::new(setup, name, source, Bound::lru(setup)?).run(pace),
+        "opt" => {
+            Foresight::check(setup)?;
+            Err(RunError::OneLook { policy: setup.policy.clone() })
+        }
+        "pafs" | "paca" => Driver::new(setup, name, source, Pafs::new(setup)?).run(pace),
+        "xfs" => Driver::new(setup, name, source, Xfs::new(setup)?).run(pace),
         _ => Driver::new(setup, name, source, Cluster::new(setup)?).run(pace),
     }
+}
+
+/// Simulates a trace that can be opened more than once: what a policy takes that must know the future.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_from(
+    setup: &Setup,
+    name: &str,
+    open: &mut dyn FnMut() -> Result<Box<dyn Source>, TraceError>,
+    pace: &mut dyn Pace,
+) -> Result<Report, RunError> {
+    setup.check()?;
+    let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
+    if entry.name != "opt" {
+        return run(setup, name, &mut *open()?, pace);
+    }
+    let foresight = Foresight::of(setup, name, &mut *open()?, pace)?;
+    let mut pace = foresight.second_look(pace);
+    let mut source = open()?;
+    Driver::new(setup, name, &mut *source, Bound::opt(setup, foresight)).run(&mut pace)
 }
 
 struct Driver<'a, E: Engine> {
@@ -116,6 +172,10 @@ struct Driver<'a, E: Engine> {
     requests: u64,
     blocks: u64,
     began: Wall,
+    /// When the last answer so far has been given.
+    answered: Instant,
+    /// The number of the first request that is measured, once it has been read.
+    warm_up_end: Option<u64>,
     measured: Option<Measured>,
 }
 
@@ -158,6 +218,8 @@ impl<'a, E: Engine> Driver<'a, E> {
             requests: 0,
             blocks: 0,
             began: Wall::now(),
+            answered: Instant(0),
+            warm_up_end: None,
             measured: None,
         }
     }
@@ -182,7 +244,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             if quiet && self.engine.is_idle() {
                 return Ok(());
             }
-            let Some(event) = self.kernel.next() else { return Ok(()) };
+            let Some(event) = self.kernel.next() else { return self.all_answered() };
             self.happen(event)?;
         }
     }
@@ -194,13 +256,22 @@ impl<'a, E: Engine> Driver<'a, E> {
                 let Some(event) = self.kernel.next() else { break };
                 self.happen(event)?;
             }
+            self.all_answered()?;
             if self.exhausted {
                 return Ok(());
             }
         }
     }
 
+    fn all_answered(&self) -> Result<(), RunError> {
+        match u64::from(self.in_flight) + self.processes.waiting() as u64 {
+            0 => Ok(()),
+            requests => Err(RunError::Unanswered { trace: self.name.into(), requests }),
+        }
+    }
+
     fn read_one(&mut self, pace: &mut dyn Pace) -> Result<(), RunError> {
+        let before = self.source.progress();
         let Some(request) = self.source.next()? else {
             self.exhausted = true;
             return Ok(());
@@ -212,7 +283,8 @@ impl<'a, E: Engine> Driver<'a, E> {
             return Err(RunError::Stopped);
         }
         self.check_request(&request)?;
-        let process = self.processes.push(request);
+        self.note_warm_up_end(&request, before);
+        let process = self.processes.push(self.requests, request);
         if !self.processes.get(process).busy {
             self.begin_next(process);
         }
@@ -220,35 +292,41 @@ impl<'a, E: Engine> Driver<'a, E> {
     }
 
     fn check_request(&self, request: &Request) -> Result<(), RunError> {
-        let (trace, number) = (self.name.to_string(), self.requests);
-        if request.node >= u32::from(self.setup.nodes) {
-            return Err(RunError::Node { trace, number, node: request.node, nodes: self.setup.nodes });
-        }
         let blocks = request.blocks(self.setup.block_bytes);
-        if blocks.end > u64::from(u32::MAX) {
-            let problem =
-                format!("offset {} is beyond the {} blocks that a volume can have", request.offset, u32::MAX);
-            return Err(RunError::Range { trace, number, problem });
+        let volumes = self.setup.disk_nodes * VolumeId::MAX_DISKS;
+        if request.node >= u32::from(self.setup.nodes) {
+            return Err(RunError::Node {
+                trace: self.name.into(),
+                number: self.requests,
+                node: request.node,
+                nodes: self.setup.nodes,
+            });
         }
-        if request.volume / self.setup.disk_nodes >= cards_core::VolumeId::MAX_DISKS {
-            let problem = format!(
+        let problem = if blocks.end > u64::from(u32::MAX) {
+            format!("offset {} is beyond the {} blocks that a volume can have", request.offset, u32::MAX)
+        } else if request.volume >= volumes {
+            format!(
                 "volume {}: a disk node has at most {} volumes: give more --disk-nodes",
                 request.volume,
-                cards_core::VolumeId::MAX_DISKS
-            );
-            return Err(RunError::Range { trace, number, problem });
-        }
-        Ok(())
+                VolumeId::MAX_DISKS
+            )
+        } else if request.time > LONGEST || request.compute > LONGEST {
+            format!("time {:?}, compute {:?}: more than 100 years", request.time, request.compute)
+        } else {
+            return Ok(());
+        };
+        Err(RunError::Range { trace: self.name.into(), number: self.requests, problem })
     }
 
     /// A process that is free goes on with its next demand, when its time has come.
     fn begin_next(&mut self, number: u32) {
         let timing = self.setup.timing;
         let process = self.processes.get(number);
-        let Some(request) = process.queue.front() else { return };
-        let stamp = Instant(u64::try_from(request.time.as_nanos()).unwrap_or(u64::MAX));
+        let Some(next) = process.queue.front() else { return };
+        let stamp = Instant(u64::try_from(next.request.time.as_nanos()).unwrap_or(u64::MAX));
         let at = match timing {
-            Timing::Trace | Timing::Serial => process.free_at.max(stamp),
+            Timing::Trace => process.free_at.max(stamp),
+            Timing::Serial => stamp.max(self.answered).max(self.kernel.model.idle_at()),
             Timing::Fast => process.free_at,
         };
         process.busy = true;
@@ -269,7 +347,7 @@ impl<'a, E: Engine> Driver<'a, E> {
     /// A process computes, or issues its request.
     fn go_on(&mut self, number: u32) {
         let now = self.kernel.now();
-        if let Some(request) = self.processes.get(number).queue.front_mut()
+        if let Some(Numbered { request, .. }) = self.processes.get(number).queue.front_mut()
             && !request.compute.is_zero()
             && self.setup.timing != Timing::Serial
         {
@@ -279,12 +357,14 @@ impl<'a, E: Engine> Driver<'a, E> {
             self.kernel.schedule(at, Scheduled::Process(number));
             return;
         }
-        let Some(request) = self.processes.pop(number) else { return };
+        let Some(Numbered { number: in_trace, request }) = self.processes.pop(number) else { return };
+        if self.warm_up_end.is_some_and(|end| in_trace >= end) {
+            self.measure();
+        }
         self.issue(number, &request);
     }
 
     fn issue(&mut self, process: u32, request: &Request) {
-        self.warm_up_ends(request);
         let now = self.kernel.now();
         let token = self.free_tokens.pop().unwrap_or_else(|| {
             let place = self.pending.len();
@@ -332,32 +412,39 @@ impl<'a, E: Engine> Driver<'a, E> {
         }
     }
 
-    fn warm_up_ends(&mut self, request: &Request) {
-        if self.measured.is_some() {
-            return;
-        }
+    /// Finds the first request to be measured when it is read: processes issue theirs in another order.
+    /// `before` is how much had been read before it.
+    fn note_warm_up_end(&mut self, request: &Request, before: Progress) {
         let over = match self.setup.warm_up {
             WarmUp::Time(time) => request.time >= time,
             WarmUp::Requests(requests) => self.requests > requests,
             WarmUp::Share(share) => {
-                let Progress { done, total } = self.source.progress();
+                let Progress { done, total } = before;
                 total.is_none_or(|total| done as f64 >= share * total as f64)
             }
         };
-        if over {
-            self.measured = Some(Measured {
-                since: self.kernel.now(),
-                counts: self.engine.counts(),
-                traffic: *self.kernel.model.traffic(),
-                requests: 0,
-                reads: 0,
-                writes: 0,
-                blocks: 0,
-                read_ns: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
-                read_time: Duration::ZERO,
-                write_time: Duration::ZERO,
-            });
+        if over && self.warm_up_end.is_none() {
+            self.warm_up_end = Some(self.requests);
         }
+    }
+
+    /// The warm-up is over.
+    fn measure(&mut self) {
+        if self.measured.is_some() {
+            return;
+        }
+        self.measured = Some(Measured {
+            since: self.kernel.now(),
+            counts: self.engine.counts(),
+            traffic: *self.kernel.model.traffic(),
+            requests: 0,
+            reads: 0,
+            writes: 0,
+            blocks: 0,
+            read_ns: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
+            read_time: Duration::ZERO,
+            write_time: Duration::ZERO,
+        });
     }
 
     fn done(&mut self, token: IoToken, at: Instant) {
@@ -379,6 +466,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         let process = self.processes.get(number);
         process.busy = false;
         process.free_at = at;
+        self.answered = self.answered.max(at);
         self.begin_next(number);
     }
 
@@ -390,12 +478,15 @@ impl<'a, E: Engine> Driver<'a, E> {
         };
         let counts = self.engine.counts().since(&m.counts);
         let traffic = *self.kernel.model.traffic();
-        let simulated = self.kernel.now().since(m.since);
+        let end = self.kernel.now().max(self.answered);
+        let simulated = end.since(m.since);
         let hits = counts.local_hits + counts.remote_hits;
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let mean_us = |time: Duration, count: u64| ratio(time.as_secs_f64() * 1e6, count as f64);
-        let busy = |now: Duration, before: Duration, parts: f64| {
-            ratio((now - before).as_secs_f64(), simulated.as_secs_f64() * parts)
+        // What is still queued at the end is done afterwards.
+        let busy = |now: u64, before: u64, parts: f64, idle_at: Instant| {
+            let time = end.max(idle_at).since(m.since);
+            ratio((now - before) as f64 / 1e9, time.as_secs_f64() * parts)
         };
         let machine = self.kernel.model.machine();
         let channels = f64::from(machine.disks) * f64::from(machine.disk.channels);
@@ -425,8 +516,18 @@ impl<'a, E: Engine> Driver<'a, E> {
             bytes_moved: traffic.bytes_moved - m.traffic.bytes_moved,
             forwarded: counts.forwarded,
             stored_for_others: counts.stored_for_others,
-            disk_busy: busy(traffic.disks_busy, m.traffic.disks_busy, channels),
-            network_busy: busy(traffic.links_busy, m.traffic.links_busy, links),
+            disk_busy: busy(
+                traffic.disks_busy,
+                m.traffic.disks_busy,
+                channels,
+                self.kernel.model.disks_idle_at(),
+            ),
+            network_busy: busy(
+                traffic.links_busy,
+                m.traffic.links_busy,
+                links,
+                self.kernel.model.links_idle_at(),
+            ),
             simulated_s: simulated.as_secs_f64(),
             wall_s,
             requests_per_s: ratio(self.blocks as f64, wall_s),

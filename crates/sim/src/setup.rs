@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cards_core::read_ahead::Window;
 use cards_core::{Coherence, NodeId, PlacementKind, Replacement, policy};
 
 use crate::machine::{Machine, MachineError};
@@ -25,6 +26,8 @@ pub struct Setup {
     pub disk_nodes: u16,
     /// How copies are kept coherent, by policies of the production core.
     pub coherence: Coherence,
+    /// How far each process's sequential reads run ahead, with policies of the production core.
+    pub read_ahead: Window,
     /// The disk node keeps no copies of what others read.
     pub network_attached: bool,
     /// How blocks get their homes.
@@ -50,7 +53,8 @@ pub enum Timing {
     Trace,
     /// The times of the trace mean nothing: each process issues its requests as fast as they are answered.
     Fast,
-    /// One request at a time in the whole cluster, each when nothing is under way any more.
+    /// One request at a time in the whole cluster, each when nothing is under way any more. With policies of the production
+    /// core, messages cross one at a time, too: counts do not depend on how fast anything is.
     Serial,
 }
 
@@ -86,20 +90,22 @@ pub enum SetupError {
     },
 }
 
+/// Blocks that all caches have together at most: their tables take about 70 GB.
+const BLOCKS_MAX: u64 = 1 << 31;
+
 impl Setup {
     /// A machine with its own number of nodes, cache and block sizes.
     #[must_use]
     pub fn new(machine: Machine, policy: &str) -> Self {
         Self {
             nodes: machine.nodes,
-            cache_blocks: vec![
-                u32::try_from(machine.cache_bytes / u64::from(machine.block_bytes)).unwrap_or(u32::MAX),
-            ],
+            cache_blocks: machine.cache_blocks(machine.block_bytes),
             block_bytes: machine.block_bytes,
             policy: policy.into(),
             replacement: Replacement::Lru,
             disk_nodes: 1,
             coherence: Coherence::Policy,
+            read_ahead: Window::Off,
             network_attached: false,
             placement: PlacementKind::Rendezvous,
             shards: 1,
@@ -156,6 +162,19 @@ impl Setup {
         }
         if !self.shards.is_power_of_two() || self.shards > 256 {
             return bad("shards", self.shards.to_string(), "a power of two up to 256");
+        }
+        if self.cache_blocks.iter().any(|&blocks| blocks < u32::from(self.shards)) {
+            let value = format!("fewer blocks than the {} shards", self.shards);
+            return bad("cache", value, "at least one block for each shard of a node");
+        }
+        if self.cache_of_all() > BLOCKS_MAX {
+            let value = format!("{} blocks at all nodes", self.cache_of_all());
+            return bad("cache", value, "at most 2^31 blocks: take larger blocks");
+        }
+        if let WarmUp::Share(share) = self.warm_up
+            && !(0.0..=1.0).contains(&share)
+        {
+            return bad("warm-up", share.to_string(), "a share of the trace from 0 to 1");
         }
         Ok(())
     }

@@ -54,7 +54,9 @@ pub enum TraceError {
         problem: String,
     },
     /// A request names a node that the cluster does not have.
-    #[error("the trace has a request of node {node}, but the cluster has {nodes} (counted from 0): fold or give more nodes")]
+    #[error(
+        "the trace has a request of node {node}, but the cluster has {nodes} (counted from 0): fold or give more nodes"
+    )]
     NodeBeyond {
         /// The node of the request.
         node: u32,

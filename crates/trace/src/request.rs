@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Request {
     /// When it was issued, from the start of the trace. Zero throughout if the trace has no times.
     pub time: Duration,
-    /// Time on the CPU that the process spends before it (SIM-1: a demand, not a point in time). Only generators know
-    /// it; zero in traces of the real world.
+    /// Time on the CPU that the process spends before it (SIM-1: a demand, not a point in time). Only
+    /// generators know it; zero in traces of the real world.
     pub compute: Duration,
     /// The process: any number. Two nodes never share one.
     pub process: u32,

@@ -97,8 +97,8 @@ impl Skipped {
         self.total
     }
 
-    /// Takes over what `inner` has counted since `seen`, and brings `seen` up to date. A source that wraps others
-    /// keeps the sum this way.
+    /// Takes over what `inner` has counted since `seen`, and brings `seen` up to date. A source that wraps
+    /// others keeps the sum this way.
     pub(crate) fn follow(&mut self, inner: &Self, seen: &mut Self) {
         if inner.total == seen.total {
             return;

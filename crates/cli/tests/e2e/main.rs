@@ -16,3 +16,5 @@ mod ext4;
 mod interop;
 mod kernel;
 mod liar;
+mod replay;
+mod sim;

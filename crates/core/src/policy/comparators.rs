@@ -21,10 +21,15 @@ pub(super) const XFS: Entry = Entry {
         Parameter {
             name: "level",
             default: "B",
-            meaning: "fault tolerance: A (none) or B (a dirty block leaves its writer's node for the disk only)",
+            meaning: "fault tolerance: A (none) or B (another node gets a dirty block only after a disk server has it)",
+        },
+        Parameter {
+            name: "clean",
+            default: "sent",
+            meaning: "a dirty block counts as written when its disk server has it (sent, as in equation 5 of Cortes et al.) or its disk (written)",
         },
     ],
-    when_not: "writes are shared: every change of the writer asks the block's manager and invalidates",
+    when_not: "writes are shared (every change of the writer asks the block's manager), or caches are small: replicas fill them",
     build: Build::Simulator { lacks: "write-back or tokens" },
 };
 
@@ -41,7 +46,11 @@ pub(super) const OPT: Entry = Entry {
     name: "opt",
     title: "one clairvoyant cache over the memory of all nodes (no policy, a bound)",
     paper: "Belady, A Study of Replacement Algorithms for a Virtual-Storage Computer, IBM Systems Journal 1966",
-    parameters: &[],
+    parameters: &[Parameter {
+        name: "count",
+        default: "reads",
+        meaning: "what it keeps blocks for: reads (no policy has a better hit ratio) or references (reads and writes alike)",
+    }],
     when_not: "always: it knows the future",
     build: Build::Simulator { lacks: "knowledge of the future" },
 };

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::cache::{Cache, Mark};
 use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, mix};
+use crate::ids::{BlockId, NodeId, VolumeId, mix};
 use crate::index::{Entry, Index};
 use crate::message::Note;
 use crate::placement::Placement;
@@ -33,7 +33,7 @@ pub struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) random: &'a mut u64,
     pub(crate) me: NodeId,
-    pub(crate) disk_node: NodeId,
+    pub(crate) volume: VolumeId,
     pub(crate) placement: &'a Placement,
     pub(crate) cache: &'a mut Cache,
     pub(crate) index: &'a mut Index,
@@ -45,6 +45,8 @@ pub struct Context<'a> {
     pub(crate) load_of: &'a [u32],
     /// Whether this node may hold copies of the volume.
     pub(crate) attached: bool,
+    /// Whether [`super::Policy::keep_consistency`] is called for the volume.
+    pub(crate) invalidates: bool,
     pub(crate) effects: &'a mut Vec<Effect>,
 }
 
@@ -73,7 +75,19 @@ impl Context<'_> {
     /// The node with the physical disk.
     #[must_use]
     pub const fn disk_node(&self) -> NodeId {
-        self.disk_node
+        self.volume.disk_node()
+    }
+
+    /// The volume.
+    #[must_use]
+    pub const fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
+    /// Whether this node may hold copies of the volume.
+    #[must_use]
+    pub const fn may_hold(&self) -> bool {
+        self.attached
     }
 
     /// All nodes.
@@ -85,6 +99,12 @@ impl Context<'_> {
     #[must_use]
     pub fn is_up(&self, node: NodeId) -> bool {
         self.up.get(usize::from(node.0)).copied().unwrap_or(false)
+    }
+
+    /// Whether the policy itself must have other nodes' copies dropped after a write.
+    #[must_use]
+    pub const fn invalidates(&self) -> bool {
+        self.invalidates
     }
 
     /// The block's home.
@@ -136,7 +156,7 @@ impl Context<'_> {
 
     /// The block that a stored one displaces: none needed, or this one, or there is no room.
     pub(crate) fn victim_for(&self, room: Room) -> Result<Option<crate::ids::Slot>, ()> {
-        if self.cache.resident() < self.cache.capacity() {
+        if self.cache.free_places() > 0 {
             return Ok(None);
         }
         let fits = |slot: &crate::ids::Slot| {
@@ -176,6 +196,12 @@ impl Context<'_> {
         self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::HOSTED))
     }
 
+    /// Whether the block is here, in the part of the cache that [`super::Policy::set_apart`] asks for.
+    #[must_use]
+    pub fn is_apart(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some_and(|slot| self.cache.is_apart(slot))
+    }
+
     /// Milliseconds since the block was last used here; zero if it is not here.
     #[must_use]
     pub fn age_ms(&self, block: BlockId) -> u32 {
@@ -211,6 +237,21 @@ impl Context<'_> {
     pub fn note(&mut self, to: NodeId, block: BlockId, note: Note) {
         if to != self.me {
             self.effects.push(Effect::Note { to, block, note });
+        }
+    }
+
+    /// Counts as a use of a block, if it is here.
+    pub fn refresh(&mut self, block: BlockId) {
+        if let Some(slot) = self.cache.lookup(block) {
+            self.cache.touch(slot);
+            self.frame_data.used(slot, self.now);
+        }
+    }
+
+    /// Makes a block the next victim, if it is here: it was of use elsewhere, not here.
+    pub fn cool(&mut self, block: BlockId) {
+        if let Some(slot) = self.cache.lookup(block) {
+            self.cache.cool(slot);
         }
     }
 

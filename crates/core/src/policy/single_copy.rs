@@ -23,11 +23,33 @@ const LEVEL: Parameter = Parameter {
     meaning: "fault tolerance: A (none), B (dirty blocks cached on another node than their writer) or C (all dirty blocks)",
 };
 
+const LINE: Parameter = Parameter {
+    name: "line",
+    default: "all",
+    meaning: "nodes that a parity line spans at levels B and C, 2 to 1023, or all: one buffer of each line holds parity",
+};
+
+const CLEAN: Parameter = Parameter {
+    name: "clean",
+    default: "sent",
+    meaning: "a dirty block counts as written when its disk server has it (sent, as in the paper's equation 5) or its disk (written)",
+};
+
 pub(super) const PAFS: Entry = Entry {
     name: "pafs",
     title: "PAFS: one copy of each block, partitions that follow the load",
     paper: "Cortes, Girona and Labarta, Design Issues of a Cooperative Cache with no Coherence Problems, IOPADS 1997",
     parameters: &[
+        Parameter {
+            name: "servers",
+            default: "all",
+            meaning: "cache servers, spread evenly over the nodes: 1 to the number of nodes, or all (one on each node)",
+        },
+        Parameter {
+            name: "extent",
+            default: "1",
+            meaning: "MiB of a volume that belong to one cache server, 1 to 65536 (the paper hashes files, which are small)",
+        },
         Parameter {
             name: "repartition",
             default: "lazy-limited",
@@ -46,6 +68,8 @@ pub(super) const PAFS: Entry = Entry {
         TIP,
         SYNCER,
         LEVEL,
+        LINE,
+        CLEAN,
     ],
     when_not: "copying from another node's memory is slow, or most reads repeat on one node: nothing stays local",
     build: Build::Simulator { lacks: LACKS },
@@ -55,7 +79,7 @@ pub(super) const PACA: Entry = Entry {
     name: "paca",
     title: "PACA: one copy of each block, one server for all",
     paper: "Cortes, Girona and Labarta, PACA: A Cooperative File System Cache for Parallel Machines, Euro-Par 1996",
-    parameters: &[TIP, SYNCER, LEVEL],
+    parameters: &[TIP, SYNCER, LEVEL, LINE, CLEAN],
     when_not: "as pafs; and one server's CPU is not enough for all nodes",
     build: Build::Simulator { lacks: LACKS },
 };

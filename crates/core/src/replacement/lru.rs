@@ -1,7 +1,17 @@
 //! LRU. Unfit for scans larger than the cache: each block is gone before it is wanted again.
 
-use super::{Replacer, queue::Queue};
+use super::queue::{Queue, next_in};
+use super::{Entry, Replacer};
 use crate::cache::Frames;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "lru",
+    title: "least recently used",
+    paper: "R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger: Evaluation techniques for storage hierarchies, \
+            IBM Systems Journal 9(2), 1970",
+    parameters: &[],
+    when_not: "blocks are read in scans or loops longer than the cache: each is gone before it is wanted again",
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Lru {
@@ -14,8 +24,12 @@ impl Replacer for Lru {
     }
 
     fn hit(&mut self, frames: &mut Frames, slot: u32) {
+        self.queue.renew(frames, slot);
+    }
+
+    fn cool(&mut self, frames: &mut Frames, slot: u32) {
         self.queue.remove(frames, slot);
-        self.queue.push(frames, slot);
+        self.queue.push_oldest(frames, slot);
     }
 
     fn remove(&mut self, frames: &mut Frames, slot: u32) {
@@ -26,8 +40,8 @@ impl Replacer for Lru {
         self.queue.oldest_idle(frames)
     }
 
-    fn oldest(&self) -> Option<u32> {
-        self.queue.oldest()
+    fn next_candidate(&self, frames: &Frames, after: Option<u32>) -> Option<u32> {
+        next_in(&[&self.queue], frames, after)
     }
 
     fn len(&self) -> u32 {

@@ -18,14 +18,29 @@ impl Queue {
         self.oldest
     }
 
+    /// Adds a block as the newest.
     pub(super) fn push(&mut self, frames: &mut Frames, slot: u32) {
-        frames.set_newer(slot, None);
-        frames.set_older(slot, self.newest);
-        match self.newest {
-            Some(newest) => frames.set_newer(newest, Some(slot)),
+        self.insert_before(frames, slot, None);
+    }
+
+    /// Adds a block as the oldest.
+    pub(super) fn push_oldest(&mut self, frames: &mut Frames, slot: u32) {
+        self.insert_before(frames, slot, self.oldest);
+    }
+
+    /// Adds a block that is just older than `newer`, a block of this queue; without one, as the newest.
+    pub(super) fn insert_before(&mut self, frames: &mut Frames, slot: u32, newer: Option<u32>) {
+        let older = newer.map_or(self.newest, |newer| frames.older(newer));
+        frames.set_newer(slot, newer);
+        frames.set_older(slot, older);
+        match newer {
+            Some(newer) => frames.set_older(newer, Some(slot)),
+            None => self.newest = Some(slot),
+        }
+        match older {
+            Some(older) => frames.set_newer(older, Some(slot)),
             None => self.oldest = Some(slot),
         }
-        self.newest = Some(slot);
         self.len += 1;
     }
 
@@ -44,6 +59,14 @@ impl Queue {
         self.len -= 1;
     }
 
+    /// Makes a block of this queue the newest.
+    pub(super) fn renew(&mut self, frames: &mut Frames, slot: u32) {
+        if self.newest != Some(slot) {
+            self.remove(frames, slot);
+            self.push(frames, slot);
+        }
+    }
+
     pub(super) fn oldest_idle(&self, frames: &Frames) -> Option<u32> {
         let mut at = self.oldest;
         while let Some(slot) = at {
@@ -54,4 +77,18 @@ impl Queue {
         }
         None
     }
+}
+
+/// The block after `after`, or the first one, when the queues are walked one after another, each from its
+/// oldest block.
+pub(super) fn next_in(queues: &[&Queue], frames: &Frames, after: Option<u32>) -> Option<u32> {
+    let mut queues = queues.iter();
+    if let Some(slot) = after {
+        let newer = frames.newer(slot);
+        if newer.is_some() {
+            return newer;
+        }
+        queues.find(|queue| queue.newest == after);
+    }
+    queues.find_map(|queue| queue.oldest)
 }

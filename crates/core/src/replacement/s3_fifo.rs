@@ -1,19 +1,38 @@
-//! S3-FIFO: "FIFO queues are all you need for cache eviction" (Yang, Zhang, Qiu, Yue, Vigfusson, SOSP 2023).
+//! S3-FIFO (the paper is in [`ENTRY`]).
 //!
 //! New blocks enter a small queue (a tenth of the cache). Those used again before they reach its end
 //! move to the main queue, the others leave and are remembered for a while: should they come back,
-//! they enter the main queue at once. So a scan passes through the small queue alone.
+//! they enter the main queue at once. So a scan passes through the small queue alone. Until something is evicted
+//! there is room in the main queue, which then takes what the small one does not, as in the authors' simulator.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
-use super::{Replacer, queue::Queue};
+use super::ghosts::Ghosts;
+use super::queue::{Queue, next_in};
+use super::{Entry, Parameter, Replacer};
 use crate::cache::{Frames, Mark};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "s3-fifo",
+    title: "S3-FIFO: three first-in-first-out queues",
+    paper: "J. Yang, Y. Zhang, Z. Qiu, Y. Yue, R. Vigfusson: FIFO queues are all you need for cache eviction, \
+            SOSP 2023",
+    parameters: &[
+        Parameter { name: "small", default: "10 %", meaning: "share of the cache for new blocks; fixed" },
+        Parameter { name: "ghosts", default: "90 %", meaning: "blocks remembered, of the capacity; fixed" },
+        Parameter {
+            name: "promote",
+            default: "2",
+            meaning: "uses that move a block to the main queue; fixed",
+        },
+    ],
+    when_not: "many blocks are used exactly twice, some time apart: the second use comes after they have left",
+};
 
 pub(super) struct S3Fifo {
     small: Queue,
     main: Queue,
     small_capacity: u32,
+    main_capacity: u32,
+    has_evicted: bool,
     ghosts: Ghosts,
 }
 
@@ -22,11 +41,14 @@ const PROMOTE: u8 = 2;
 
 impl S3Fifo {
     pub(super) fn new(capacity: u32) -> Self {
+        let small_capacity = (capacity / 10).max(1);
         Self {
             small: Queue::default(),
             main: Queue::default(),
-            small_capacity: (capacity / 10).max(1),
-            ghosts: Ghosts::new(capacity as usize),
+            small_capacity,
+            main_capacity: capacity.saturating_sub(small_capacity),
+            has_evicted: false,
+            ghosts: Ghosts::new(u64::from(capacity) * 9 / 10),
         }
     }
 
@@ -35,6 +57,12 @@ impl S3Fifo {
         frames.mark(slot, Mark::MAIN, true);
         frames.set_references(slot, 0);
         self.main.push(frames, slot);
+    }
+
+    /// Whether the small queue is to lose the next block. (Its own length would count the block that has just
+    /// come in.)
+    const fn small_is_next(&self) -> bool {
+        self.main.len() <= self.main_capacity
     }
 
     /// The oldest idle block of the small queue that was not used enough; promotes those that were.
@@ -76,34 +104,47 @@ impl Replacer for S3Fifo {
     fn insert(&mut self, frames: &mut Frames, slot: u32) {
         frames.set_references(slot, 0);
         let known = self.ghosts.take(frames.block(slot).hash());
-        frames.mark(slot, Mark::MAIN, known);
-        if known { self.main.push(frames, slot) } else { self.small.push(frames, slot) }
+        let main = known || !self.has_evicted && self.small.len() >= self.small_capacity;
+        frames.mark(slot, Mark::MAIN, main);
+        if main { self.main.push(frames, slot) } else { self.small.push(frames, slot) }
     }
 
     fn hit(&mut self, frames: &mut Frames, slot: u32) {
         frames.set_references(slot, frames.references(slot) + 1);
     }
 
+    fn cool(&mut self, frames: &mut Frames, slot: u32) {
+        self.remove(frames, slot);
+        frames.set_references(slot, 0);
+        let small = self.small_is_next();
+        frames.mark(slot, Mark::MAIN, !small);
+        let queue = if small { &mut self.small } else { &mut self.main };
+        queue.push_oldest(frames, slot);
+    }
+
     fn remove(&mut self, frames: &mut Frames, slot: u32) {
-        if frames.is(slot, Mark::MAIN) {
-            self.main.remove(frames, slot);
-        } else {
+        let queue = if frames.is(slot, Mark::MAIN) { &mut self.main } else { &mut self.small };
+        queue.remove(frames, slot);
+    }
+
+    fn evict(&mut self, frames: &mut Frames, slot: u32) {
+        self.has_evicted = true;
+        if !frames.is(slot, Mark::MAIN) {
             self.ghosts.put(frames.block(slot).hash());
-            self.small.remove(frames, slot);
         }
+        self.remove(frames, slot);
     }
 
     fn victim(&mut self, frames: &mut Frames) -> Option<u32> {
-        let from_small = if self.small.len() >= self.small_capacity || self.main.len() == 0 {
-            self.small_victim(frames)
-        } else {
-            None
-        };
+        let from_small = if self.small_is_next() { self.small_victim(frames) } else { None };
         from_small.or_else(|| self.main_victim(frames)).or_else(|| self.small_victim(frames))
     }
 
-    fn oldest(&self) -> Option<u32> {
-        self.small.oldest().or(self.main.oldest())
+    fn next_candidate(&self, frames: &Frames, after: Option<u32>) -> Option<u32> {
+        match self.small_is_next() {
+            true => next_in(&[&self.small, &self.main], frames, after),
+            false => next_in(&[&self.main, &self.small], frames, after),
+        }
     }
 
     fn len(&self) -> u32 {
@@ -111,41 +152,6 @@ impl Replacer for S3Fifo {
     }
 
     fn extra_bytes(&self) -> usize {
-        self.ghosts.prints.len() * size_of::<u16>()
-    }
-}
-
-/// Blocks that left the small queue lately: 16-bit fingerprints in sets of eight, oldest last. A false
-/// match (1 in 8,000) merely promotes a block too early.
-struct Ghosts {
-    prints: Vec<u16>,
-}
-
-const WAYS: usize = 8;
-
-impl Ghosts {
-    /// Room for nine tenths of the capacity.
-    fn new(capacity: usize) -> Self {
-        Self { prints: vec![0; (capacity * 9 / 10).div_ceil(WAYS).max(1) * WAYS] }
-    }
-
-    fn set(&mut self, hash: u64) -> (&mut [u16], u16) {
-        let sets = self.prints.len() / WAYS;
-        let set = (hash >> 16) as usize % sets;
-        (&mut self.prints[set * WAYS..][..WAYS], (hash as u16).max(1))
-    }
-
-    fn put(&mut self, hash: u64) {
-        let (set, print) = self.set(hash);
-        set.rotate_right(1);
-        set[0] = print;
-    }
-
-    fn take(&mut self, hash: u64) -> bool {
-        let (set, print) = self.set(hash);
-        let Some(at) = set.iter().position(|&p| p == print) else { return false };
-        set[at..].rotate_left(1);
-        set[WAYS - 1] = 0;
-        true
+        self.ghosts.bytes()
     }
 }

@@ -43,6 +43,10 @@ impl Shard {
         if policy.needs_frame_data() {
             self.frame_data.enable(self.cache.slots());
         }
+        if policy.set_apart() > 0 && !at_disk_node {
+            self.cache.set_apart(policy.set_apart(), self.config.replacement);
+            self.make_room();
+        }
         self.volumes.insert(spec.id, Volume::new(spec, policy, at_disk_node, first));
     }
 

@@ -38,7 +38,7 @@ const ANSWER: Duration = Duration::from_millis(100);
 impl Shard {
     /// Evicts until the cache holds no more than it should. The replacement chooses whom (CARD-8).
     pub(super) fn make_room(&mut self) {
-        while self.cache.resident() > self.cache.capacity() {
+        while self.cache.is_overfull() {
             let Some(victim) = self.cache.victim() else { return };
             self.evict(victim);
         }
@@ -189,6 +189,7 @@ impl Shard {
                 if self.cache.lookup(block).is_none() =>
             {
                 if let Some(victim) = victim {
+                    self.stats.stored_in_vain += u64::from(self.cache.is(victim, Mark::HOSTED));
                     self.unkeep(victim);
                     self.stats.evictions += 1;
                 }
@@ -197,9 +198,9 @@ impl Shard {
                     true => self.index.get(block).previous.unwrap_or(block.volume.disk_node()),
                     false => store.previous,
                 };
-                self.keep(slot, block, Some(previous), store.age_ms);
+                self.keep(slot, block, Some(previous), store.age_ms, true);
                 if self.cache.is_resident(slot) {
-                    self.cache.mark(slot, Mark::HOSTED, true);
+                    self.with_policy(block.volume, |policy, cx| policy.stored(cx, block, store.depth));
                 }
                 self.stats.stored_for_others += 1;
                 // Somebody may be waiting for just this block.

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::Shard;
-use crate::cache::Mark;
+use crate::cache::{Cache, Mark};
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Origin, Output, Payload};
 use crate::message::{Body, IoError, Source};
@@ -21,6 +21,8 @@ use crate::timers::Timer;
 pub(super) struct Fetches {
     by_request: BTreeMap<RequestId, Fetch>,
     by_block: BTreeMap<BlockId, RequestId>,
+    /// Those that this node's disk is reading for.
+    by_op: BTreeMap<OpId, RequestId>,
     /// Fetches that can go on, in order.
     ready: VecDeque<RequestId>,
     /// Fetches from this node's disk that wait for a slot, in order. They end by themselves.
@@ -159,10 +161,10 @@ impl Shard {
                     overtaken: false,
                     ahead: waiter.is_none(),
                     patient_until: Instant(0),
-                    deadline: give_up,
+                    // It is about to be taken further, and gets its timer then.
+                    deadline: Instant::NEVER,
                     give_up,
                 };
-                self.timers.set(give_up, Timer::Fetch(request));
                 self.fetches.by_request.insert(request, fetch);
                 self.fetches.by_block.insert(block, request);
                 self.fetches.ready.push_back(request);
@@ -263,6 +265,7 @@ impl Shard {
         let Some(fetch) = self.fetches.by_request.get_mut(&request) else { return };
         fetch.overtaken = false;
         let read_ahead = fetch.ahead;
+        self.fetches.by_op.insert(op, request);
         self.wait_in(request, State::Disk(op));
         let work = DiskWork::Read { block: block.index, slot, read_ahead };
         self.outputs.push_back(Output::Disk { op, volume: block.volume, work });
@@ -281,7 +284,9 @@ impl Shard {
             State::Disk(_) => Instant::NEVER,
             State::Ready | State::Waiting | State::NoSlot => fetch.give_up,
         };
-        self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        if fetch.deadline != Instant::NEVER {
+            self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        }
         fetch.deadline = deadline;
         if deadline != Instant::NEVER {
             self.timers.set(deadline, Timer::Fetch(request));
@@ -433,14 +438,19 @@ impl Shard {
             }
         }
         let at_disk_node = volume.at_disk_node;
+        let holds = self.may_hold(block.volume);
+        let served =
+            |cache: &Cache| cache.lookup(block).filter(|&slot| holds && !cache.is(slot, Mark::LOCKED));
+        // A use; the policy may have it otherwise.
+        if let Some(slot) = served(&self.cache) {
+            self.touch(slot);
+        }
         let answer = self
             .with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request))
             .unwrap_or(Answer::DiskNode);
-        if self.may_hold(block.volume) {
-            let cached = self.cache.lookup(block).filter(|&slot| !self.cache.is(slot, Mark::LOCKED));
-            if let Some(slot) = cached {
+        if holds {
+            if let Some(slot) = served(&self.cache) {
                 self.cache.mark(slot, Mark::HOSTED, false);
-                self.touch(slot);
                 self.deliver(slot, block, read.requester, read.request, Source::Cache);
                 if answer == Answer::Give {
                     self.unkeep(slot);
@@ -616,14 +626,18 @@ impl Shard {
     }
 
     pub(super) fn disk_read_done(&mut self, op: OpId, result: Result<(), IoError>) {
-        let found = self.fetches.by_request.iter().find(|(_, f)| f.state == State::Disk(op));
-        let Some((&request, fetch)) = found else { return };
+        let Some(request) = self.fetches.by_op.remove(&op) else { return };
+        let Some(fetch) = self.fetches.by_request.get(&request) else { return };
+        if fetch.state != State::Disk(op) {
+            return;
+        }
         let Some(slot) = fetch.slot else { return };
         let overtaken = fetch.overtaken || self.is_being_written(fetch.block);
         match result {
             Ok(()) if overtaken => self.make_ready(request),
             Ok(()) => {
-                let delivery = Delivery { from: self.config.node, source: Source::Disk, oldest_ms: 0 };
+                let from = self.config.node;
+                let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false };
                 self.finish(request, slot, delivery);
             }
             Err(error) => self.fail(request, error),
@@ -633,7 +647,9 @@ impl Shard {
     fn end(&mut self, request: RequestId) -> Option<Fetch> {
         let fetch = self.fetches.by_request.remove(&request)?;
         self.fetches.by_block.remove(&fetch.block);
-        self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        if fetch.deadline != Instant::NEVER {
+            self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        }
         Some(fetch)
     }
 
@@ -649,10 +665,12 @@ impl Shard {
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
             && !fetch.waiters.is_empty();
         if !for_others_only && self.cache.lookup(block).is_none() {
-            self.keep(slot, block, Some(delivery.from), 0);
+            self.keep(slot, block, Some(delivery.from), 0, false);
             if self.cache.is_resident(slot) {
                 self.cache.mark(slot, Mark::AHEAD, fetch.ahead && fetch.waiters.is_empty());
                 self.cache.mark(slot, Mark::FROM_DISK, source == Source::Disk);
+                let for_others = fetch.ahead_or_peers_only() && !fetch.waiters.is_empty();
+                let delivery = Delivery { for_others, ..delivery };
                 self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
             }
         }

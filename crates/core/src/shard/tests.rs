@@ -4,12 +4,22 @@ use super::*;
 use crate::ids::{Generation, STRIPE_BLOCKS};
 use crate::io::{DiskWork, Patch};
 use crate::message::{CommandKind, Note};
+use crate::placement::PlacementKind;
 use crate::volume::{Coherence, VolumeSpec};
 use std::collections::VecDeque;
 use std::format;
 use std::string::{String, ToString};
 
+mod central;
+mod conservation;
+mod cooperation;
+mod demote;
+mod gms;
+mod greedy;
 mod hazards;
+mod hdc;
+mod hints;
+mod nchance;
 
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
 const BLOCK_BYTES: u32 = 4096;
@@ -68,7 +78,7 @@ impl Cluster {
                 capacity_blocks: setup.capacity,
                 block_bytes: BLOCK_BYTES,
                 replacement: Replacement::Lru,
-                placement: PlacementKind::Modulo,
+                placement: Placement::new(PlacementKind::Modulo, setup.nodes),
                 peer_timeout: Duration::from_millis(500),
                 disk_wait: Duration::from_secs(30),
                 park: true,

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::Deserialize as _;
 
-use super::{REPLY_BYTES_MAX, Refusal, Reply, Request, Status, Volume, to_line};
+use super::{
+    Activity, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Status, Volume, to_line,
+};
 use crate::config::Attach;
 
 /// How long a request may take, if not said otherwise.
@@ -138,13 +140,79 @@ impl Client {
         self.done(&Request::Shutdown {})
     }
 
+    /// Begins to record what clients ask the node for. The recording lasts as long as this connection.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn record(&mut self) -> Result<Recording, ClientError> {
+        match self.call(&Request::Record {})? {
+            Reply::Recording(recording) => Ok(recording),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What has been recorded since the last call.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn take_recorded(&mut self) -> Result<Recorded, ClientError> {
+        match self.call(&Request::TakeRecorded {})? {
+            Reply::Recorded(recorded) => Ok(recorded),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Holds all messages about blocks that the node has for its peers, as long as this connection lasts.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn hold(&mut self) -> Result<(), ClientError> {
+        self.done(&Request::Hold {})
+    }
+
+    /// Lets the next held message to a member leave.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn release(&mut self, to: u16) -> Result<(), ClientError> {
+        self.done(&Request::Release { to })
+    }
+
+    /// Asks what is under way; [`Self::activity`] reads the answer. So several nodes are asked at the same time.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub fn ask_activity(&mut self) -> Result<(), ClientError> {
+        self.send(&Request::Activity {})
+    }
+
+    /// The answer to [`Self::ask_activity`].
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn activity(&mut self) -> Result<Activity, ClientError> {
+        match self.receive()? {
+            Reply::Activity(activity) => Ok(activity),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Sends `request` and reads its reply; a [`Reply::Error`] becomes [`ClientError::Refused`].
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        self.send(request)?;
+        self.receive()
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+        let sent = self.stream.get_mut().write_all(&to_line(request));
+        sent.map_err(|source| ClientError::Io { path: self.path.clone(), source })
+    }
+
+    fn receive(&mut self) -> Result<Reply, ClientError> {
         let io = |path: &Path, source| ClientError::Io { path: path.into(), source };
-        self.stream.get_mut().write_all(&to_line(request)).map_err(|e| io(&self.path, e))?;
         let mut line = Vec::new();
         let mut bounded = self.stream.by_ref().take(REPLY_BYTES_MAX as u64);
         bounded.read_until(b'\n', &mut line).map_err(|e| match e.kind() {
@@ -175,6 +243,9 @@ impl Client {
             Reply::Status(_) => "status",
             Reply::Volumes(_) => "volumes",
             Reply::Volume(_) => "volume",
+            Reply::Activity(_) => "activity",
+            Reply::Recording(_) => "recording",
+            Reply::Recorded(_) => "recorded",
             Reply::Done {} => "done",
             Reply::Error(_) => "error",
         };

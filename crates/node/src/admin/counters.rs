@@ -23,6 +23,12 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// The sum of both, for several nodes.
+            #[must_use]
+            pub const fn plus(&self, other: &Self) -> Self {
+                Self { $($name: self.$name + other.$name,)* $($io: self.$io + other.$io,)* }
+            }
+
             /// What was counted since `before`, an earlier reading; a daemon that restarted in between
             /// counts from 0.
             #[must_use]

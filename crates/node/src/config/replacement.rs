@@ -16,8 +16,6 @@ pub fn serialize<S: Serializer>(replacement: &Replacement, serializer: S) -> Res
 /// # Errors
 /// There is no such replacement.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Replacement, D::Error> {
-    const NAMES: [&str; Replacement::ALL.len()] =
-        [Replacement::ALL[0].name(), Replacement::ALL[1].name(), Replacement::ALL[2].name()];
     let name = String::deserialize(deserializer)?;
-    name.parse().map_err(|()| de::Error::unknown_variant(&name, &NAMES))
+    name.parse().map_err(de::Error::custom)
 }

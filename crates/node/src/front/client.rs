@@ -23,6 +23,8 @@ pub(crate) struct Client {
     pub(super) card: Seat,
     pub(super) volume: VolumeId,
     pub(super) session: Session,
+    /// Its number in recordings.
+    pub(super) number: u32,
     pub(super) replies: RefCell<Replies>,
     /// Most bytes in flight.
     budget: u64,
@@ -40,11 +42,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(card: Seat, volume: VolumeId, session: Session, budget: u64) -> Self {
+    pub(super) fn new(card: Seat, volume: VolumeId, session: Session, number: u32, budget: u64) -> Self {
         Self {
             card,
             volume,
             session,
+            number,
             replies: RefCell::default(),
             budget,
             in_flight: Cell::new(0),

@@ -14,6 +14,7 @@ use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 use super::client::Client;
 use super::replies::PARTS_MAX;
 use super::stream::Stream;
+use crate::admin::DemandKind;
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::traffic::Traffic;
@@ -195,9 +196,13 @@ impl Connection {
     }
 
     fn start(&mut self, now: cards_core::Instant, request: Request, cost: u32) {
+        self.local.demands.set(self.local.demands.get() + 1);
         let mut verdict = validate(&request, &self.client.session);
         if verdict.is_ok() && self.local.node.draining() {
             verdict = Err(Errno::Shutdown);
+        }
+        if verdict.is_ok() {
+            self.record(now, &request);
         }
         if request.command == Command::Write {
             self.large = request.length >= LARGE_WRITE;
@@ -238,6 +243,20 @@ impl Connection {
                 client.reply(request.cookie, cost, Err(Errno::Inval));
             }
         }
+    }
+
+    /// Lets the recorder know, if it is on.
+    fn record(&self, now: cards_core::Instant, request: &Request) {
+        let kind = match request.command {
+            Command::Read => DemandKind::Read,
+            Command::Write | Command::WriteZeroes => DemandKind::Write,
+            Command::Trim => DemandKind::Trim,
+            Command::Flush => DemandKind::Flush,
+            Command::Cache | Command::BlockStatus | Command::Disc | Command::Other(_) => return,
+        };
+        let (local, client) = (&self.local, &self.client);
+        let range = (request.offset, request.length);
+        local.node.recorder.note(local.index, now, client.number, client.volume, kind, range);
     }
 
     /// Starts the write whose payload has arrived in full, if it has.

@@ -90,7 +90,8 @@ impl Local {
             ReadAhead::Bytes(bytes) => Window::Fixed(bytes),
         };
         let detector = Detector::new(window, self.node.arena.block() as u32);
-        let client = Rc::new(Client::new(card, volume, session, self.node.config.nbd.in_flight));
+        let (number, budget) = (self.node.recorder.next_client(), self.node.config.nbd.in_flight);
+        let client = Rc::new(Client::new(card, volume, session, number, budget));
         if let Err(ended) = Connection::new(self, client, stream, tail, detector).await {
             tracing::debug!("a client's connection ended: {ended}");
         }

@@ -1,5 +1,6 @@
 //! One peer: dial it or be dialled, tell the core when it is up and down, queue what it is to be sent.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -53,6 +54,9 @@ pub(crate) struct LinkStatus {
 struct Queue {
     up: bool,
     frames: Vec<Frame>,
+    /// Messages about blocks do not leave unless they are told to: see [`Link::hold`].
+    hold: bool,
+    held: VecDeque<Frame>,
     bytes: usize,
     /// The exchange's task, while it sleeps.
     waker: Option<Waker>,
@@ -90,12 +94,39 @@ impl Link {
             return Err(frame);
         }
         queue.bytes += length;
+        if queue.hold && matches!(frame, Frame::Block { .. }) {
+            queue.held.push_back(frame);
+            return Ok(());
+        }
         queue.frames.push(frame);
         if let Some(waker) = queue.waker.take() {
             drop(queue);
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Holds messages about blocks, or lets them all leave again.
+    pub(crate) fn hold(&self, hold: bool) {
+        self.queue().hold = hold;
+        while !hold && self.release() {}
+    }
+
+    /// Lets the next held message leave, if there is one.
+    pub(crate) fn release(&self) -> bool {
+        let mut queue = self.queue();
+        let Some(frame) = queue.held.pop_front() else { return false };
+        queue.frames.push(frame);
+        if let Some(waker) = queue.waker.take() {
+            drop(queue);
+            waker.wake();
+        }
+        true
+    }
+
+    /// Messages that are held.
+    pub(crate) fn held(&self) -> u32 {
+        self.queue().held.len() as u32
     }
 
     /// Swaps the queue with `frames`, which is empty. If there is nothing, the next frame wakes `waker`.
@@ -256,10 +287,11 @@ async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), 
 
     let unsent = {
         let mut queue = link.queue();
-        let unsent = std::mem::take(&mut *queue);
-        unsent.frames
+        let hold = queue.hold;
+        let unsent = std::mem::replace(&mut *queue, Queue { hold, ..Queue::default() });
+        unsent.frames.into_iter().chain(unsent.held)
     };
-    let slots = unsent.into_iter().filter_map(|frame| match frame {
+    let slots = unsent.filter_map(|frame| match frame {
         Frame::Block { payload: Outgoing::Slot(place), .. } => Some(place),
         Frame::Block { .. } | Frame::Control(_) => None,
     });

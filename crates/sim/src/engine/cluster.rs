@@ -3,15 +3,19 @@
 //! Every node has its [`Shard`]s, exactly as in a daemon; what they say to each other costs what the machine
 //! says. Bytes are not modelled: a slot is a number.
 
+use std::collections::{BTreeMap, VecDeque};
+
+use cards_core::read_ahead::{ReadAhead, Window};
 use cards_core::{
-    BlockId, BufferId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Landing, Message, NodeId,
-    OpId, Output, Payload, Read, STRIPE_BLOCKS, Shard, ShardConfig, Slot, Stats, Token, VolumeId, VolumeSpec,
+    BlockId, Body, BufferId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Landing, Message,
+    NodeId, OpId, Output, Payload, Placement, Read, STRIPE_BLOCKS, Shard, ShardConfig, Stats, Token,
+    VolumeId, VolumeSpec,
 };
 use cards_trace::Op;
 
 use super::{Counts, Engine};
 use crate::kernel::{Io, IoToken, Kernel};
-use crate::setup::{Setup, SetupError};
+use crate::setup::{Setup, SetupError, Timing};
 
 /// The nodes of a cluster.
 pub struct Cluster {
@@ -23,9 +27,36 @@ pub struct Cluster {
     /// By the trace's number: whether it has been attached.
     volumes: Vec<bool>,
     ios: Vec<Pending>,
+    /// By process and volume.
+    read_ahead: BTreeMap<(u32, u16), ReadAhead>,
     /// Messages, disk operations and requests under way.
     under_way: u64,
     writes: u64,
+    steps: Steps,
+}
+
+/// With [`Timing::Serial`], messages cross one at a time, too: what nodes learn of each other depends on the order in
+/// which messages arrive, and with the speeds of parts that would be another one on every machine. Here the order does
+/// not depend on them, and a cluster of real nodes can be made to do the same.
+///
+/// A step is what a message (or a request) leads to at its receiver, disk operations included. What is to be sent then
+/// goes to the end of the queue, by receiver.
+#[derive(Default)]
+struct Steps {
+    queue: VecDeque<Held>,
+    /// Of the step under way.
+    fresh: Vec<Held>,
+    crossing: bool,
+    disks: u32,
+}
+
+/// A message that waits for its turn.
+struct Held {
+    at: Instant,
+    shard: u32,
+    to: NodeId,
+    message: Message,
+    payload: Payload,
 }
 
 /// A request that some blocks are missing for.
@@ -45,7 +76,7 @@ pub enum ClusterEvent {
         /// The sender.
         from: u16,
         /// What it says.
-        message: Box<Message>,
+        message: Message,
     },
     /// A disk is done.
     DiskDone {
@@ -54,13 +85,6 @@ pub enum ClusterEvent {
         /// For what.
         op: OpId,
     },
-    /// The bytes of a slot have left, or a client has them.
-    Unpin {
-        /// Whose slot.
-        shard: u32,
-        /// Which.
-        slot: Slot,
-    },
     /// A shard's timer.
     Timer {
         /// Whose.
@@ -68,8 +92,8 @@ pub enum ClusterEvent {
     },
 }
 
-/// No message is ever lost here, so whoever waits waits for a queue.
-const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
+/// No message is ever lost here, so whoever waits waits for a queue: for ever, if need be.
+const PATIENCE: Duration = Duration::from_nanos(u64::MAX);
 /// Where the number of a request ends in a token and the number of the block begins.
 const PART_BITS: u32 = 32;
 
@@ -80,10 +104,11 @@ impl Cluster {
     /// The policy is not one that nodes can run.
     pub fn new(setup: &Setup) -> Result<Self, SetupError> {
         cards_core::policy::build(&setup.policy)?;
+        let placement = Placement::new(setup.placement, setup.nodes);
         let mut shards = Vec::new();
         for node in 0..setup.nodes {
             for shard in 0..setup.shards {
-                let capacity = setup.cache_of(node).div_ceil(u32::from(setup.shards));
+                let capacity = setup.cache_of(node) / u32::from(setup.shards);
                 let config = ShardConfig {
                     node: NodeId(node),
                     nodes: setup.nodes,
@@ -93,7 +118,7 @@ impl Cluster {
                     capacity_blocks: capacity,
                     block_bytes: setup.block_bytes,
                     replacement: setup.replacement,
-                    placement: setup.placement,
+                    placement: placement.clone(),
                     peer_timeout: PATIENCE,
                     disk_wait: PATIENCE,
                     park: true,
@@ -111,8 +136,10 @@ impl Cluster {
             shards,
             volumes: Vec::new(),
             ios: Vec::new(),
+            read_ahead: BTreeMap::new(),
             under_way: 0,
             writes: 0,
+            steps: Steps::default(),
             setup: setup.clone(),
         })
     }
@@ -199,6 +226,7 @@ impl Cluster {
                         DiskWork::Command { .. } => now,
                     };
                     self.under_way += 1;
+                    self.steps.disks += 1;
                     kernel.at(at, ClusterEvent::DiskDone { shard, op });
                 }
                 Output::Ready { token, block, slot, .. } => {
@@ -208,8 +236,7 @@ impl Cluster {
                         let at = kernel.model.local_copy(now, node, bytes);
                         self.part_done(kernel, token as IoToken, at);
                     }
-                    self.under_way += 1;
-                    kernel.at(now, ClusterEvent::Unpin { shard, slot });
+                    self.shards[shard as usize].unpin(slot);
                 }
                 Output::Failed { token, .. } | Output::Done { token, .. } => {
                     self.part_done(kernel, (token.0 >> PART_BITS) as IoToken, now);
@@ -230,8 +257,25 @@ impl Cluster {
         payload: Payload,
     ) {
         let from = self.node_of(shard);
+        if matches!(message.body, Body::Sync { .. } | Body::Synced { .. }) {
+            // Volumes are attached before the trace begins, if only it were known which.
+            self.tell(kernel, to, NodeId(from), message);
+            return;
+        }
+        self.under_way += 1;
+        let held = Held { at: now, shard, to, message, payload };
+        match self.setup.timing {
+            Timing::Serial => self.steps.fresh.push(held),
+            Timing::Trace | Timing::Fast => self.cross(kernel, held),
+        }
+    }
+
+    /// A message leaves.
+    fn cross(&mut self, kernel: &mut Kernel<ClusterEvent>, held: Held) {
+        let Held { at: now, shard, to, message, payload } = held;
+        let from = self.node_of(shard);
         let bytes = match (&message.body, payload) {
-            (cards_core::Body::Command { length, .. }, Payload::Buffer(_)) => u64::from(*length),
+            (Body::Command { length, .. }, Payload::Buffer(_)) => u64::from(*length),
             (_, Payload::None) => 0,
             _ => u64::from(self.setup.block_bytes),
         };
@@ -239,12 +283,33 @@ impl Cluster {
             0 => kernel.model.send(now, from, to.0),
             bytes => kernel.model.send_data(now, from, to.0, bytes),
         };
-        self.under_way += 1;
-        kernel.at(at, ClusterEvent::Arrive { to: to.0, from, message: Box::new(message) });
+        kernel.at(at, ClusterEvent::Arrive { to: to.0, from, message });
+        // There are no bytes, so they need not wait for the link.
         if let Payload::Slot(slot) = payload {
-            self.under_way += 1;
-            kernel.at(now, ClusterEvent::Unpin { shard, slot });
+            self.shards[shard as usize].unpin(slot);
         }
+    }
+
+    /// The next message crosses, if all that the last one has led to is done.
+    fn step(&mut self, kernel: &mut Kernel<ClusterEvent>) {
+        if self.steps.crossing || self.steps.disks > 0 || self.setup.timing != Timing::Serial {
+            return;
+        }
+        self.steps.fresh.sort_by_key(|held| (held.shard / u32::from(self.setup.shards), held.to));
+        self.steps.queue.extend(self.steps.fresh.drain(..));
+        if let Some(mut held) = self.steps.queue.pop_front() {
+            self.steps.crossing = true;
+            held.at = held.at.max(kernel.now());
+            let (at, shard) = (held.at, held.shard);
+            self.cross(kernel, held);
+            self.drain(kernel, at, shard);
+        }
+    }
+
+    /// A message without a payload arrives at once and costs nothing.
+    fn tell(&mut self, kernel: &mut Kernel<ClusterEvent>, to: NodeId, from: NodeId, message: Message) {
+        let shard = u32::from(to.0) * u32::from(self.setup.shards) + u32::from(message.shard);
+        self.give(kernel, shard, Input::Message { from, message, payload: Payload::None });
     }
 
     fn arm(&mut self, kernel: &mut Kernel<ClusterEvent>, shard: u32) {
@@ -283,6 +348,25 @@ impl Cluster {
                 }
                 Read::Pending => self.drain(kernel, now, shard),
             }
+        }
+    }
+
+    /// Fetches what the process will probably read next.
+    fn run_ahead(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: VolumeId) {
+        let (window, block_bytes) = (self.setup.read_ahead, self.setup.block_bytes);
+        if window == Window::Off {
+            return;
+        }
+        let detector = self
+            .read_ahead
+            .entry((io.process, io.volume))
+            .or_insert_with(|| ReadAhead::new(window, block_bytes));
+        let Some(range) = detector.on_read(io.offset, io.bytes) else { return };
+        let block = u64::from(block_bytes);
+        for index in range.start / block..range.end.div_ceil(block).min(u64::from(u32::MAX)) {
+            let block = BlockId::new(id, index as u32);
+            let shard = self.shard_at(io.node, block);
+            self.give(kernel, shard, Input::ReadAhead { block });
         }
     }
 
@@ -333,10 +417,10 @@ impl Cluster {
         };
         let bytes = match (&message.body, payload) {
             (_, Payload::None) => 0,
-            (cards_core::Body::Command { length, .. }, _) => u64::from(*length),
+            (Body::Command { length, .. }, _) => u64::from(*length),
             _ => u64::from(self.setup.block_bytes),
         };
-        let serves = matches!(message.body, cards_core::Body::Read { .. } | cards_core::Body::Command { .. });
+        let serves = matches!(message.body, Body::Read { .. } | Body::Command { .. });
         let mut ready = match bytes {
             0 => kernel.model.receive(now, to),
             bytes => kernel.model.receive_data(now, to, bytes),
@@ -369,35 +453,41 @@ impl Engine for Cluster {
         self.ios[io.token as usize] = Pending { io: Some(io), parts, last: kernel.now() };
         let id = self.volume_id(io.volume);
         match io.op {
-            Op::Read => self.read(kernel, &io, id),
+            Op::Read => {
+                self.read(kernel, &io, id);
+                self.run_ahead(kernel, &io, id);
+            }
             Op::Write => {
                 self.writes += u64::from(io.blocks);
                 self.command(kernel, &io, id, CommandKind::Write);
             }
             _ => self.command(kernel, &io, id, CommandKind::Trim),
         }
+        self.step(kernel);
     }
 
     fn event(&mut self, kernel: &mut Kernel<ClusterEvent>, event: ClusterEvent) {
         match event {
             ClusterEvent::Arrive { to, from, message } => {
                 self.under_way -= 1;
-                self.arrive(kernel, to, from, *message);
+                self.steps.crossing = false;
+                self.arrive(kernel, to, from, message);
             }
             ClusterEvent::DiskDone { shard, op } => {
                 self.under_way -= 1;
+                self.steps.disks -= 1;
                 self.give(kernel, shard, Input::DiskDone { op, result: Ok(()) });
-            }
-            ClusterEvent::Unpin { shard, slot } => {
-                self.under_way -= 1;
-                self.shards[shard as usize].unpin(slot);
-                self.drain(kernel, kernel.now(), shard);
             }
             ClusterEvent::Timer { shard } => {
                 self.armed[shard as usize] = Instant::NEVER;
-                self.give(kernel, shard, Input::Timeout);
+                // A message that waits for its turn is not late.
+                let waits = self.setup.timing == Timing::Serial && !self.shards[shard as usize].is_quiet();
+                if !waits {
+                    self.give(kernel, shard, Input::Timeout);
+                }
             }
         }
+        self.step(kernel);
     }
 
     fn counts(&self) -> Counts {

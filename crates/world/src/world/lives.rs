@@ -1,7 +1,7 @@
 //! Nodes start and die, and learn of each other.
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Shard, ShardConfig, Token, mix,
+    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Placement, Shard, ShardConfig, Token, mix,
 };
 
 use super::World;
@@ -27,6 +27,7 @@ impl<M: Models> World<M> {
             disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
         };
+        let placement = Placement::new(config.placement, self.places.len() as u16);
         let shards = (0..config.shards).map(|shard| {
             let core = Shard::new(
                 ShardConfig {
@@ -37,7 +38,7 @@ impl<M: Models> World<M> {
                     shards: config.shards,
                     capacity_blocks: own.capacity_blocks,
                     replacement: own.replacement,
-                    placement: config.placement,
+                    placement: placement.clone(),
                     peer_timeout: config.peer_timeout,
                     disk_wait: config.disk_wait,
                     park: own.park,

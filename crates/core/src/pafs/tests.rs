@@ -1,0 +1,5 @@
+//! Cache servers alone, and with parity servers, disks and bytes.
+
+mod cluster;
+mod random;
+mod single;
