@@ -9,6 +9,7 @@ use cards_bench::coop::{self, CoopOptions};
 use cards_bench::load::{self, Access, Mode, Options, Target};
 use cards_bench::peers::{self, Site};
 use cards_bench::report::{self, Style};
+use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
@@ -41,6 +42,7 @@ Examples:
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
+  cards-bench simulators                             the simulator's speed, beside libCacheSim
   cards-bench load nbd://127.0.0.1:10809/disk --block 128K --depth 8 --access sequential
   cards-bench load 'nbd+unix:///?socket=n.sock' --pid $(pidof nbdkit)"
 )]
@@ -60,6 +62,8 @@ enum Verb {
     /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
     #[command(after_help = COOP_HELP)]
     Coop(Common),
+    /// The simulator's speed, beside libCacheSim (from PyPI)
+    Simulators(SimulatorArgs),
     /// Loads one server
     Load(LoadArgs),
     /// The floor: serves the test disk from memory
@@ -130,6 +134,25 @@ struct Common {
 }
 
 #[derive(Args)]
+struct SimulatorArgs {
+    /// A trace file or a generator: all its requests are held in memory
+    #[arg(long, default_value = "gen:sprite")]
+    trace: String,
+    /// A Python that has the package libcachesim
+    #[arg(long, default_value = "python3")]
+    python: String,
+    /// How often each is measured: the fastest counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// One JSON object on standard output
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// A Markdown table
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Args)]
 struct LoadArgs {
     /// nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH
     uri: Uri,
@@ -193,6 +216,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Remote(common) => measure(common, |part| part == Part::Remote),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
+        Verb::Simulators(args) => measure_simulators(args),
         Verb::Load(args) => load_one(args),
         Verb::Bare { uri, size } => bare::disk::serve(&uri.address, size),
         Verb::Pong { listen, block } => bare::pingpong::serve(&listen, block),
@@ -353,6 +377,18 @@ fn measure_coop(
         }
         Err(error) => Err(error),
     }
+}
+
+fn measure_simulators(args: SimulatorArgs) -> Result<(), Error> {
+    let options = SimulatorOptions { trace: args.trace, python: args.python, rounds: args.rounds };
+    let result = simulators::run(&options)?;
+    if args.json {
+        println!("{}", json!(result));
+    } else {
+        let style = if args.markdown { Style::Markdown } else { Style::Plain };
+        print!("{}", simulators::format(&result, style));
+    }
+    Ok(())
 }
 
 /// What `cards dev --read-ahead` takes.

@@ -7,7 +7,7 @@ use cards_node::admin::Client;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{bench, completions, demo, dev, man, policy, replay, serve, sim, status, trace, volume};
+use crate::{bench, completions, demo, dev, man, paper, policy, replay, serve, sim, status, trace, volume};
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
 #[derive(Debug, Parser)]
@@ -40,6 +40,7 @@ pub(crate) enum Verb {
     Policy(policy::Policy),
     Sim(Box<sim::Sim>),
     Trace(trace::Trace),
+    Paper(paper::PaperVerb),
     Replay(Box<replay::Replay>),
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -59,6 +60,7 @@ impl Cli {
             Verb::Policy(verb) => verb.run().map(done),
             Verb::Sim(verb) => verb.run(),
             Verb::Trace(verb) => verb.run(),
+            Verb::Paper(verb) => verb.run(),
             Verb::Replay(verb) => verb.run(self.verbose),
             Verb::Bench(verb) => verb.run(),
             Verb::Completions(verb) => verb.run().map(done),
@@ -124,6 +126,8 @@ mod tests {
             "cards sim gen:boot --jobs 0",
             "cards sim gen:boot --json --csv",
             "cards trace",
+            "cards paper",
+            "cards paper xfs",
             "cards trace convert only-one",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");

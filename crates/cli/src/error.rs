@@ -7,6 +7,7 @@ use cards_node::config::ConfigError;
 
 use crate::demo::DemoError;
 use crate::dev::DevError;
+use crate::paper::PaperError;
 use crate::replay::ReplayError;
 use crate::sim::SimError;
 
@@ -25,6 +26,8 @@ pub(crate) enum Error {
     Demo(#[from] DemoError),
     #[error(transparent)]
     Sim(#[from] SimError),
+    #[error(transparent)]
+    Paper(#[from] PaperError),
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// The log filter cannot be understood.

@@ -8,6 +8,7 @@ mod dev;
 mod error;
 mod man;
 mod output;
+mod paper;
 mod policy;
 mod progress;
 mod replay;

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use cards_sim::{Combination, Library, Plot, Report, RunError, Watch, run_all, survey_all};
 use clap::{Args, Subcommand};
 
+pub(crate) use attend::attend;
 pub(crate) use error::SimError;
 pub(crate) use options::Reading;
 pub(crate) use parse::block as parse_block;
@@ -24,7 +25,6 @@ use crate::error::Error;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use attend::attend;
 use options::Options;
 use plan::{Plan, Surveyed};
 

@@ -38,6 +38,7 @@ mod ids;
 mod index;
 mod io;
 mod message;
+mod nearest;
 pub mod pafs;
 mod placement;
 pub mod policy;
@@ -60,6 +61,7 @@ pub use message::{
     Body, CommandKind, ControlMessage, CopyClass, Extent, IoError, Message, Note, Refusal, Source,
     StoreOutcome,
 };
+pub use nearest::nearest;
 pub use placement::{Placement, PlacementKind};
 pub use replacement::Replacement;
 pub use shard::{Shard, ShardConfig};

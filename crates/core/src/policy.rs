@@ -33,7 +33,7 @@ use alloc::string::String;
 use core::fmt;
 
 pub use context::{Context, Effect};
-pub use spec::{Arguments, PolicyError, nearest};
+pub use spec::{Arguments, PolicyError};
 
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note, Source};

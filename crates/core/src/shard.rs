@@ -532,7 +532,11 @@ impl Shard {
 
     fn note(&mut self, from: NodeId, block: BlockId, note: crate::message::Note) {
         let request = crate::policy::Request::Note { from, note };
+        let had_copy = self.contains(block);
         self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
+        if had_copy && !self.contains(block) {
+            self.stats.invalidations += 1;
+        }
     }
 
     /// Makes a held slot the copy of a block, its own or hosted for another node; evicts others if there are too

@@ -11,7 +11,6 @@ mod nbd;
 mod policy;
 pub mod replacement;
 pub mod size;
-mod suggest;
 mod uri;
 mod validate;
 
@@ -23,11 +22,11 @@ use cards_core::Replacement;
 use serde::{Deserialize, Serialize};
 
 pub use attach::{Attach, Mode, ReadAhead};
+pub use cards_core::nearest;
 pub use disk::{Attached, Delivery, Disk, Origin};
 pub use error::{ConfigError, Problem};
 pub use nbd::Nbd;
 pub use policy::PolicySpec;
-pub use suggest::nearest;
 
 /// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -280,12 +280,19 @@ impl Model {
         self.disk(now.0, disk, seek, bytes)
     }
 
-    /// A disk writes, as [`Self::disk_read`] reads.
+    /// Disks write consecutive blocks, each those that lie on it. Returns when all are done.
     pub fn disk_write(&mut self, now: Instant, volume: u16, block: u64, blocks: u64, bytes: u64) -> Instant {
         self.traffic.disk_writes += blocks;
-        let disk = self.disk_of(volume, block);
-        self.disks[disk].next = None;
-        self.disk(now.0, disk, self.costs.write_seek, bytes)
+        let disks = self.disks.len() as u64;
+        let mut done = now;
+        for first in 0..blocks.min(disks) {
+            let disk = self.disk_of(volume, block + first);
+            self.disks[disk].next = None;
+            let share = (blocks - first).div_ceil(disks);
+            let at = self.disk(now.0, disk, self.costs.write_seek, bytes * share / blocks);
+            done = done.max(at);
+        }
+        done
     }
 
     /// A channel positions, then moves its bytes when the others have moved theirs.

@@ -107,8 +107,8 @@ pub enum RunError {
 
 /// Requests read ahead of the simulated time. A trace that is further ahead of its slowest process is held up.
 const LOOKAHEAD: usize = 1 << 16;
-/// The latest time of a request, and the longest that it may compute: simulated time ends after 584 years.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// The latest time of a request, and the longest that it may compute: there are policies that wake up every few seconds.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// Requests between two words to the [`Pace`].
 const PACE: u64 = 1 << 13;
 
@@ -311,7 +311,7 @@ impl<'a, E: Engine> Driver<'a, E> {
                 VolumeId::MAX_DISKS
             )
         } else if request.time > LONGEST || request.compute > LONGEST {
-            format!("time {:?}, compute {:?}: more than 100 years", request.time, request.compute)
+            format!("time {:?}, compute {:?}: more than a year", request.time, request.compute)
         } else {
             return Ok(());
         };

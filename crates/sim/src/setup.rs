@@ -153,7 +153,7 @@ impl Setup {
         if !self.block_bytes.is_power_of_two() || !(512..=1 << 20).contains(&self.block_bytes) {
             return bad("block", self.block_bytes.to_string(), "a power of two from 512 B to 1 MiB");
         }
-        if self.cache_blocks.iter().any(|&blocks| blocks == 0) || self.cache_blocks.is_empty() {
+        if self.cache_blocks.contains(&0) || self.cache_blocks.is_empty() {
             return bad("cache", "less than one block".into(), "at least one block per node");
         }
         if self.cache_blocks.len() > usize::from(self.nodes) {

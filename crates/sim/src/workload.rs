@@ -37,9 +37,8 @@ impl Workload {
         self.spread.apply(nodes.into(), self.beyond, || open(&self.name, &self.options))
     }
 
-    /// Reads the trace once, and counts its footprint in blocks of a size if one is given. `pace` is told of the requests so far
-    /// and how much of the trace that is; none
-    /// if it was interrupted.
+    /// Reads the trace once, and counts its footprint in blocks of a size if one is given. `pace` is told
+    /// of the requests so far and how much of the trace that is; none if it was interrupted.
     ///
     /// # Errors
     /// What the trace reports.

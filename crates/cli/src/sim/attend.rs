@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(2);
 const LATER: Duration = Duration::from_millis(100);
 
 /// The result of `work`, and the number of the signal that has stopped it, if any. A second signal ends this program.
-pub(super) fn attend<T: Send>(
+pub(crate) fn attend<T: Send>(
     signals: &Signals,
     watch: &Watch,
     progress: &Progress,

@@ -16,5 +16,6 @@ mod ext4;
 mod interop;
 mod kernel;
 mod liar;
+mod paper;
 mod replay;
 mod sim;

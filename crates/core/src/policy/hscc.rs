@@ -166,6 +166,7 @@ impl Hscc {
         let key = |node: NodeId| {
             let load = match self.load {
                 Load::Free => u32::from(u16::MAX - cx.free_at(node)),
+                // The block that leaves still counts; the paper does not say.
                 Load::Home => cx.cached_for(node),
             };
             (load, (u64::from(node.0) + nodes - turn) % nodes)

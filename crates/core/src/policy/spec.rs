@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Entry, registry};
+use crate::nearest::nearest;
 
 /// Why a policy cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,29 +84,6 @@ fn list(
         first = false;
     }
     f.write_str(if first { "none" } else { "" })
-}
-
-/// The name that differs least from the given one, if that is by a third of its letters at most: a slip of the
-/// keyboard, not another word.
-pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = names.min_by_key(|name| (distance(given, name), !name.starts_with(given)))?;
-    (distance(given, near) <= given.chars().count().max(3) / 3).then_some(near)
-}
-
-/// Letters to insert, delete or replace to get from one name to the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The parameters given to a policy, over its defaults.

@@ -1,10 +1,10 @@
 //! The error for a replacement's name that nothing has.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::Replacement;
+use crate::nearest::nearest;
 
 /// There is no replacement of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,15 +17,7 @@ impl UnknownReplacement {
     /// The name that was probably meant.
     #[must_use]
     pub fn nearest(&self) -> Option<&'static str> {
-        // Longer words would cost time, and are no slips of the finger.
-        if self.name.len() > 32 {
-            return None;
-        }
-        let given = self.name.to_ascii_lowercase();
-        let with_distance = |r: Replacement| (distance(&given, r.name()), r.name());
-        let (distance, name) = Replacement::ALL.into_iter().map(with_distance).min_by_key(|&(d, _)| d)?;
-        // Half of a name's letters may be wrong at most.
-        (2 * distance <= name.len()).then_some(name)
+        nearest(&self.name, Replacement::ALL.into_iter().map(Replacement::name))
     }
 }
 
@@ -44,21 +36,6 @@ impl fmt::Display for UnknownReplacement {
 }
 
 impl core::error::Error for UnknownReplacement {}
-
-/// Letters to add, drop or change to make `b` of `a` (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
 
 #[cfg(test)]
 mod tests {
@@ -80,14 +57,5 @@ mod tests {
         );
         assert_eq!(error("random"), std::format!("unknown replacement `random`: {there_are}"));
         assert!(error("").starts_with("unknown replacement ``: There"));
-    }
-
-    #[test]
-    fn a_distance_counts_changes() {
-        let given =
-            [("arc", "arc", 0), ("", "lru", 3), ("lruk", "lru", 1), ("seive", "sieve", 2), ("2q", "arc", 3)];
-        for (a, b, changes) in given {
-            assert_eq!(distance(a, b), changes, "{a} {b}");
-        }
     }
 }

@@ -150,7 +150,7 @@ fn wrong_sizes_and_durations_are_quoted() {
 
 #[test]
 fn an_unknown_choice_suggests_the_nearest() {
-    refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean \"sieve\"?"]);
+    refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean sieve?"]);
     refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, auto"]);
     refused("\"thread\"", "\"threads\"", &["delivery = \"threads\"", "did you mean \"thread\"?"]);
     refused("\"network\"", "\"net\"", &["attached = \"net\"", "did you mean \"network\"?"]);

@@ -3,6 +3,8 @@
 //! Every node has its [`Shard`]s, exactly as in a daemon; what they say to each other costs what the machine
 //! says. Bytes are not modelled: a slot is a number.
 
+mod window;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::read_ahead::{ReadAhead, Window};
@@ -13,6 +15,7 @@ use cards_core::{
 };
 use cards_trace::Op;
 
+use self::window::{CommandWindow, Rest};
 use super::{Counts, Engine};
 use crate::kernel::{Io, IoToken, Kernel};
 use crate::setup::{Setup, SetupError, Timing};
@@ -32,6 +35,7 @@ pub struct Cluster {
     /// Messages, disk operations and requests under way.
     under_way: u64,
     writes: u64,
+    window: CommandWindow,
     steps: Steps,
 }
 
@@ -139,6 +143,7 @@ impl Cluster {
             read_ahead: BTreeMap::new(),
             under_way: 0,
             writes: 0,
+            window: CommandWindow::new(setup.nodes),
             steps: Steps::default(),
             setup: setup.clone(),
         })
@@ -238,7 +243,11 @@ impl Cluster {
                     }
                     self.shards[shard as usize].unpin(slot);
                 }
-                Output::Failed { token, .. } | Output::Done { token, .. } => {
+                Output::Failed { token, .. } => {
+                    self.part_done(kernel, (token.0 >> PART_BITS) as IoToken, now);
+                }
+                Output::Done { token, .. } => {
+                    self.window.done(node);
                     self.part_done(kernel, (token.0 >> PART_BITS) as IoToken, now);
                 }
                 Output::Patch { .. } | Output::Release { .. } | Output::Reattach { .. } => {}
@@ -372,22 +381,32 @@ impl Cluster {
 
     /// Writes and trims go in commands of one stripe each.
     fn command(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, volume: VolumeId, kind: CommandKind) {
-        let stripe = u64::from(STRIPE_BLOCKS) * u64::from(self.setup.block_bytes);
         let end = io.offset + u64::from(io.bytes);
-        let mut offset = io.offset;
-        while offset < end {
-            let next = ((offset / stripe + 1) * stripe).min(end);
-            let length = (next - offset) as u32;
-            let block = BlockId::new(volume, (offset / u64::from(self.setup.block_bytes)) as u32);
-            let shard = self.shard_at(io.node, block);
+        self.window.push(io.node, Rest { token: io.token, volume, kind, offset: io.offset, end });
+        self.send_commands(kernel, io.node);
+    }
+
+    /// Sends what may be sent of the commands that wait.
+    fn send_commands(&mut self, kernel: &mut Kernel<ClusterEvent>, node: u16) {
+        let block_bytes = u64::from(self.setup.block_bytes);
+        while let Some(command) = self.window.next(node, u64::from(STRIPE_BLOCKS) * block_bytes) {
+            let Rest { token, volume, kind, offset, end } = command;
+            let shard = self.shard_at(node, BlockId::new(volume, (offset / block_bytes) as u32));
             let payload = match kind {
                 CommandKind::Write => Payload::Buffer(BufferId(0)),
                 _ => Payload::None,
             };
-            let token = Token(u64::from(io.token) << PART_BITS);
+            let token = Token(u64::from(token) << PART_BITS);
+            let length = (end - offset) as u32;
             let input = Input::Command { token, volume, kind, offset, length, fua: false, payload };
             self.give(kernel, shard, input);
-            offset = next;
+        }
+    }
+
+    /// Nodes whose commands have ended send others.
+    fn go_on_with_commands(&mut self, kernel: &mut Kernel<ClusterEvent>) {
+        while let Some(node) = self.window.freed() {
+            self.send_commands(kernel, node);
         }
     }
 
@@ -463,6 +482,7 @@ impl Engine for Cluster {
             }
             _ => self.command(kernel, &io, id, CommandKind::Trim),
         }
+        self.go_on_with_commands(kernel);
         self.step(kernel);
     }
 
@@ -487,6 +507,7 @@ impl Engine for Cluster {
                 }
             }
         }
+        self.go_on_with_commands(kernel);
         self.step(kernel);
     }
 

@@ -1,6 +1,6 @@
 //! All machines that have a name.
 
-use cards_core::policy::nearest;
+use cards_core::nearest;
 
 use super::{Machine, MachineError, modern, overlay, papers};
 

@@ -1,6 +1,6 @@
 //! Machines that people describe: a base, and what differs.
 
-use cards_core::policy::nearest;
+use cards_core::nearest;
 use toml::{Table, Value};
 
 use super::{Library, Machine, MachineError};

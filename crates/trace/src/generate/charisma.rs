@@ -20,7 +20,7 @@ use crate::{Op, Request};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "charisma",
-    title: "parallel scientific jobs: interleaved and broadcast reads, small writes, checkpoints",
+    title: "parallel scientific jobs: sweeps over segments, exchanges, small records, checkpoints",
     source: "Cortes, Girona and Labarta, Design Issues of a Cooperative Cache with no Coherence Problems, table 1; \
              Nieuwejaar et al., File-Access Characteristics of Parallel Scientific Workloads",
     parameters: &[Parameter::SEED, Parameter::nodes("128"), Parameter::requests("281k"), Parameter::TIME],
@@ -41,6 +41,7 @@ fn build(values: &Values) -> Result<Box<dyn Generator>, SpecError> {
     let seed = values.number("seed");
     let layout = Layout::new(nodes, USERS);
     let mut charisma = Charisma {
+        seed,
         layout,
         users: Zipf::new(USERS, USER_SKEW),
         jobs: BTreeMap::new(),
@@ -59,6 +60,7 @@ fn build(values: &Values) -> Result<Box<dyn Generator>, SpecError> {
 }
 
 struct Charisma {
+    seed: u64,
     layout: Layout,
     users: Zipf,
     /// The jobs that run, by their numbers.
@@ -86,11 +88,13 @@ impl Charisma {
         let Some(first) = self.free_nodes(plan.nodes) else { return false };
         // Jobs that run at the same time share no files: they belong to different users.
         let busy = |user: u64| self.jobs.values().any(|job| job.user == user);
-        let drawn = self.users.draw(&mut self.random);
+        // What a job is does not depend on how others have gone.
+        let random = &mut Random::stream(self.seed, 2 + plan.number);
+        let drawn = self.users.draw(random);
         let Some(user) = (drawn..USERS).chain(0..drawn).find(|&user| !busy(user)) else { return false };
         let taken: Vec<_> = self.jobs.values().map(Job::scratch).collect();
         let scratch = self.layout.take_scratch(plan.nodes, &taken);
-        let job = Job::new(plan, user, scratch, &self.layout, &mut self.random);
+        let job = Job::new(plan, user, scratch, &self.layout, random);
         let start = plan.arrival.max(self.now);
         for rank in 0..plan.nodes {
             if let Some(process) = self.processes.get_mut((first + rank) as usize) {

@@ -1,10 +1,11 @@
 //! CHARISMA (SIM-6, SIM-7): Cortes, Girona and Labarta, table 1; Nieuwejaar et al.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 use cards_trace::{Op, Request};
 
-use super::lru::Lru;
+use super::lru::{BlockHasher, Lru};
 use super::measure::{BLOCK, Comparison, Table1, requests};
 
 const SPECS: [&str; 3] = ["gen:charisma", "gen:charisma:seed=2", "gen:charisma:seed=3,requests=150k"];
@@ -196,30 +197,66 @@ fn processes_of_a_job_share_blocks_and_jobs_do_not() {
     let mut comparison = Comparison::default();
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all as f64;
     comparison.at_least("reads of what another node used, %", 80.0, percent(shared_reads, parallel_reads));
-    comparison.at_least("rewrites of what another node wrote, %", 30.0, percent(foreign, rewrites));
+    // Processes mostly rewrite data of their own; in a new phase also what the one before them wrote.
+    comparison.at_least("rewrites of what another node wrote, %", 20.0, percent(foreign, rewrites));
     comparison.check("sharing within parallel jobs");
 }
 
-/// A cache divided among servers that own whole files.
+/// One buffer per process helps some jobs very much and others not at all (Kotz and Nieuwejaar).
+#[test]
+fn a_single_buffer_helps_some_jobs_only() {
+    for spec in ["gen:charisma", "gen:charisma:seed=2"] {
+        // Small reads of a job, those that its processes' buffers caught, by the job's checkpoint file.
+        let mut jobs: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+        let mut opened: [Vec<u64>; 128] = std::array::from_fn(|_| Vec::new());
+        let mut buffers = [None; 128];
+        for request in requests(spec) {
+            let node = request.node as usize;
+            match request.op {
+                Op::Open => opened[node].push(request.offset),
+                Op::Close => opened[node].clear(),
+                Op::Read if request.bytes < 4000 => {
+                    let [all, caught] = jobs.entry(opened[node][3]).or_default();
+                    let block = Some(request.blocks(BLOCK).start);
+                    *all += 1;
+                    *caught += u64::from(buffers[node] == block);
+                    buffers[node] = block;
+                }
+                _ => {}
+            }
+        }
+        let percent = |least: u64, most: u64| {
+            let ratios = jobs.values().map(|[all, caught]| 100 * caught / all);
+            100.0 * ratios.filter(|ratio| (least..most).contains(ratio)).count() as f64 / jobs.len() as f64
+        };
+        let mut comparison = Comparison::default();
+        comparison.within_points("jobs with 75 % hits or more, %", 40.0, percent(75, 101), 12.0);
+        comparison.within_points("jobs with hardly any hits, %", 30.0, percent(0, 15), 12.0);
+        comparison.check(spec);
+    }
+}
+
+/// A cache divided among servers that own extents of 1 MiB by their hash.
 struct Parts {
     parts: Vec<Lru>,
     /// Blocks that each server used since the last division.
-    used: Vec<BTreeSet<u64>>,
+    used: Vec<HashSet<u64, BuildHasherDefault<BlockHasher>>>,
 }
 
 impl Parts {
     fn new() -> Self {
-        Self { parts: (0..128).map(|_| Lru::new(128)).collect(), used: vec![BTreeSet::new(); 128] }
+        Self { parts: (0..128).map(|_| Lru::new(128)).collect(), used: vec![HashSet::default(); 128] }
     }
 
-    fn touch(&mut self, owner: usize, block: u64) -> bool {
+    fn touch(&mut self, block: u64) -> bool {
+        let owner = ((block / 128).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize;
         self.used[owner].insert(block);
         self.parts[owner].touch(block)
     }
 
     /// Divides the buffers in proportion to the working sets (PAFS-9); a server loses a tenth at most (PAFS-11).
     fn divide(&mut self) {
-        let all = self.used.iter().map(BTreeSet::len).sum::<usize>().max(1);
+        let all = self.used.iter().map(HashSet::len).sum::<usize>().max(1);
         let wanted: Vec<usize> = self.used.iter().map(|used| 128 * 128 * used.len() / all).collect();
         let kept = |part: &Lru, wanted: usize| wanted.max(part.capacity() * 9 / 10).min(part.capacity());
         let free = 128 * 128
@@ -229,26 +266,24 @@ impl Parts {
         for (part, &wanted) in self.parts.iter_mut().zip(&wanted) {
             part.resize(kept(part, wanted) + free * lack(part, wanted) / lacks.max(1));
         }
-        self.used.iter_mut().for_each(BTreeSet::clear);
+        self.used.iter_mut().for_each(HashSet::clear);
     }
 }
 
-/// The machine of PAFS: 128 nodes with 1 MiB. As one cache it hits 92 to 95 %; divided among the servers once and
-/// for all it reads very poorly, because the load of the files is unbalanced; divided by working set it reads well.
-#[test]
-fn a_cache_of_1_mib_per_node_hits_as_in_the_paper_and_a_fixed_partition_does_not() {
+/// The machine of PAFS: 128 nodes with 1 MiB. As one cache it hits 92 to 95 %. If each node keeps what it uses, two
+/// of three reads are local: so the remote hits of PAFS, which are nearly all hits, are 3.3 times those of xFS.
+/// Divided among the servers once and for all it reads poorly, because the load is unbalanced; divided by working set
+/// it reads well.
+fn check_caches(spec: &str) {
     let mut whole = Lru::new(128 * 128);
     let mut half = Lru::new(128 * 64);
-    let mut unlimited = Lru::new(usize::MAX);
+    let mut private: Vec<Lru> = (0..128).map(|_| Lru::new(128)).collect();
+    let mut last_writer: HashMap<u64, u64, BuildHasherDefault<BlockHasher>> = HashMap::default();
     let (mut fixed, mut repartitioned) = (Parts::new(), Parts::new());
-    // Hits of reads and of all: whole cache, half of it, without limit, in partitions.
+    // Hits of reads and of all, by cache.
     let mut hits = [[0u64; 2]; 5];
     let mut all = [0u64; 2];
-    let mut files: BTreeSet<u64> = BTreeSet::new();
-    for (index, request) in requests("gen:charisma").enumerate() {
-        if request.op == Op::Open {
-            files.insert(request.offset);
-        }
+    for (index, request) in requests(spec).enumerate() {
         // About every 30 seconds.
         if index % 500 == 499 {
             repartitioned.divide();
@@ -256,37 +291,52 @@ fn a_cache_of_1_mib_per_node_hits_as_in_the_paper_and_a_fixed_partition_does_not
         if !request.op.is_data() {
             continue;
         }
-        // A server owns whole files, by a hash of their names.
-        let file = files.range(..=request.offset).next_back().unwrap();
-        let owner = (file.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize;
+        let read = request.op == Op::Read;
         for block in request.blocks(BLOCK) {
+            // A private copy is stale as soon as another node writes the block: the name has the writer.
+            if !read {
+                last_writer.insert(block, u64::from(request.node) + 1);
+            }
+            let copy = last_writer.get(&block).copied().unwrap_or(0) << 40 | block;
             let found = [
                 whole.touch(block),
                 half.touch(block),
-                unlimited.touch(block),
-                fixed.touch(owner, block),
-                repartitioned.touch(owner, block),
+                private[request.node as usize].touch(copy),
+                fixed.touch(block),
+                repartitioned.touch(block),
             ];
             // The first 10 of 48 hours warm the caches.
-            if index < 56_000 {
+            if index < 58_000 {
                 continue;
             }
-            let read = usize::from(request.op == Op::Read);
             all[1] += 1;
-            all[0] += read as u64;
+            all[0] += u64::from(read);
             for (hits, found) in hits.iter_mut().zip(found) {
                 hits[1] += u64::from(found);
-                hits[0] += read as u64 * u64::from(found);
+                hits[0] += u64::from(read && found);
             }
         }
     }
     let percent = |cache: usize, kind: usize| 100.0 * hits[cache][kind] as f64 / all[kind] as f64;
+    let [global, local] = [percent(0, 0), percent(2, 0)];
     let mut comparison = Comparison::default();
-    comparison.within_points("128 x 1 MiB, reads, %", 95.0, percent(0, 0), 3.0);
+    comparison.within_points("128 x 1 MiB, reads, %", 95.0, global, 2.0);
     comparison.within_points("128 x 1 MiB, reads and writes, %", 95.0, percent(0, 1), 3.0);
     comparison.at_most("128 x 512 KiB, reads and writes, %", percent(0, 1) - 1.0, percent(1, 1));
-    comparison.at_least("without limit, reads and writes, %", percent(0, 1), percent(2, 1));
-    comparison.at_most("fixed partitions, reads, %", 80.0, percent(3, 0));
-    comparison.within_points("proportional partitions, reads, %", 93.0, percent(4, 0), 5.0);
-    comparison.check("LRU caches");
+    comparison.within_points("private 1 MiB, local reads, %", 62.5, local, 7.5);
+    let remote = global * 127.0 / 128.0;
+    comparison.within_percent("remote PAFS / remote xFS", 3.3, remote / (global - local), 15.0);
+    comparison.within_points("proportional partitions, reads, %", 93.0, percent(4, 0), 3.0);
+    comparison.at_most("fixed partitions, reads, %", percent(4, 0) - 5.0, percent(3, 0));
+    comparison.check(spec);
+}
+
+#[test]
+fn caches_of_1_mib_per_node_hit_as_in_the_paper() {
+    check_caches("gen:charisma");
+}
+
+#[test]
+fn caches_of_1_mib_per_node_hit_as_in_the_paper_with_another_seed() {
+    check_caches("gen:charisma:seed=2");
 }

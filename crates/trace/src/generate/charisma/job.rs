@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::layout::{CHUNK, INPUT_RECORDS_MAX, JOB_MAX, Layout, OUTPUT_MAX, SCRATCH, SECTION_MAX, STRIDE};
+use super::layout::{CHUNK, JOB_MAX, Layout, OUTPUT_MAX, PIECE, RESULTS_MAX, SECTION_MAX, SLOT, TABLE_PARTS};
 use super::process::Process;
 use super::{ALL_REQUESTS, HOURS};
 use crate::generate::random::{Random, fraction_of};
 
 /// Table 1: reads and writes per open.
 const REQUESTS_PER_OPEN: f64 = 2_799.0 / 5.0;
-/// Opens of a process: input, broadcast, output, checkpoint and results.
+/// Opens of a process: input, table, output, checkpoint and results.
 pub(super) const FILES: u32 = 5;
 /// Each opened and closed, and every second output is deleted.
 const OVERHEAD: u64 = 2 * FILES as u64 + 1;
@@ -18,9 +18,11 @@ const OVERHEAD: u64 = 2 * FILES as u64 + 1;
 const SIZES: [(u32, u32); 7] = [(1, 73), (2, 5), (4, 5), (8, 6), (16, 6), (32, 4), (JOB_MAX, 1)];
 
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
+const ROOT_3: f64 = 1.732_050_807_568_877_2;
 const MINUTE: f64 = 60e9;
-const DURATION_MINUTES: f64 = 25.0;
-const DURATION_SIGMA: f64 = 0.9;
+/// No figure is known of the durations: long against the half minute in which PAFS repartitions its caches.
+const DURATION_MINUTES: f64 = 30.0;
+const DURATION_SIGMA: f64 = 0.6;
 
 /// Mean compute demand between two requests of a step.
 const THINK: u64 = 2_000_000;
@@ -34,6 +36,8 @@ pub(super) struct Plan {
     pub(super) nodes: u32,
     /// Reads and writes of each process.
     pub(super) requests: u64,
+    /// The lot for the layout of its records.
+    pub(super) records: f64,
 }
 
 /// Plans jobs until the requests are used up, so that every file that is opened is used as long as the
@@ -68,7 +72,8 @@ impl Planner {
             nodes /= 2;
         }
         requests = requests.min(self.left - OVERHEAD);
-        let plan = Plan { number: self.number, arrival: self.arrival, nodes, requests };
+        let records = (self.phase + self.number as f64 * ROOT_3).fract();
+        let plan = Plan { number: self.number, arrival: self.arrival, nodes, requests, records };
         self.left = self.left.saturating_sub(u64::from(nodes) * (requests + OVERHEAD));
         self.number += 1;
         // Poisson arrivals, as many as fill the two days.
@@ -97,6 +102,22 @@ impl Planner {
     }
 }
 
+/// How the processes of a job divide what they read in small records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Records {
+    /// Each reads its own segment record after record: four to a block.
+    Segmented,
+    /// Each reads pairs of records that lie between those of the others (nested strides).
+    Nested,
+    /// Each reads single records that lie between those of the others.
+    Interleaved,
+}
+
+/// Shares of the jobs. For about 40 % of the traced jobs one buffer per process catches three of four small reads,
+/// for about 30 % it catches none: these are the segmented and the interleaved ones.
+const SEGMENTED: f64 = 0.4;
+const NESTED: f64 = 0.3;
+
 /// A job that runs.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -109,13 +130,11 @@ pub(super) struct Job {
     /// Compute demand between two steps, in ns.
     think: u64,
     scratch: Range<u64>,
+    pub(super) records: Records,
     pub(super) input: u64,
-    /// Records of the input per process, read in turn again and again.
-    pub(super) input_records: u64,
-    pub(super) broadcast: u64,
-    /// Large reads that cover the broadcast file.
-    pub(super) broadcast_reads: u64,
+    pub(super) table: u64,
     pub(super) output: u64,
+    /// What each process writes over and over.
     pub(super) output_bytes: u64,
     pub(super) checkpoint: u64,
     /// What each process writes of the checkpoint.
@@ -136,12 +155,10 @@ impl Job {
         random: &mut Random,
     ) -> Self {
         let nodes = u64::from(plan.nodes);
-        let steps = 20 + random.below(41);
+        let steps = 120 + random.below(121);
         let duration = random.lognormal(DURATION_MINUTES, DURATION_SIGMA) * MINUTE;
         let output = layout.scratch(scratch.start);
         let checkpoint = output + nodes * OUTPUT_MAX;
-        // A user's files are the same for all of his jobs.
-        let taste = fraction_of(user);
         Self {
             user,
             nodes,
@@ -150,14 +167,18 @@ impl Job {
             steps,
             think: (duration / steps as f64) as u64,
             scratch,
+            records: match plan.records {
+                lot if lot < SEGMENTED => Records::Segmented,
+                lot if lot < SEGMENTED + NESTED => Records::Nested,
+                _ => Records::Interleaved,
+            },
+            // A user's files are the same for all of his jobs.
             input: layout.input(user),
-            input_records: 40 + (taste * (INPUT_RECORDS_MAX - 40) as f64) as u64,
-            broadcast: layout.broadcast(user),
-            broadcast_reads: 10 * (1 + user % 3),
+            table: layout.table(user),
             output,
-            output_bytes: (2 + random.below(2)) * OUTPUT_MAX / 8,
+            output_bytes: (2 + random.below(2)) * PIECE,
             checkpoint,
-            section: (5 + random.below(4)) * SECTION_MAX / 8,
+            section: (12 + random.below(5)) * PIECE,
             results: checkpoint + nodes * SECTION_MAX,
             result_records: 16 + random.below(33),
             reads_results: random.chance(0.3),
@@ -182,20 +203,14 @@ impl Job {
     /// The files as offset and size, in the order in which a process opens them.
     pub(super) fn file(&self, index: u32, rank: u64) -> (u64, u64) {
         match index {
-            0 => (self.input, self.nodes * self.input_records * STRIDE),
-            1 => (self.broadcast, large_read(self.broadcast_reads).0),
+            0 => (self.input, self.nodes * CHUNK),
+            1 => (self.table, (1 + TABLE_PARTS * self.nodes) * CHUNK),
             2 => (self.output + rank * OUTPUT_MAX, self.output_bytes),
             3 => (self.checkpoint, self.nodes * self.section),
-            _ => (self.results, self.nodes * self.result_records * STRIDE),
+            _ => (self.results, self.nodes * self.result_records * SLOT),
         }
     }
 }
 
-/// The large reads of a file: seven of ten take two chunks, the others one. Offset and size.
-pub(super) const fn large_read(index: u64) -> (u64, u64) {
-    let two = (index + 1) * 7 / 10 - index * 7 / 10;
-    ((index + index * 7 / 10) * CHUNK, (1 + two) * CHUNK)
-}
-
-// The parts of a place in the ring fill it.
-const _: () = assert!(SCRATCH >= OUTPUT_MAX + SECTION_MAX + 48 * STRIDE);
+// The parts of a place in the ring hold what is put there.
+const _: () = assert!(3 * PIECE <= OUTPUT_MAX && 16 * PIECE <= SECTION_MAX && 48 * SLOT <= RESULTS_MAX);

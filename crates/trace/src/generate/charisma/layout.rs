@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-/// Records lie this far apart, two to a block of 8 KiB.
-pub(super) const STRIDE: u64 = 4096;
-/// The records of an input file, per process, at most.
-pub(super) const INPUT_RECORDS_MAX: u64 = 88;
-/// The unit of large reads.
-pub(super) const CHUNK: u64 = 128 << 10;
-/// What a broadcast file takes at most, in chunks.
-const BROADCAST_CHUNKS_MAX: u64 = 51;
+/// Small records lie this far apart, four to a block of 8 KiB.
+pub(super) const SLOT: u64 = 2 << 10;
+/// What is read at once of the large data: a process's segment of the input, or a part of a table.
+pub(super) const CHUNK: u64 = 256 << 10;
+/// The unit of large writes.
+pub(super) const PIECE: u64 = 128 << 10;
+/// Parts of a table for each process, at most; its head is one more.
+pub(super) const TABLE_PARTS: u64 = 8;
 
 /// Per process in the scratch ring: an output file, a section of the checkpoint, and records of the results.
-pub(super) const OUTPUT_MAX: u64 = 1 << 20;
+pub(super) const OUTPUT_MAX: u64 = 512 << 10;
 pub(super) const SECTION_MAX: u64 = 2 << 20;
-const RESULTS_MAX: u64 = 256 << 10;
+pub(super) const RESULTS_MAX: u64 = 256 << 10;
 pub(super) const SCRATCH: u64 = OUTPUT_MAX + SECTION_MAX + RESULTS_MAX;
 const RING_MIN: u64 = 2048;
 
@@ -34,7 +34,8 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn new(nodes: u32, users: u64) -> Self {
-        let user = u64::from(JOB_MAX) * INPUT_RECORDS_MAX * STRIDE + BROADCAST_CHUNKS_MAX * CHUNK;
+        let processes = u64::from(JOB_MAX);
+        let user = processes * CHUNK + (1 + processes * TABLE_PARTS) * CHUNK;
         // Sixteen times what can run at once: what is overwritten is long out of every cache.
         Self { users, user, ring: RING_MIN.max(16 * u64::from(nodes)), at: 0 }
     }
@@ -43,14 +44,14 @@ impl Layout {
         self.users * self.user + self.ring * SCRATCH
     }
 
-    /// The file that a user's jobs read in records.
+    /// The file that a user's jobs divide among their processes.
     pub(super) fn input(&self, user: u64) -> u64 {
-        user * self.user + BROADCAST_CHUNKS_MAX * CHUNK
+        user * self.user
     }
 
-    /// The file that all processes of a user's jobs read in whole.
-    pub(super) fn broadcast(&self, user: u64) -> u64 {
-        user * self.user
+    /// The file with a user's parameters, and data that each job reads once.
+    pub(super) fn table(&self, user: u64) -> u64 {
+        self.input(user) + u64::from(JOB_MAX) * CHUNK
     }
 
     /// Room for the files that a job writes, in processes from the start of the ring.

@@ -1,50 +1,69 @@
 //! The processes of a job: all do the same steps, each on its part of the data.
 
-use super::job::{FILES, Job, large_read};
-use super::layout::{OUTPUT_MAX, STRIDE};
+use super::job::{FILES, Job, Records};
+use super::layout::{CHUNK, OUTPUT_MAX, PIECE, SLOT, TABLE_PARTS};
 use crate::Op;
 
 /// The kinds of requests, in the order in which a step has them, with their shares of all reads and writes.
 ///
 /// Table 1 fixes the share of reads, and for reads and for writes the mean size and the 8 KiB blocks per
-/// request. These leave little choice: the small requests must not straddle blocks, and must not be tiny.
-const KINDS: [(Kind, f64); 7] = [
-    (Kind::Record, 0.80 * READS),
-    (Kind::Broadcast, 0.132 * READS),
-    (Kind::Peek, 0.068 * READS),
-    (Kind::Output, 0.64 * WRITES),
-    (Kind::Log, 0.10 * WRITES),
-    (Kind::Result, 0.09 * WRITES),
-    (Kind::Checkpoint, 0.17 * WRITES),
+/// request. These leave little choice: the small requests must not straddle blocks, and must not be tiny. How the
+/// large reads are divided decides where the blocks are found. Segments are read over and over: local. Those of
+/// others have just been used by their owners: remote. Tables have not been used for long: disk.
+const KINDS: [(Kind, f64); 9] = [
+    (Kind::Segment, 0.0690 * READS),
+    (Kind::Exchange, 0.0365 * READS),
+    (Kind::Table, 0.0055 * READS),
+    (Kind::Record, 0.6890 * READS),
+    (Kind::Peek, 0.20 * READS),
+    (Kind::Output, 0.735 * WRITES),
+    (Kind::Result, 0.17 * WRITES),
+    (Kind::Rewrite, 0.045 * WRITES),
+    (Kind::Checkpoint, 0.050 * WRITES),
 ];
 const READS: f64 = 812.0 / 2_799.0;
 const WRITES: f64 = 1.0 - READS;
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Reads a record of the shared input; the processes interleave.
+    /// Sweeps over the process's segment of the input, as out-of-core programs do in every time step.
+    Segment,
+    /// Reads the segment of another process, as for a transposition.
+    Exchange,
+    /// Reads the process's next part of a table. A job reads no part twice.
+    Table,
+    /// Reads a small record of the input.
     Record,
-    /// Reads a large piece of a file that all processes read from start to end.
-    Broadcast,
-    /// Reads the head of a record: of the neighbour's results, or of the input.
+    /// Reads two records: of the neighbour's results, or of the parameters at the head of the table.
     Peek,
-    /// Appends to the process's own output.
+    /// Writes the next small record of the process's own output, over and over.
     Output,
-    /// Appends a short line to it.
-    Log,
-    /// Writes a record of the shared results; the processes interleave.
+    /// Writes a small record of the shared results; the processes interleave.
     Result,
-    /// Writes a large piece of the shared checkpoint.
+    /// Writes a large piece of the process's own output, over and over.
+    Rewrite,
+    /// Writes a large piece of the process's section of the shared checkpoint.
     Checkpoint,
 }
 
-const RECORD: u64 = 3840;
-const PEEK: u64 = 1024;
-const OUTPUT: u64 = 2048;
-const LOG: u64 = 512;
-const PIECE: u64 = 64 << 10;
-/// Of a thousand pieces of a checkpoint so many have twice the size.
-const LONG_PIECES: u64 = 169;
+impl Kind {
+    /// Whether it is done at the start of a phase, not in every step.
+    const fn starts_phase(self) -> bool {
+        matches!(self, Self::Exchange | Self::Peek)
+    }
+}
+
+/// Parts of a run. In each, a process works on the data that the next one had before.
+const PHASES: u64 = 7;
+/// Small reads and writes, in their slots.
+const RECORD: u64 = SLOT;
+const WRITTEN: u64 = 1920;
+const PEEK: u64 = 3840;
+/// Two slots that a peek looks at; all processes go through these pairs of parameters again and again.
+const PAIR: u64 = 2 * SLOT;
+const PARAMETERS: u64 = 16;
+/// Rows of records that a process reads before it goes on to another column.
+const ROWS: u64 = CHUNK / SLOT / 4;
 
 /// One request, without time.
 pub(super) struct Action {
@@ -74,14 +93,12 @@ pub(super) struct Process {
     counts: [u64; KINDS.len()],
     /// What these will be at the end of the step.
     due: [u64; KINDS.len()],
-    /// Bytes of checkpoints written.
-    checkpointed: u64,
 }
 
 impl Process {
     pub(super) fn new(job: u64, rank: u32) -> Self {
         let (rank, stage) = (u64::from(rank), Stage::Open(0));
-        Self { job, rank, stage, step: 0, counts: [0; KINDS.len()], due: [0; KINDS.len()], checkpointed: 0 }
+        Self { job, rank, stage, step: 0, counts: [0; KINDS.len()], due: [0; KINDS.len()] }
     }
 
     /// Whether the next request is the first one of a step.
@@ -136,58 +153,81 @@ impl Process {
                 return None;
             }
             self.step += 1;
-            let part = job.requests as f64 * self.step as f64 / job.steps as f64;
-            self.due = KINDS.map(|(_, share)| (share * part).round() as u64);
+            let done = self.step as f64 / job.steps as f64;
+            let phases = (self.phase(job) + 1) as f64 / PHASES as f64;
+            self.due = KINDS.map(|(kind, share)| {
+                let part = if kind.starts_phase() { phases } else { done };
+                (share * job.requests as f64 * part + self.turn(job)) as u64
+            });
         }
     }
 
-    fn action(&mut self, job: &Job, kind: Kind, number: u64) -> Action {
+    fn action(&self, job: &Job, kind: Kind, number: u64) -> Action {
+        let output = job.output + self.rank * OUTPUT_MAX;
         let (op, offset, bytes) = match kind {
-            Kind::Record => (Op::Read, job.input + self.record(job, job.input_records, number), RECORD),
-            Kind::Broadcast => {
-                let (offset, bytes) = large_read(number % job.broadcast_reads);
-                (Op::Read, job.broadcast + offset, bytes)
+            Kind::Segment => (Op::Read, job.input + self.column(job) * CHUNK, CHUNK),
+            Kind::Exchange => {
+                let others = (job.nodes - 1).max(1);
+                let column = (self.column(job) + 1 + number % others) % job.nodes;
+                (Op::Read, job.input + column * CHUNK, CHUNK)
             }
+            Kind::Table => {
+                let part = 1 + number % TABLE_PARTS * job.nodes + self.rank;
+                (Op::Read, job.table + part * CHUNK, CHUNK)
+            }
+            Kind::Record => (Op::Read, job.input + self.record(job, number), RECORD),
             Kind::Peek if job.reads_results => {
-                let at = self.record(job, job.result_records, number);
-                let next = (at + STRIDE) % (job.nodes * job.result_records * STRIDE);
-                (Op::Read, job.results + next, PEEK)
+                let pairs = job.nodes * job.result_records / 2;
+                let pair = (self.result(job, number) / 2 + 1) % pairs;
+                (Op::Read, job.results + pair * PAIR, PEEK)
             }
-            Kind::Peek => (Op::Read, job.input + self.record(job, job.input_records, number), PEEK),
-            Kind::Output => {
-                // The output starts over when it is full, as one that is written anew every few steps.
-                let head = job.output_bytes / 8;
-                let at = head + number * OUTPUT % (job.output_bytes - head);
-                (Op::Write, job.output + self.rank * OUTPUT_MAX + at, OUTPUT)
+            Kind::Peek => (Op::Read, job.table + number % PARAMETERS * PAIR, PEEK),
+            Kind::Output => (Op::Write, output + number * SLOT % PIECE, WRITTEN),
+            Kind::Result => (Op::Write, job.results + self.result(job, number) * SLOT, WRITTEN),
+            Kind::Rewrite => (Op::Write, output + PIECE + number * PIECE % (job.output_bytes - PIECE), PIECE),
+            Kind::Checkpoint => {
+                let at = self.column(job) * job.section + number * PIECE % job.section;
+                (Op::Write, job.checkpoint + at, PIECE)
             }
-            Kind::Log => {
-                let at = number * LOG % (job.output_bytes / 8);
-                (Op::Write, job.output + self.rank * OUTPUT_MAX + at, LOG)
-            }
-            Kind::Result => (Op::Write, job.results + self.record(job, job.result_records, number), RECORD),
-            Kind::Checkpoint => self.checkpoint(job, number),
         };
         Action { op, offset, bytes: bytes as u32 }
     }
 
-    /// Record by record: each process takes the one after its neighbour's. With each pass over the file
-    /// the parts move on by one process.
-    fn record(&self, job: &Job, records: u64, number: u64) -> u64 {
-        let (pass, row) = (number / records, number % records);
-        let column = (self.rank + pass) % job.nodes;
-        (row * job.nodes + column) * STRIDE
+    /// A fraction by rank. The processes do in turn what they do rarely: whoever joins finds the others at work.
+    fn turn(&self, job: &Job) -> f64 {
+        (self.rank as f64 + 0.5) / job.nodes as f64
     }
 
-    /// Piece by piece through a section of the checkpoint; the next checkpoint swaps the sections.
-    fn checkpoint(&mut self, job: &Job, number: u64) -> (Op, u64, u64) {
-        let long = (number + 1) * LONG_PIECES / 1000 - number * LONG_PIECES / 1000;
-        let bytes = (1 + long) * PIECE;
-        if self.checkpointed % job.section + bytes > job.section {
-            self.checkpointed = self.checkpointed.next_multiple_of(job.section);
-        }
-        let (pass, at) = (self.checkpointed / job.section, self.checkpointed % job.section);
-        self.checkpointed += bytes;
-        let column = (self.rank + pass) % job.nodes;
-        (Op::Write, job.checkpoint + column * job.section + at, bytes)
+    /// The phase of the current step.
+    fn phase(&self, job: &Job) -> u64 {
+        let steps = self.step.saturating_sub(1) as f64 / job.steps as f64;
+        ((steps * PHASES as f64 + self.turn(job)) as u64).min(PHASES - 1)
+    }
+
+    /// Whose data the process works on.
+    fn column(&self, job: &Job) -> u64 {
+        (self.rank + self.phase(job)) % job.nodes
+    }
+
+    /// Where a small record lies in the input.
+    fn record(&self, job: &Job, number: u64) -> u64 {
+        let run = match job.records {
+            // Each record twice: first to see what it needs, then to use it.
+            Records::Segmented => return self.column(job) * CHUNK + number / 2 * SLOT % CHUNK,
+            Records::Nested => 2,
+            Records::Interleaved => 1,
+        };
+        // A row has at least a block, also where few processes share it.
+        let columns = job.nodes.max(4 / run);
+        let (pass, row, within) = (number / (ROWS * run), number / run % ROWS, number % run);
+        let column = (self.rank + pass) % columns;
+        ((row * columns + column) * run + within) * SLOT
+    }
+
+    /// Which record of the results: each process takes the one after its neighbour's, and with each pass over
+    /// the file the parts move on by one process.
+    fn result(&self, job: &Job, number: u64) -> u64 {
+        let (pass, row) = (number / job.result_records, number % job.result_records);
+        row * job.nodes + (self.rank + pass) % job.nodes
     }
 }

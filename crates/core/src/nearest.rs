@@ -1,15 +1,19 @@
 //! "Did you mean": the nearest of the known names.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// The candidate that `word` is most likely a slip of, if any is near enough.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong, and one always.
+    let word = &word.to_ascii_lowercase();
     let limit = (word.chars().count() / 3).max(1);
     candidates
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= limit || extends(word, candidate))
-        .min_by_key(|(distance, _)| *distance)
+        .min_by_key(|(distance, candidate)| (*distance, !candidate.starts_with(word.as_str())))
         .map(|(_, candidate)| candidate)
 }
 
@@ -38,7 +42,7 @@ fn distance(a: &str, b: &str) -> usize {
             }
             next[j] = best;
         }
-        before = std::mem::replace(&mut row, next);
+        before = core::mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -54,6 +58,9 @@ mod tests {
         assert_eq!(nearest("members", keys), Some("member"));
         assert_eq!(nearest("readahead", keys), Some("read_ahead"));
         assert_eq!(nearest("blok", keys), Some("block"));
+        assert_eq!(nearest("hsc", ["hdc", "hscc"]), Some("hscc"));
+        assert_eq!(nearest("S3FIFO", ["lru", "s3-fifo"]), Some("s3-fifo"));
+        assert_eq!(nearest("", keys), None);
         assert_eq!(nearest("colour", keys), None);
         assert_eq!(nearest(&"x".repeat(1000), keys), None);
     }

@@ -1,0 +1,103 @@
+//! `cards paper`: what must hold even with small loads, what is written, and how it stops.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::cluster::CARDS;
+use crate::harness::process::{Finished, Process, run};
+use crate::harness::{LONG, SHORT, eventually, scratch};
+
+#[track_caller]
+fn paper(arguments: &[&str]) -> Finished {
+    let mut argv = vec![CARDS, "paper"];
+    argv.extend(arguments);
+    run(&argv, LONG)
+}
+
+/// The statements of a fast study: whether each holds.
+#[track_caller]
+fn verdicts(done: &Finished) -> BTreeMap<String, bool> {
+    let value: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done}"));
+    let figures = value["figures"].as_array().unwrap().iter();
+    let statements = figures.flat_map(|figure| figure["statements"].as_array().unwrap());
+    let verdict = |s: &Value| (s["id"].as_str().unwrap().to_owned(), s["holds"].as_bool().unwrap());
+    statements.map(verdict).collect()
+}
+
+#[track_caller]
+fn assert_hold(verdicts: &BTreeMap<String, bool>, ids: &[&str]) {
+    let broken: Vec<&&str> = ids.iter().filter(|id| verdicts.get(**id) != Some(&true)).collect();
+    assert!(broken.is_empty(), "{broken:?} do not hold: {verdicts:?}");
+}
+
+#[test]
+fn scans_hit_as_the_cards_paper_says_even_when_they_are_small() {
+    let done = paper(&["cards", "--fast", "--json"]);
+    assert!(done.status.success(), "{done}");
+    let must = [
+        "CARD-T1.1",
+        "CARD-T1.2",
+        "CARD-T1.3",
+        "CARD-F2.1",
+        "CARD-F2.2",
+        "CARD-F2.4",
+        "CARD-F2.6",
+        "CARD-F3.2",
+        "CARD-F3.3",
+        "CARD-F3.4",
+        "CARD-F5.1",
+        "CARD-F5.2",
+        "CARD-F5.3",
+    ];
+    assert_hold(&verdicts(&done), &must);
+}
+
+/// What does not depend on full caches.
+#[test]
+fn the_pafs_study_runs_to_its_end_when_it_is_small() {
+    let done = paper(&["pafs", "--fast", "--json"]);
+    assert!(done.status.success(), "{done}");
+    assert_hold(
+        &verdicts(&done),
+        &["PAFS-T2", "PAFS-E.1", "PAFS-F2.1", "PAFS-F6.1", "PAFS-F6.2", "PAFS-F7.2"],
+    );
+}
+
+#[test]
+fn the_page_and_its_pictures_are_written_and_the_same_with_any_number_of_jobs() {
+    let written = |jobs: &str| -> BTreeMap<String, String> {
+        let directory = scratch();
+        let out = directory.path().join("new/papers");
+        let done = paper(&["cards", "--fast", "--jobs", jobs, "--out", out.to_str().unwrap()]);
+        assert!(done.status.success() && done.stdout.contains("statements hold"), "{done}");
+        let names = ["cards.md", "plots/cards-hits.svg", "plots/cards-times-hscc.svg"];
+        names.map(|name| (name.to_owned(), fs::read_to_string(out.join(name)).unwrap())).into()
+    };
+    let one = written("1");
+    assert!(
+        one["cards.md"].contains("](plots/cards-hits.svg)")
+            && one["plots/cards-hits.svg"].ends_with("</svg>\n")
+    );
+    assert_eq!(one, written("3"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_an_error_before_the_work() {
+    let done = paper(&["pafs", "--out", "/proc/papers"]);
+    assert_eq!(done.status.code(), Some(1), "{done}");
+    assert!(done.stderr.contains("/proc/papers") && done.stderr.contains("--out"), "{done}");
+}
+
+#[test]
+fn an_interrupt_stops_the_study_and_writes_nothing() {
+    let directory = scratch();
+    let (log, out) = (directory.path().join("log"), directory.path().join("papers"));
+    let argv = [CARDS, "paper", "pafs", "--out", out.to_str().unwrap()].map(String::from);
+    let mut study = Process::spawn(&argv, &log);
+    eventually("a study that has begun", SHORT, || out.join("plots").is_dir().then_some(()));
+    study.signal(libc::SIGINT);
+    assert_eq!(study.wait(SHORT).code(), Some(130), "{}", study.log());
+    assert!(!out.join("pafs.md").exists());
+}

@@ -1,0 +1,5 @@
+//! What policies are compared with.
+
+mod bounds;
+mod list;
+mod xfs;

@@ -1,0 +1,13 @@
+//! Integration tests.
+
+mod analytic;
+mod bad_input;
+mod comparators;
+mod conservation;
+mod determinism;
+mod golden;
+mod lab;
+mod machines;
+mod queueing;
+mod scale;
+mod serial;
