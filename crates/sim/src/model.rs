@@ -1,6 +1,6 @@
 //! The queues of a machine: CPUs, links and disks, each of which does one thing at a time, in order.
 //!
-//! Every part is a [`Server`] that knows when it will be free. An operation that needs several parts takes
+//! Every part is a server that knows when it will be free. An operation that needs several parts takes
 //! them one after the other; the time it returns is when it ends. Callers ask in the order of simulated time,
 //! which makes each queue first come, first served. All times are nanoseconds: this is the innermost loop.
 

@@ -1,7 +1,8 @@
 //! Nodes start and die, and learn of each other.
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Placement, Shard, ShardConfig, Token, mix,
+    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Placement, Shard, ShardConfig,
+    Token, mix,
 };
 
 use super::World;
