@@ -54,15 +54,12 @@ fn scans_hit_as_the_cards_paper_says_even_when_they_are_small() {
     assert_hold(&verdicts(&done), &must);
 }
 
-/// What does not depend on full caches.
+/// Only what does not need full caches: the small trace hardly fills those of PM, so that nothing of its Figure 2 is asked.
 #[test]
 fn the_pafs_study_runs_to_its_end_when_it_is_small() {
     let done = paper(&["pafs", "--fast", "--json"]);
     assert!(done.status.success(), "{done}");
-    assert_hold(
-        &verdicts(&done),
-        &["PAFS-T2", "PAFS-E.1", "PAFS-F2.1", "PAFS-F6.1", "PAFS-F6.2", "PAFS-F7.2"],
-    );
+    assert_hold(&verdicts(&done), &["PAFS-T2", "PAFS-E.1", "PAFS-F6.1", "PAFS-F6.2", "PAFS-F7.2"]);
 }
 
 #[test]
