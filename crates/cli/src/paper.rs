@@ -22,6 +22,7 @@ use crate::sim::attend;
 Prints each statement of the paper and whether it holds. With --out, the page with all numbers and the
 pictures are written to DIR/NAME.md and DIR/plots. Times are simulated; results do not depend on --jobs.
 Exit status: 0 when all is simulated, whatever holds; 130 after Ctrl-C, and nothing is written.
+Without --fast, pafs takes more than half an hour of processor time.
 
 Examples:
   cards paper cards --fast
