@@ -56,6 +56,10 @@ impl Shard {
             true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
             false => None,
         };
+        if self.cache.lookup(block) != Some(victim) {
+            // The policy has dropped it itself.
+            return;
+        }
         // What can be found by it later is worth remembering: a newer copy, or where an older one went.
         let previous = entry.previous.filter(|&p| p != block.volume.disk_node());
         match eviction {
@@ -188,7 +192,8 @@ impl Shard {
             (Some((Answer::Keep(_), Ok(victim))), Payload::Slot(slot))
                 if self.cache.lookup(block).is_none() =>
             {
-                if let Some(victim) = victim {
+                // The policy may have dropped the victim itself.
+                if let Some(victim) = victim.filter(|&victim| self.cache.is_resident(victim)) {
                     self.stats.stored_in_vain += u64::from(self.cache.is(victim, Mark::HOSTED));
                     self.unkeep(victim);
                     self.stats.evictions += 1;
