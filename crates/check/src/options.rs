@@ -39,6 +39,10 @@ pub struct Options {
     pub world: WorldConfig,
     /// Clients of each node.
     pub clients: u32,
+    /// Writers of each volume that can be written.
+    pub writers: u32,
+    /// Cards that may only read, never the disk node's.
+    pub readers: Vec<(NodeId, VolumeId)>,
     /// How long they work before the faults stop.
     pub storm: Duration,
     /// Longest pause of a client between two requests; most are much shorter.
@@ -145,6 +149,7 @@ impl Options {
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut options = Self::first(seed);
+        let nodes = options.world.nodes.len() as u16;
         let mut rng = Rng::new(seed, 9);
         let storm = options.mode == Mode::Storm;
         for volume in &mut options.world.volumes {
@@ -157,6 +162,11 @@ impl Options {
         // Some policies leave a node a fifth of its cache; a cold volume fits in that too.
         let apart =
             options.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"));
+        options.writers = rng.pick(&[1, 2, 2, 3, 4]);
+        for volume in options.world.volumes.iter().filter(|volume| !volume.read_only) {
+            let others = (0..nodes).map(NodeId).filter(|&node| node != volume.id.disk_node());
+            options.readers.extend(others.filter(|_| rng.chance(150)).map(|node| (node, volume.id)));
+        }
         for node in &mut options.world.nodes {
             if rng.chance(500) {
                 node.replacement = rng.pick(&Replacement::ALL);
@@ -266,11 +276,17 @@ impl Options {
                 Duration::ZERO
             },
         };
+        let read_only = world.volumes.iter().filter(|volume| volume.read_only);
+        let members = world.nodes.len() as u16;
+        let everywhere = |volume| (0..members).map(move |node| (NodeId(node), volume));
+        let readers = read_only.flat_map(|volume| everywhere(volume.id)).collect();
         Self {
             seed,
             mode,
             world,
             clients: rng.range(1, 3) as u32,
+            writers: 1,
+            readers,
             storm: Duration::from_millis(rng.range(500, 4_000)),
             think: Duration::from_millis(rng.pick(&[1, 10, 40])),
             hot_blocks: rng.pick(&[2, 8, 32]),

@@ -1,16 +1,16 @@
-//! Clients: they read everywhere, and write where the writer is.
+//! Clients: they read everywhere, and write where they may.
 //!
 //! Each node has some clients, which request, wait for the answer, think, and request again. Each writable
-//! volume has one writer at a time, which moves from node to node. Every sector of every write has a tag of
+//! volume has some writers, which move from node to node; a few of the cards may only read. Every sector of every write has a tag of
 //! its own. What clients do and see goes into the history.
 
 mod client;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cards_core::{
-    BlockId, CommandKind, Duration, Instant, IoError, NodeId, Refusal, Token, VolumeId, VolumeSpec,
+    Access, BlockId, CommandKind, Duration, Instant, IoError, NodeId, Refusal, Token, VolumeId, VolumeSpec,
 };
 use cards_world::{Completion, Outcome, Request};
 
@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::run::{Deed as RunDeed, Failure, Phase, Run, stream};
 
 use client::Client;
-use writer::{Role, Writer};
+use writer::Writer;
 
 /// All clients.
 pub(crate) struct Workload {
@@ -29,6 +29,8 @@ pub(crate) struct Workload {
     writers: Vec<Writer>,
     /// The life of the node whose card is attached, as the clients have been told.
     attached: BTreeMap<(NodeId, VolumeId), u64>,
+    /// Cards that may only read.
+    readers: BTreeSet<(NodeId, VolumeId)>,
     last_tag: u64,
     finals: Finals,
 }
@@ -74,10 +76,9 @@ enum Owner {
 enum What {
     Read(BlockId),
     Write(Vec<WriteId>),
-    /// A write where the writer is not.
+    /// A write through a card that may only read.
     Intrusion(Vec<WriteId>),
     Attach,
-    TakeWriter,
     Other,
 }
 
@@ -90,8 +91,9 @@ impl Workload {
             clients: (0..nodes)
                 .flat_map(|node| (0..options.clients).map(move |_| Client::new(NodeId(node))))
                 .collect(),
-            writers: writable.map(|spec| Writer::new(spec.id)).collect(),
+            writers: writable.flat_map(|spec| (0..options.writers).map(|_| Writer::new(spec.id))).collect(),
             attached: BTreeMap::new(),
+            readers: options.readers.iter().copied().collect(),
             last_tag: 0,
             finals: Finals::default(),
         }
@@ -118,7 +120,7 @@ impl Workload {
         }
     }
 
-    /// Whether the node has the writer's role of some volume.
+    /// Whether somebody writes there.
     pub(crate) fn is_writer(&self, node: NodeId) -> bool {
         self.writers.iter().any(|writer| writer.node() == Some(node))
     }
@@ -134,7 +136,8 @@ impl Workload {
                 if !run.world.is_running(node) {
                     return; // it is done when the node starts again
                 }
-                let request = Request::Attach { volume, policy: String::new(), writer: false };
+                let access = if self.may_write(node, volume) { Access::Write } else { Access::Read };
+                let request = Request::Attach { volume, policy: String::new(), access, takeover: false };
                 self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
             }
         }
@@ -264,14 +267,11 @@ impl Workload {
                 writes.iter().for_each(|write| run.history.written(*write, returned));
             }
             (What::Intrusion(writes), Outcome::Done) => {
-                // Held up until the node had become the writer, it is a write like any other.
-                if self.role(ticket.volume).is_some_and(|role| role.may_be(ticket.node)) {
-                    writes.iter().for_each(|write| run.history.written(*write, returned));
-                    return self.answered(run, &ticket, &completion.outcome);
-                }
                 return Err(Failure::Wrong(format!(
-                    "{:?} wrote to {:?} and never was its writer",
-                    ticket.node, ticket.volume
+                    "{:?} wrote {} sectors of {:?} through a card that may only read",
+                    ticket.node,
+                    writes.len(),
+                    ticket.volume
                 )));
             }
             (What::Attach, Outcome::Attached(_)) => {
@@ -332,8 +332,8 @@ impl Workload {
         run.world.is_running(node) && self.attached.get(&(node, volume)) == Some(&run.world.life(node))
     }
 
-    fn role(&self, volume: VolumeId) -> Option<&Role> {
-        self.writers.iter().find(|writer| writer.volume() == volume).map(Writer::role)
+    fn may_write(&self, node: NodeId, volume: VolumeId) -> bool {
+        !self.readers.contains(&(node, volume))
     }
 
     fn stops(&self, run: &Run) -> bool {

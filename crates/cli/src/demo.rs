@@ -132,7 +132,7 @@ impl Demo {
             disk_rate: self.disk_rate,
             delivery: Delivery::Event,
             attached: Attached::Computer,
-            mode: Mode::Auto,
+            mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             shards: None,
             data_threads: 1,

@@ -11,7 +11,6 @@ mod report;
 mod serial;
 mod steps;
 mod timed;
-mod writers;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -108,7 +108,6 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
         ("policy", Align::Left),
         ("disk at", Align::Left),
         ("attached", Align::Left),
-        ("writer", Align::Left),
         ("cached here", Align::Right),
         ("state", Align::Left),
     ]);
@@ -125,7 +124,6 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
             volume.policy.as_ref().map_or_else(dash, ToString::to_string),
             volume.disk_node.clone().unwrap_or_else(dash),
             if volume.read_only && card.is_some() { "ro".into() } else { attached },
-            volume.writer.clone().unwrap_or_else(dash),
             size::human(volume.cached_blocks.saturating_mul(block)),
             with_reason(state_name(volume.state), reason),
         ]);
@@ -248,8 +246,7 @@ mod tests {
                 read_only: false,
                 state: VolumeState::Ready,
                 reason: None,
-                attached: Some(Card { mode: Mode::Auto, read_ahead: ReadAhead::Auto, clients: 1 }),
-                writer: None,
+                attached: Some(Card { mode: Mode::Rw, read_ahead: ReadAhead::Auto, clients: 1 }),
                 cached_blocks: 16,
             }],
             cache: Cache {

@@ -46,7 +46,8 @@ To attach it at every start, add [[attach]] to node.toml.
 
 Examples:
   cards volume attach disk
-  cards volume attach disk --mode ro --read-ahead 1M")]
+  cards volume attach disk --mode ro --read-ahead 1M
+  cards volume attach disk --mode exclusive --takeover")]
     Attach {
         /// Its name
         volume: String,
@@ -57,6 +58,9 @@ Examples:
         /// The policy it is expected to have; another one is refused [default: any]
         #[arg(long, value_name = "POLICY")]
         policy: Option<PolicySpec>,
+        /// With --mode exclusive: cards of other nodes are given up for it, once they can write no more
+        #[arg(long)]
+        takeover: bool,
     },
     /// Detach a volume that no client uses from this node
     #[command(after_help = "Examples:\n  cards volume detach disk")]
@@ -71,8 +75,8 @@ Examples:
 /// How a volume is attached.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CardArgs {
-    /// ro: a reader; rw: the one writer; auto: a reader that becomes the one writer when it writes
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["ro", "rw", "auto"]).map(mode))]
+    /// ro: reads; rw: reads and writes, as others may elsewhere; exclusive: nobody else has the volume
+    #[arg(long, default_value = "rw", value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)).map(mode))]
     pub(crate) mode: Mode,
 
     /// How far sequential reads run ahead: auto, off or a size
@@ -81,7 +85,7 @@ pub(crate) struct CardArgs {
 }
 
 fn mode(name: String) -> Mode {
-    [Mode::Ro, Mode::Rw].into_iter().find(|mode| mode.name() == name).unwrap_or_default()
+    Mode::ALL.into_iter().find(|mode| mode.name() == name).unwrap_or_default()
 }
 
 impl Volume {
@@ -95,9 +99,11 @@ impl Volume {
                 let volume = daemon.connect()?.volume(&volume)?;
                 if json { output::print_json(&volume) } else { output::print(&show(&volume)) }
             }
-            Verb::Attach { volume, daemon, card, policy } => {
+            Verb::Attach { volume, daemon, card, policy, takeover } => {
                 let CardArgs { mode, read_ahead } = card;
-                Ok(daemon.connect()?.attach(Attach { volume, mode, read_ahead, policy, attached: None })?)
+                let attached = None;
+                let attach = Attach { volume, mode, read_ahead, policy, attached, takeover };
+                Ok(daemon.connect()?.attach(attach)?)
             }
             Verb::Detach { volume, daemon } => Ok(daemon.connect()?.detach(&volume)?),
         }
@@ -133,7 +139,6 @@ fn show(volume: &admin::Volume) -> String {
             }
         },
     );
-    line("writer", volume.writer.clone().unwrap_or_else(|| "none".into()));
     line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
     text
 }

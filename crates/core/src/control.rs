@@ -1,7 +1,7 @@
-//! The cards of a node: attaching, leases, and who may write.
+//! The cards of a node: attaching, leases, and what each card may do.
 //!
-//! A volume is attached by many readers or by one writer. Its disk node keeps the list of cards. A card
-//! holds a lease, which it renews; the lease ends earlier for the card (counted from when it *sent* the
+//! A volume is attached by any number of cards that read or write, or by one that has it for itself. Its disk node
+//! keeps the list of cards. A card holds a lease, which it renews; the lease ends earlier for the card (counted from when it *sent* the
 //! renewal) than for the disk node (counted from when that arrived, half as long again). So a card that
 //! the disk node has given up uses no copies any more, and writes need not wait for it. The promise holds
 //! while no clock runs more than a third faster than another.
@@ -20,9 +20,9 @@ use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::time::{Duration, Instant};
-use crate::volume::{Coherence, VolumeSpec};
+use crate::volume::{Access, Coherence, VolumeSpec};
 
-use card::{Card, Pending};
+use card::{Card, Pending, Wish};
 use desk::Desk;
 
 /// What a [`Control`] is told at its start.
@@ -74,8 +74,10 @@ pub enum ControlInput {
         volume: VolumeId,
         /// The policy the card insists on; empty: the volume's.
         policy: String,
-        /// As the writer.
-        writer: bool,
+        /// What the card may do.
+        access: Access,
+        /// Cards that are in the way of [`Access::Exclusive`] are given up.
+        takeover: bool,
     },
     /// Give the card up and attach anew, as [`crate::Output::Reattach`] says.
     Reattach {
@@ -84,18 +86,6 @@ pub enum ControlInput {
     },
     /// Give the card up.
     Detach {
-        /// The volume.
-        volume: VolumeId,
-    },
-    /// The card shall be the writer.
-    TakeWriter {
-        /// Comes back in [`ControlOutput::WriterDone`].
-        token: Token,
-        /// The volume.
-        volume: VolumeId,
-    },
-    /// The card need not be the writer any more. Its writes must be done.
-    ReleaseWriter {
         /// The volume.
         volume: VolumeId,
     },
@@ -145,15 +135,6 @@ pub enum ControlOutput {
         /// The card, or why not.
         result: Result<Generation, Refusal>,
     },
-    /// The card is the writer, or is not.
-    WriterDone {
-        /// From [`ControlInput::TakeWriter`].
-        token: Token,
-        /// The volume.
-        volume: VolumeId,
-        /// Why not.
-        result: Result<(), Refusal>,
-    },
     /// Ask a disk of this node for its holes.
     ReadExtents {
         /// Comes back in [`ControlInput::ExtentsRead`].
@@ -190,14 +171,14 @@ pub enum ControlTimer {
 }
 
 /// What is known of this node's card of a volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardStatus {
     /// The volume.
     pub volume: VolumeId,
     /// It is attached now.
     pub attached: bool,
-    /// The writer of the volume, as far as is known here.
-    pub writer: Option<NodeId>,
+    /// Why it is not attached (again), if the disk node has said so.
+    pub refused: Option<Refusal>,
 }
 
 /// See the module's head.
@@ -255,10 +236,7 @@ impl Control {
         self.cards.iter().map(|(&volume, card)| CardStatus {
             volume,
             attached: card.generation.is_some(),
-            writer: match volume.disk_node() == self.config.node {
-                true => self.desk.writer(volume),
-                false => card.writer,
-            },
+            refused: card.refused.clone(),
         })
     }
 
@@ -274,13 +252,11 @@ impl Control {
             ControlInput::PeerUp { node, incarnation, disks } => self.peer_up(node, incarnation, disks),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
-            ControlInput::Attach { token, volume, policy, writer } => {
-                self.attach(token, volume, policy, writer);
+            ControlInput::Attach { token, volume, policy, access, takeover } => {
+                self.attach(token, volume, policy, access, takeover);
             }
             ControlInput::Reattach { volume } => self.reattach(volume),
             ControlInput::Detach { volume } => self.detach(volume),
-            ControlInput::TakeWriter { token, volume } => self.take_writer(token, volume),
-            ControlInput::ReleaseWriter { volume } => self.release_writer(volume),
             ControlInput::Extents { token, volume, offset, length } => {
                 self.extents(token, volume, offset, length);
             }
@@ -331,11 +307,12 @@ impl Control {
                     self.end_grace();
                 }
             }
-            ControlMessage::Attach { request, volume, policy, writer } => {
-                self.peer_attach(from, request, volume, &policy, writer);
+            ControlMessage::Attach { request, volume, policy, access, takeover } => {
+                let wish = Wish { policy, access, takeover };
+                self.peer_attach(from, request, volume, &wish);
             }
-            ControlMessage::Attached { request, volume, generation, lease_us, writer } => {
-                self.attached(from, request, volume, generation, lease_us, writer);
+            ControlMessage::Attached { request, volume, generation, lease_us } => {
+                self.attached(from, request, volume, generation, lease_us);
             }
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)
@@ -343,15 +320,11 @@ impl Control {
             ControlMessage::Renew { volume, generation, sequence } => {
                 self.peer_renew(from, volume, generation, sequence);
             }
-            ControlMessage::Renewed { volume, generation, sequence, writer } => {
-                self.renewed(from, volume, generation, sequence, writer);
+            ControlMessage::Renewed { volume, generation, sequence } => {
+                self.renewed(from, volume, generation, sequence);
             }
             ControlMessage::Expired { volume, generation } => self.expired(from, volume, generation),
             ControlMessage::Detach { volume, generation } => self.peer_detach(from, volume, generation),
-            ControlMessage::Writer { request, volume, generation, take } => {
-                self.peer_writer(from, request, volume, generation, take);
-            }
-            ControlMessage::WriterDone { request, volume } => self.writer_done(from, request, volume),
             ControlMessage::Extents { request, volume, offset, length } => {
                 self.peer_extents(from, request, volume, offset, length);
             }

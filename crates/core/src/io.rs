@@ -3,7 +3,7 @@
 use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId};
 use crate::message::{CommandKind, IoError, Message, Source};
 use crate::time::Instant;
-use crate::volume::VolumeSpec;
+use crate::volume::{Access, VolumeSpec};
 
 /// Bytes that go with a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +132,15 @@ pub enum Input {
         node: NodeId,
         /// The card.
         generation: Generation,
+        /// What it may do.
+        access: Access,
+    },
+    /// At the disk node: the card of `node` is being given up. It may still serve copies, but writes no more.
+    CardFenced {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
     },
     /// At the disk node: `node` has no card any more and serves no copies.
     CardDetached {
@@ -139,19 +148,6 @@ pub enum Input {
         volume: VolumeId,
         /// Where.
         node: NodeId,
-    },
-    /// At the disk node: who may write.
-    Writer {
-        /// The volume.
-        volume: VolumeId,
-        /// The writer, if any.
-        node: Option<NodeId>,
-    },
-    /// At the disk node: every card may write. For drivers without failures: what keeps the writes of several cards
-    /// apart is then up to them.
-    AnyWriter {
-        /// The volume.
-        volume: VolumeId,
     },
     /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
     WritesAllowed,

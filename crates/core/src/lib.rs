@@ -68,4 +68,4 @@ pub use shard::{Shard, ShardConfig};
 pub use stats::Stats;
 pub use time::{Duration, Instant};
 pub use timers::Timer;
-pub use volume::{Coherence, VolumeSpec};
+pub use volume::{Access, Coherence, VolumeSpec};

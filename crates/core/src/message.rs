@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{Generation, NodeId, RequestId, Stamp, VolumeId};
+use crate::volume::Access;
 
 /// A message about blocks of one shard of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,6 +148,8 @@ pub enum Body {
         length: u32,
         /// Answer only when it is durable.
         fua: bool,
+        /// It was sent to an earlier life of the disk node, which may have done it.
+        again: bool,
     },
     /// A command is done.
     CommandDone {
@@ -257,7 +260,7 @@ pub enum IoError {
     Io,
     /// The disk is full.
     NoSpace,
-    /// Another node is the writer, or the volume is read-only.
+    /// The card or the volume is read-only.
     NotPermitted,
     /// The disk cannot do that.
     NotSupported,
@@ -285,8 +288,10 @@ pub enum ControlMessage {
         volume: VolumeId,
         /// The policy the card insists on; empty: the volume's.
         policy: String,
-        /// Attach as the writer.
-        writer: bool,
+        /// What the card may do.
+        access: Access,
+        /// Cards that are in the way of [`Access::Exclusive`] are given up.
+        takeover: bool,
     },
     /// The card is attached.
     Attached {
@@ -298,10 +303,8 @@ pub enum ControlMessage {
         generation: Generation,
         /// Microseconds the card may serve cached blocks without a further word.
         lease_us: u32,
-        /// The card is the writer.
-        writer: bool,
     },
-    /// The card is not attached, or does not become the writer.
+    /// The card is not attached.
     Refused {
         /// The number in the request.
         request: RequestId,
@@ -327,8 +330,6 @@ pub enum ControlMessage {
         generation: Generation,
         /// As in the [`ControlMessage::Renew`].
         sequence: u32,
-        /// Who is the writer now.
-        writer: Option<NodeId>,
     },
     /// There is no such card (any more): drop all copies and attach again.
     Expired {
@@ -343,24 +344,6 @@ pub enum ControlMessage {
         volume: VolumeId,
         /// The card.
         generation: Generation,
-    },
-    /// The card wants to be the writer, or no longer.
-    Writer {
-        /// The requester's number for it.
-        request: RequestId,
-        /// The volume.
-        volume: VolumeId,
-        /// The card.
-        generation: Generation,
-        /// Take or give back.
-        take: bool,
-    },
-    /// The card is the writer, or is no longer: as asked.
-    WriterDone {
-        /// As in the [`ControlMessage::Writer`].
-        request: RequestId,
-        /// The volume.
-        volume: VolumeId,
     },
     /// Which parts of the disk are holes?
     Extents {
@@ -396,7 +379,7 @@ pub struct Extent {
     pub hole: bool,
 }
 
-/// Why a card is not attached, or does not become the writer.
+/// Why a card is not attached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The node has no such disk.
@@ -405,8 +388,10 @@ pub enum Refusal {
     PolicyIs(String),
     /// The disk is read-only.
     ReadOnly,
-    /// Another node is the writer.
-    WriterIs(NodeId),
+    /// Another node has the volume for itself, or is taking it over.
+    Exclusive(NodeId),
+    /// The card would be the only one, and another node has one.
+    InUse(NodeId),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
 }

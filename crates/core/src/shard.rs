@@ -285,14 +285,11 @@ impl Shard {
             }
             Input::Lease { volume, until } => self.leased(volume, until),
             Input::Suspended { volume } => self.suspended(volume),
-            Input::CardAttached { volume, node, generation } => self.card_attached(volume, node, generation),
-            Input::CardDetached { volume, node } => self.card_detached(volume, node),
-            Input::Writer { volume, node } => self.writer_changed(volume, node),
-            Input::AnyWriter { volume } => {
-                if let Some(volume) = self.volumes.get_mut(&volume) {
-                    volume.desk.any_writer = true;
-                }
+            Input::CardAttached { volume, node, generation, access } => {
+                self.card_attached(volume, node, generation, access);
             }
+            Input::CardFenced { volume, node } => self.card_fenced(volume, node),
+            Input::CardDetached { volume, node } => self.card_detached(volume, node),
             Input::WritesAllowed => {
                 self.writes_allowed = true;
                 self.start_held_commands();
@@ -386,8 +383,15 @@ impl Shard {
             }
             Body::Sync { generation } => self.sync(from, message.volume, generation),
             Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
-            Body::Command { generation, request, oldest, kind, offset, length, fua } => {
-                let command = command::PeerCommand { generation, request, oldest, kind, offset, length, fua };
+            Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
+                let command = command::PeerCommand {
+                    generation,
+                    request,
+                    oldest,
+                    change: command::Change::new(kind, offset, length),
+                    fua,
+                    again,
+                };
                 self.peer_command(from, message.volume, command, payload);
             }
             Body::CommandDone { request, stamp, result } => self.command_done(from, request, stamp, result),

@@ -14,6 +14,26 @@ pub enum Coherence {
     Policy,
 }
 
+/// What a card may do with its volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read and write, like any number of other cards.
+    #[default]
+    Write,
+    /// Read and write while no other node has a card.
+    Exclusive,
+}
+
+impl Access {
+    /// Whether a card with it may change the volume.
+    #[must_use]
+    pub const fn may_write(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}
+
 /// The description of a volume, the same at every node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {

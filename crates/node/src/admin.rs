@@ -49,7 +49,7 @@ pub enum Request {
     Attach {
         /// Its name.
         volume: String,
-        /// Reader, writer or whichever is needed.
+        /// What its clients may do.
         #[serde(default)]
         mode: Mode,
         /// The policy it is expected to have; another one is refused by name.
@@ -58,6 +58,9 @@ pub enum Request {
         /// How far sequential reads run ahead.
         #[serde(default)]
         read_ahead: ReadAhead,
+        /// With mode `exclusive`: other nodes' cards are given up for it.
+        #[serde(default)]
+        takeover: bool,
     },
     /// Detach a volume here, once no client uses it: [`Reply::Done`].
     Detach {
@@ -87,8 +90,8 @@ impl Request {
     /// The request that attaches as `card` says.
     #[must_use]
     pub fn attach(card: Attach) -> Self {
-        let Attach { volume, mode, read_ahead, policy, attached: _ } = card;
-        Self::Attach { volume, mode, policy, read_ahead }
+        let Attach { volume, mode, read_ahead, policy, attached: _, takeover } = card;
+        Self::Attach { volume, mode, policy, read_ahead, takeover }
     }
 }
 
@@ -183,9 +186,10 @@ mod tests {
             ),
             Ok(Request::Attach {
                 volume: "disk".into(),
-                mode: Mode::Auto,
+                mode: Mode::Rw,
                 policy: Some(PolicySpec::named("hdc")),
                 read_ahead: ReadAhead::Bytes(124 << 10),
+                takeover: false,
             })
         );
     }

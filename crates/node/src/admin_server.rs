@@ -140,8 +140,9 @@ async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request)
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
             Reply::Volume(Box::new(found.ok_or_else(|| no_such_volume(&volume))?))
         }
-        Request::Attach { volume, mode, policy, read_ahead } => {
-            attach(node, Attach { volume, mode, read_ahead, policy, attached: None }).await?;
+        Request::Attach { volume, mode, policy, read_ahead, takeover } => {
+            let attached = None;
+            attach(node, Attach { volume, mode, read_ahead, policy, attached, takeover }).await?;
             Reply::Done {}
         }
         Request::Detach { volume } => {
@@ -248,7 +249,7 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
                     CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
                     CoreRefusal::ReadOnly => RefusalKind::ReadOnly,
                     CoreRefusal::NoAnswer => RefusalKind::Unreachable,
-                    CoreRefusal::WriterIs(_) => RefusalKind::Busy,
+                    CoreRefusal::Exclusive(_) | CoreRefusal::InUse(_) => RefusalKind::Busy,
                 };
                 break Refusal { kind, message };
             }

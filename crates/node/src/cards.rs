@@ -1,19 +1,17 @@
-//! The cards of this node: attachments of volumes, and for whom this node is the writer.
+//! The cards of this node: attachments of volumes.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cards_core::{ControlInput, Generation, Input, Refusal, Token, VolumeId};
+use cards_core::{ControlInput, Generation, Input, Refusal, Token, VolumeId, VolumeSpec};
 
-use crate::config::{Attach, Attached, Mode};
-use crate::front::Client;
-use crate::inbox::Event;
+use crate::config::{Attach, Attached};
 use crate::local::{Local, spawn};
 use crate::node::Node;
 
-/// How long to wait before a writer's attachment is tried again that another writer kept out.
+/// How long to wait before an attachment is tried again that another node's card kept out.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// All cards of a node.
@@ -31,7 +29,6 @@ pub(crate) struct Card {
     volume: OnceLock<VolumeId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
-    role: Mutex<Role>,
 }
 
 /// Where an attachment stands.
@@ -45,17 +42,6 @@ pub(crate) enum CardState {
     Refused(Refusal, String),
 }
 
-/// Whether this node is the writer, for a card of mode `auto`.
-#[derive(Debug)]
-enum Role {
-    /// It is not.
-    Free,
-    /// The disk node has been asked; these commands wait.
-    Asking(Vec<Token>),
-    /// It is, for so many clients.
-    Held { clients: u32 },
-}
-
 impl Card {
     fn new(attach: Attach) -> Self {
         Self {
@@ -63,7 +49,6 @@ impl Card {
             volume: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
-            role: Mutex::new(Role::Free),
         }
     }
 
@@ -82,10 +67,6 @@ impl Card {
 
     fn set_state(&self, state: CardState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-
-    fn role(&self) -> MutexGuard<'_, Role> {
-        self.role.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -166,16 +147,18 @@ impl Local {
                 && let Some(spec) = self.node.volume(&card.attach.volume)
                 && card.volume.set(spec.id).is_ok()
             {
-                self.attach(&card, spec.id);
+                self.attach(&card, &spec);
             }
         }
     }
 
-    fn attach(self: &Rc<Self>, card: &Card, volume: VolumeId) {
-        let policy = card.attach.policy.as_ref().map(ToString::to_string).unwrap_or_default();
-        let writer = card.attach.mode == Mode::Rw;
+    fn attach(self: &Rc<Self>, card: &Card, spec: &VolumeSpec) {
+        let Attach { policy, mode, takeover, .. } = &card.attach;
+        let (volume, takeover) = (spec.id, *takeover);
+        let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
+        let access = mode.access(spec.read_only);
         // The answer is found by the volume, not by the token.
-        self.control(ControlInput::Attach { token: Token(u64::MAX), volume, policy, writer });
+        self.control(ControlInput::Attach { token: Token(u64::MAX), volume, policy, access, takeover });
     }
 
     /// The disk node has answered.
@@ -196,7 +179,7 @@ impl Local {
             }
             Err(refusal) => {
                 let reason = explain(&self.node, &card.attach, &refusal);
-                let retry = matches!(refusal, Refusal::WriterIs(_) | Refusal::NoAnswer);
+                let retry = matches!(refusal, Refusal::Exclusive(_) | Refusal::InUse(_) | Refusal::NoAnswer);
                 let state = CardState::Refused(refusal, reason.clone());
                 // Said once, not at every retry.
                 if card.state() != state {
@@ -207,8 +190,9 @@ impl Local {
                     let local = Rc::clone(self);
                     spawn(async move {
                         tokio::time::sleep(RETRY).await;
-                        if local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card)) {
-                            local.attach(&card, volume);
+                        let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
+                        if still && let Some(spec) = local.node.volume(&card.attach.volume) {
+                            local.attach(&card, &spec);
                         }
                     });
                 }
@@ -216,67 +200,10 @@ impl Local {
         }
     }
 
-    /// Whether a client's command may go on. If not, [`Event::Writer`] will say when.
-    pub(crate) fn take_role(self: &Rc<Self>, client: &Client, token: Token) -> bool {
-        if client.may_write() {
-            return true;
-        }
-        let mut role = client.card().role();
-        match &mut *role {
-            Role::Held { clients } => {
-                *clients += 1;
-                client.set_writes();
-                return true;
-            }
-            Role::Asking(waiting) => {
-                waiting.push(token);
-                return false;
-            }
-            Role::Free => *role = Role::Asking(vec![token]),
-        }
-        // To one thread and under the lock, so that taking and giving back arrive in their order.
-        let input = ControlInput::TakeWriter { token, volume: client.volume() };
-        self.node.threads[0].post(Event::Control(Box::new(input)));
-        false
-    }
-
-    /// The disk node has answered.
-    pub(crate) fn role_done(&self, volume: VolumeId, result: Result<(), Refusal>) {
-        let Some(card) = self.node.cards.of(volume) else { return };
-        let waiting = {
-            let mut role = card.role();
-            let Role::Asking(waiting) = &mut *role else { return };
-            let waiting = std::mem::take(waiting);
-            *role = match result {
-                Ok(()) => Role::Held { clients: waiting.len() as u32 },
-                Err(_) => Role::Free,
-            };
-            waiting
-        };
-        if let Err(refusal) = &result {
-            let reason = explain(&self.node, &card.attach, refusal);
-            tracing::warn!(volume = card.attach.volume, "write refused: {reason}");
-        }
-        for token in waiting {
-            let (thread, _) = Node::thread_of(token);
-            self.node.threads[thread].post(Event::Writer { token, granted: result.is_ok() });
-        }
-    }
-
-    /// One client less for whom this node is the writer.
-    pub(crate) fn release_role(self: &Rc<Self>, card: &Card, volume: VolumeId) {
-        let mut role = card.role();
-        let Role::Held { clients } = &mut *role else { return };
-        *clients -= 1;
-        if *clients == 0 {
-            *role = Role::Free;
-            self.node.threads[0].post(Event::Control(Box::new(ControlInput::ReleaseWriter { volume })));
-        }
-    }
 }
 
 /// A refusal in words: the thing, the reason, the remedy.
-fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String {
+pub(crate) fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String {
     let volume = &attach.volume;
     match refusal {
         Refusal::NoSuchVolume => {
@@ -292,9 +219,13 @@ fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String {
         Refusal::NoAnswer => {
             format!("the disk node of volume {volume:?} does not answer; see `cards status`")
         }
-        Refusal::WriterIs(writer) => format!(
-            "node {} is the writer of volume {volume:?}; disconnect its clients or run `cards volume detach {volume}` there",
-            node.name(*writer)
+        Refusal::Exclusive(holder) => format!(
+            "node {} has volume {volume:?} for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
+            node.name(*holder)
+        ),
+        Refusal::InUse(holder) => format!(
+            "node {} has a card of volume {volume:?}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take the volume over with `--takeover`",
+            node.name(*holder)
         ),
     }
 }

@@ -170,7 +170,6 @@ impl Local {
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
             ControlOutput::AttachDone { token, volume, result } => self.attach_done(token, volume, result),
-            ControlOutput::WriterDone { volume, result, .. } => self.role_done(volume, result),
             ControlOutput::ReadExtents { op, volume, offset, length } => {
                 self.read_extents(op, volume, offset, length);
             }

@@ -29,13 +29,6 @@ pub(crate) enum Event {
         /// What the disk node answered.
         result: Result<Vec<Extent>, IoError>,
     },
-    /// The writer role a request of this thread waits for.
-    Writer {
-        /// The request.
-        token: Token,
-        /// Had or refused.
-        granted: bool,
-    },
     /// A client to serve.
     Client(Accepted, Permit),
     /// A peer has dialled and said who it is.

@@ -134,7 +134,6 @@ impl Local {
                 match event {
                     Event::Output { shard, output } => self.outputs.borrow_mut().push_back((shard, output)),
                     Event::Extents { token, result } => self.extents_done(token, result),
-                    Event::Writer { token, granted } => self.writer_done(token, granted),
                     Event::Client(stream, permit) => self.serve_client(stream, permit),
                     Event::Peer(peer, greeted) => self.node.links[usize::from(peer.0)].offer(greeted),
                     Event::Control(input) => self.control(*input),

@@ -6,7 +6,7 @@ use crate::admin::{
     Activity, Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
     Status, Volume, VolumeState,
 };
-use crate::cards::CardState;
+use crate::cards::{CardState, explain};
 use crate::config::PolicySpec;
 use crate::local::Local;
 use crate::net::Link;
@@ -119,10 +119,17 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             Some(CardState::Waiting) => {
                 (VolumeState::Waiting, Some("being attached; this takes a moment".into()))
             }
-            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => (
-                VolumeState::Waiting,
-                Some("its disk node has given the card up; being attached again".into()),
-            ),
+            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
+                match (card, status.and_then(|status| status.refused.as_ref())) {
+                    (Some(card), Some(refusal)) => {
+                        (VolumeState::Refused, Some(explain(node, &card.attach, refusal)))
+                    }
+                    _ => {
+                        let reason = "its disk node has given the card up; being attached again";
+                        (VolumeState::Waiting, Some(reason.into()))
+                    }
+                }
+            }
             Some(CardState::Attached) | None => (VolumeState::Ready, None),
         };
         volumes.push(Volume {
@@ -134,7 +141,6 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             state,
             reason,
             attached: card.map(|card| self::card(card)),
-            writer: status.and_then(|status| status.writer).map(|writer| node.name(writer).into()),
             cached_blocks: node.cached(spec.id),
             name: spec.name,
         });
@@ -151,7 +157,6 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 state: VolumeState::Waiting,
                 reason: Some(unknown_volume(node)),
                 attached: Some(self::card(&card)),
-                writer: None,
                 cached_blocks: 0,
             });
         }

@@ -48,7 +48,7 @@ use cards_core::{ControlMessage, STRIPE_BLOCKS};
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 64;

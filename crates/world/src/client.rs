@@ -1,7 +1,8 @@
 //! What clients ask of a node, and what they get.
 
 use cards_core::{
-    BlockId, CommandKind, Extent, Generation, Instant, IoError, NodeId, Origin, Refusal, Token, VolumeId,
+    Access, BlockId, CommandKind, Extent, Generation, Instant, IoError, NodeId, Origin, Refusal, Token,
+    VolumeId,
 };
 
 use crate::memory::Tags;
@@ -42,21 +43,13 @@ pub enum Request {
         volume: VolumeId,
         /// The policy insisted on, or empty.
         policy: String,
-        /// As the writer.
-        writer: bool,
+        /// What the card may do.
+        access: Access,
+        /// Cards in the way are given up.
+        takeover: bool,
     },
     /// Detach it. Completes at once.
     Detach {
-        /// The volume.
-        volume: VolumeId,
-    },
-    /// Become the writer.
-    TakeWriter {
-        /// The volume.
-        volume: VolumeId,
-    },
-    /// Be the writer no longer. Completes at once.
-    ReleaseWriter {
         /// The volume.
         volume: VolumeId,
     },
@@ -102,7 +95,7 @@ pub enum Outcome {
     Failed(IoError),
     /// The volume is attached.
     Attached(Generation),
-    /// It is not, or the writer's role was refused.
+    /// It is not.
     Refused(Refusal),
     /// The extents.
     Extents(Vec<Extent>),

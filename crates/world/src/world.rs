@@ -511,11 +511,7 @@ impl<M: Models> World<M> {
                 ControlOutput::AttachDone { token, volume: _, result: Ok(generation) } => {
                     self.complete(token, Outcome::Attached(generation));
                 }
-                ControlOutput::WriterDone { token, volume: _, result: Ok(()) } => {
-                    self.complete(token, Outcome::Done);
-                }
-                ControlOutput::AttachDone { token, volume: _, result: Err(refusal) }
-                | ControlOutput::WriterDone { token, volume: _, result: Err(refusal) } => {
+                ControlOutput::AttachDone { token, volume: _, result: Err(refusal) } => {
                     self.complete(token, Outcome::Refused(refusal));
                 }
                 ControlOutput::ReadExtents { op, volume, offset, length } => {

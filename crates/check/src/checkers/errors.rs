@@ -85,18 +85,6 @@ impl Errors {
             .any(|(at, what, when)| *at == node && *what == volume && *when + self.grace >= since)
     }
 
-    /// A node got no answer about the writer's role.
-    pub(crate) fn no_answer(
-        &mut self,
-        node: NodeId,
-        volume: VolumeId,
-        from: Instant,
-        to: Instant,
-        what: String,
-    ) {
-        self.seen(node, volume, IoError::Io, from, to, what);
-    }
-
     /// A disk failed.
     pub(crate) fn disk_failed(&mut self, errors: &[(Instant, VolumeId)]) {
         self.disk_errors = errors.to_vec();

@@ -58,7 +58,7 @@ impl Workload {
                 let request = Request::Extents { volume: spec.id, sector: 0, count };
                 self.submit(run, node, spec.id, owner, What::Other, request);
             }
-            30..40 if !self.may_write(spec.id, node) => self.command(run, node, &spec, around, owner),
+            30..40 if !self.may_write(node, spec.id) => self.command(run, node, &spec, around, owner),
             40..150 if run.options.read_ahead => {
                 let last = (around + self.rng.range(1, 8) as u32).min(blocks);
                 self.clients[number].waits = last - around;
@@ -83,10 +83,5 @@ impl Workload {
         if self.clients[number].waits == 0 {
             self.think(run, Deed::Client(number));
         }
-    }
-
-    /// The node has the writer's role, or may have got it: asked for, or held until a short time ago.
-    fn may_write(&self, volume: cards_core::VolumeId, node: NodeId) -> bool {
-        self.role(volume).is_some_and(|role| role.may_be(node))
     }
 }

@@ -91,13 +91,7 @@ impl Plan {
                 }
                 let policy = Some(self.policy.clone());
                 let (mode, read_ahead) = (self.mode, self.read_ahead);
-                config.attach.push(Attach {
-                    volume: "disk".into(),
-                    mode,
-                    read_ahead,
-                    policy,
-                    attached: None,
-                });
+                config.attach.push(Attach { mode, read_ahead, policy, ..Attach::new("disk") });
                 config.nbd.unix = Some(config.runtime_dir.join("nbd.sock"));
                 config.nbd.tcp = tcp_ports.get(i).map(address);
                 config.validate()?;
@@ -170,7 +164,7 @@ mod tests {
             disk_rate: 0,
             delivery: Delivery::Event,
             attached: Attached::Computer,
-            mode: Mode::Auto,
+            mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             shards: None,
             data_threads: 1,

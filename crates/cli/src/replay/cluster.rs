@@ -29,7 +29,7 @@ impl Replay {
             disk_rate: 0,
             delivery: Delivery::Event,
             attached: Attached::Computer,
-            mode: Mode::Auto,
+            mode: Mode::Rw,
             read_ahead: ReadAhead::Off,
             shards: self.shards,
             data_threads: 1,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cards_trace::{Op, Request};
 use cards_wire::nbd::client::{Event, Failure, Handshake, Replies, Step};
-use cards_wire::nbd::{self, Command, Errno};
+use cards_wire::nbd::{self, Command};
 
 use super::ReplayError;
 
@@ -25,14 +25,6 @@ pub(super) struct Connection {
     out: Vec<u8>,
     /// What it is, where, and how long.
     under_way: Option<(&'static str, u64, u32)>,
-}
-
-/// How a request ended, if it did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Done,
-    /// Another node is the writer.
-    Denied,
 }
 
 impl Connection {
@@ -87,11 +79,11 @@ impl Connection {
     }
 
     /// Waits for the end of the request under way.
-    pub(super) fn wait(&mut self) -> Result<Answer, ReplayError> {
+    pub(super) fn wait(&mut self) -> Result<(), ReplayError> {
         let began = Instant::now();
         loop {
-            if let Some(answer) = self.take()? {
-                return Ok(answer);
+            if self.take()? {
+                return Ok(());
             }
             if began.elapsed() > SILENCE_MAX {
                 return Err(self.broken(ErrorKind::TimedOut.into()));
@@ -99,21 +91,21 @@ impl Connection {
         }
     }
 
-    /// How the request under way has ended, if it has. Takes what has arrived.
-    pub(super) fn poll(&mut self) -> Result<Option<Answer>, ReplayError> {
+    /// Whether the request under way has ended. Takes what has arrived.
+    pub(super) fn poll(&mut self) -> Result<bool, ReplayError> {
         self.stream.set_nonblocking(true).map_err(|source| self.broken(source))?;
-        let answer = self.take();
+        let ended = self.take();
         self.stream.set_nonblocking(false).map_err(|source| self.broken(source))?;
-        answer
+        ended
     }
 
     /// Receives once.
-    fn take(&mut self) -> Result<Option<Answer>, ReplayError> {
+    fn take(&mut self) -> Result<bool, ReplayError> {
         let received = match self.stream.read(&mut self.input) {
             Ok(0) => return Err(ReplayError::Closed { path: self.path.clone() }),
             Ok(received) => received,
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
-                return Ok(None);
+                return Ok(false);
             }
             Err(source) => return Err(self.broken(source)),
         };
@@ -121,36 +113,19 @@ impl Connection {
         loop {
             let event = self.replies.advance(&mut rest);
             match event.map_err(|source| ReplayError::Reply { path: self.path.clone(), source })? {
-                Some(Event::Done { result, .. }) => return self.judge(result).map(Some),
+                Some(Event::Done { result, .. }) => return self.judge(result).map(|()| true),
                 Some(Event::Data { .. } | Event::Hole { .. } | Event::Extent { .. }) => {}
-                None => return Ok(None),
+                None => return Ok(false),
             }
         }
     }
 
-    fn judge(&mut self, result: Result<(), Failure>) -> Result<Answer, ReplayError> {
+    fn judge(&mut self, result: Result<(), Failure>) -> Result<(), ReplayError> {
         let (what, offset, length) = self.under_way.take().unwrap_or(("a request", 0, 0));
-        match result {
-            Ok(()) => Ok(Answer::Done),
-            Err(Failure { errno: Errno::Perm, .. }) => Ok(Answer::Denied),
-            Err(failure) => {
-                let reason = format!("{:?} {}", failure.errno, failure.message).trim_end().to_owned();
-                Err(ReplayError::Failed { path: self.path.clone(), what, offset, length, reason })
-            }
-        }
-    }
-
-    /// Says goodbye, and waits until the daemon has let go of everything that belonged to this client.
-    pub(super) fn close(mut self) -> Result<(), ReplayError> {
-        let header = nbd::Request { flags: 0, command: Command::Disc, cookie: 0, offset: 0, length: 0 };
-        self.stream.write_all(&header.encode()).map_err(|source| self.broken(source))?;
-        loop {
-            match self.stream.read(&mut self.input) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(source) => return Err(self.broken(source)),
-            }
-        }
+        result.map_err(|failure| {
+            let reason = format!("{:?} {}", failure.errno, failure.message).trim_end().to_owned();
+            ReplayError::Failed { path: self.path.clone(), what, offset, length, reason }
+        })
     }
 
     fn broken(&self, source: std::io::Error) -> ReplayError {

@@ -43,9 +43,6 @@ pub(crate) enum ReplayError {
     /// A request failed.
     #[error("{}: {what} of {length} bytes at {offset}: {reason}", path.display())]
     Failed { path: PathBuf, what: &'static str, offset: u64, length: u32, reason: String },
-    /// Another node stays the writer.
-    #[error("{}: another node is still the writer after {seconds} s", path.display())]
-    Writer { path: PathBuf, seconds: u64 },
     /// The cluster goes on working.
     #[error(
         "the cluster is not at rest after {seconds} s ({sent} messages sent, {received} received, {busy} nodes busy): a message was lost, or a node hangs"

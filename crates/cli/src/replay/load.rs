@@ -35,8 +35,6 @@ pub(super) struct Load {
     disk_bytes: u64,
     /// Its processes, with their nodes.
     pub(super) processes: BTreeMap<u32, u32>,
-    /// It writes or trims.
-    pub(super) writes: bool,
     /// Pieces in all.
     pub(super) pieces: u64,
 }
@@ -60,7 +58,6 @@ impl Load {
             bases: BTreeMap::new(),
             disk_bytes: 0,
             processes: BTreeMap::new(),
-            writes: false,
             pieces: 0,
         };
         let mut ends: BTreeMap<u16, u64> = BTreeMap::new();
@@ -70,7 +67,6 @@ impl Load {
             let end = request.offset.saturating_add(u64::from(request.bytes));
             let known = ends.entry(request.volume).or_default();
             *known = end.max(*known);
-            load.writes |= request.op != Op::Read;
             load.pieces += 1;
             load.meet(&request)?;
             if load.pieces.is_multiple_of(LOOK) {
@@ -242,7 +238,7 @@ mod tests {
     #[test]
     fn volumes_lie_one_after_the_other_and_requests_are_cut_at_blocks() {
         let load = load(TRACE, u64::MAX, 4096).unwrap();
-        assert_eq!((load.disk_bytes(), load.processes.len(), load.writes), (3 << 20, 3, true));
+        assert_eq!((load.disk_bytes(), load.processes.len()), (3 << 20, 3));
         let base = 2 << 20;
         assert_eq!(
             pieces(&load),
@@ -260,7 +256,6 @@ mod tests {
     #[test]
     fn a_limit_counts_requests_of_the_trace() {
         let load = load(TRACE, 1, PIECE_MAX).unwrap();
-        assert!(!load.writes);
         assert_eq!(pieces(&load), [(Op::Read, 0, 4000, 5000)]);
     }
 

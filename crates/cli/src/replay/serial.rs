@@ -1,13 +1,12 @@
 //! One piece at a time.
 
-use cards_trace::{Op, Source};
+use cards_trace::Source;
 
 use super::connection::Connection;
 use super::load::Load;
 use super::quiet::Quiet;
 use super::report::Times;
 use super::steps::Steps;
-use super::writers::Writers;
 use super::{ReplayError, interrupted};
 use crate::dev::Cluster;
 use crate::error::Error;
@@ -27,24 +26,14 @@ pub(super) fn play(
     signals: &Signals,
 ) -> Result<Times, Error> {
     let sockets: Vec<_> = (0..cluster.nodes.len()).map(|node| cluster.socket(node)).collect();
-    let mut readers = sockets.iter().map(|path| Connection::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let writers = match load.writes {
-        true => Some(Writers::open(sockets.iter().map(AsRef::as_ref))?),
-        false => None,
-    };
+    let mut connections = sockets.iter().map(|path| Connection::open(path)).collect::<Result<Vec<_>, _>>()?;
     let mut steps = Steps::new(cluster, quiet, signals)?;
     let progress = Progress::new("replaying");
     let mut times = Times::new(load.block);
     let mut done: u64 = 0;
     while let Some(request) = source.next().map_err(SimError::from)? {
         let node = request.node as usize;
-        let took = match (&writers, request.op) {
-            (Some(writers), Op::Write | Op::Trim) => {
-                writers.act(node, |connection| steps.act(connection, &request))?
-            }
-            // Reads are never denied.
-            _ => steps.act(&mut readers[node], &request)?.1,
-        };
+        let took = steps.act(&mut connections[node], &request)?;
         times.add(&request, took);
         done += 1;
         if done.is_multiple_of(LOOK) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use cards_node::admin::{Activity, Client};
 use cards_trace::Request;
 
-use super::connection::{Answer, Connection};
+use super::connection::Connection;
 use super::quiet::{Quiet, connect};
 use super::{ReplayError, interrupted};
 use crate::dev::Cluster;
@@ -68,15 +68,15 @@ impl<'a> Steps<'a> {
         &mut self,
         connection: &mut Connection,
         request: &Request,
-    ) -> Result<(Answer, Duration), Error> {
+    ) -> Result<Duration, Error> {
         let began = Instant::now();
         connection.begin(request)?;
         self.demands += 1;
         let mut answered = None;
         let mut looks: u32 = 0;
         loop {
-            if answered.is_none() {
-                answered = connection.poll()?.map(|answer| (answer, began.elapsed()));
+            if answered.is_none() && connection.poll()? {
+                answered = Some(began.elapsed());
             }
             let look = self.look()?;
             let held: u64 = look.held.iter().flatten().map(|&held| u64::from(held)).sum();

@@ -7,12 +7,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_trace::{Op, Request, Source};
+use cards_trace::{Request, Source};
 
-use super::connection::{Answer, Connection};
+use super::connection::Connection;
 use super::load::Load;
 use super::report::Times;
-use super::writers::Writers;
 use super::{ReplayError, interrupted};
 use crate::dev::Cluster;
 use crate::error::Error;
@@ -20,8 +19,8 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::sim::SimError;
 
-/// Processes of a node: a daemon serves 100 clients, and one of them writes.
-const PROCESSES_MAX: usize = 99;
+/// Processes of a node: a daemon serves 100 clients.
+const PROCESSES_MAX: usize = 100;
 /// Requests of a process that are read ahead.
 const AHEAD: usize = 1 << 10;
 /// The longest sleep before a look whether all shall end.
@@ -30,7 +29,6 @@ const NAP: Duration = Duration::from_millis(50);
 /// What all processes share.
 struct Shared {
     began: Instant,
-    writers: Option<Writers>,
     stop: AtomicBool,
     done: AtomicU64,
 }
@@ -45,22 +43,18 @@ pub(super) fn play(
 ) -> Result<Times, Error> {
     check(load)?;
     let sockets: Vec<PathBuf> = (0..cluster.nodes.len()).map(|node| cluster.socket(node)).collect();
-    let writers = match load.writes {
-        true => Some(Writers::open(sockets.iter().map(AsRef::as_ref))?),
-        false => None,
-    };
     let mut connections = Vec::new();
     for (&process, &node) in &load.processes {
-        connections.push((process, node as usize, Connection::open(&sockets[node as usize])?));
+        connections.push((process, Connection::open(&sockets[node as usize])?));
     }
     let shared =
-        Shared { began: Instant::now(), writers, stop: AtomicBool::new(false), done: AtomicU64::new(0) };
+        Shared { began: Instant::now(), stop: AtomicBool::new(false), done: AtomicU64::new(0) };
     thread::scope(|scope| {
         let (mut queues, mut processes) = (BTreeMap::new(), Vec::new());
-        for (process, node, connection) in connections {
+        for (process, connection) in connections {
             let (queue, requests) = sync_channel(AHEAD);
             queues.insert(process, queue);
-            let process = Process { node, connection, shared: &shared, times: Times::new(load.block) };
+            let process = Process { connection, shared: &shared, times: Times::new(load.block) };
             let spawned = thread::Builder::new().spawn_scoped(scope, move || process.run(&requests));
             match spawned {
                 Ok(handle) => processes.push(handle),
@@ -137,14 +131,14 @@ fn deal(
 }
 
 /// Does a request and waits for the answer.
-fn act(connection: &mut Connection, request: &Request) -> Result<(Answer, Duration), Error> {
+fn act(connection: &mut Connection, request: &Request) -> Result<Duration, Error> {
     let began = Instant::now();
     connection.begin(request)?;
-    Ok((connection.wait()?, began.elapsed()))
+    connection.wait()?;
+    Ok(began.elapsed())
 }
 
 struct Process<'a> {
-    node: usize,
     connection: Connection,
     shared: &'a Shared,
     times: Times,
@@ -159,12 +153,7 @@ impl Process<'_> {
             if self.shared.stop.load(Relaxed) {
                 break;
             }
-            let done = match (&self.shared.writers, request.op) {
-                (Some(writers), Op::Write | Op::Trim) => {
-                    writers.act(self.node, |connection| act(connection, &request))
-                }
-                _ => act(&mut self.connection, &request).map(|(_, took)| took),
-            };
+            let done = act(&mut self.connection, &request);
             let took = done.inspect_err(|_| self.shared.stop.store(true, Relaxed))?;
             self.times.add(&request, took);
             self.shared.done.fetch_add(1, Relaxed);

@@ -8,12 +8,11 @@ use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::time::{Duration, Instant};
+use crate::volume::Access;
 
 /// A card of this node, attached or to be attached.
 pub(super) struct Card {
-    policy: String,
-    /// Wants to be the writer (again).
-    wants_writer: bool,
+    wish: Wish,
     /// Who is told of the first attachment.
     tokens: Vec<Token>,
     pub(super) generation: Option<Generation>,
@@ -25,7 +24,18 @@ pub(super) struct Card {
     renewals: [(u32, Instant); 4],
     sequence: u32,
     lease: Duration,
-    pub(super) writer: Option<NodeId>,
+    /// What the disk node said last, if it was no.
+    pub(super) refused: Option<Refusal>,
+}
+
+/// What is asked for when a volume is attached.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// The policy the card insists on; empty: the volume's.
+    pub(super) policy: String,
+    pub(super) access: Access,
+    /// Cards in the way are given up, for [`Access::Exclusive`].
+    pub(super) takeover: bool,
 }
 
 impl Card {
@@ -38,31 +48,34 @@ impl Card {
     }
 }
 
-/// A request to a disk node that waits for its answer.
+/// A question about the extents of a volume that waits for the answer of its disk node.
 pub(super) struct Pending {
     pub(super) volume: VolumeId,
     pub(super) deadline: Instant,
     give_up: Instant,
-    what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    Take(Token),
-    Release,
-    Extents { token: Token, offset: u64, length: u32 },
+    token: Token,
+    offset: u64,
+    length: u32,
 }
 
 impl Control {
-    pub(super) fn attach(&mut self, token: Token, volume: VolumeId, policy: String, writer: bool) {
+    pub(super) fn attach(
+        &mut self,
+        token: Token,
+        volume: VolumeId,
+        policy: String,
+        access: Access,
+        takeover: bool,
+    ) {
         if let Some(generation) = self.cards.get(&volume).and_then(|card| card.generation) {
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
             return;
         }
+        let wish = Wish { policy, access, takeover };
         if volume.disk_node() == self.config.node {
-            let result = self.attach_own(volume, &policy, writer);
+            let result = self.attach_own(volume, &wish);
             if let Ok(generation) = result {
-                let mut card = self.new_card(policy, writer, None);
+                let mut card = self.new_card(wish, None);
                 card.generation = Some(generation);
                 card.deadline = Instant::NEVER;
                 self.cards.insert(volume, card);
@@ -72,16 +85,23 @@ impl Control {
             return;
         }
         if let Some(card) = self.cards.get_mut(&volume)
-            && (&card.policy, card.wants_writer) == (&policy, writer)
+            && card.wish == wish
         {
             card.tokens.push(token);
             return;
         }
-        let card = self.new_card(policy, writer, Some(token));
+        let card = self.new_card(wish, Some(token));
         if let Some(superseded) = self.cards.insert(volume, card) {
             self.answer_attach(&superseded, volume);
         }
         self.send_attach(volume);
+    }
+
+    /// Another node takes this node's own volume over.
+    pub(super) fn evict_own(&mut self, volume: VolumeId, refusal: Refusal) {
+        self.detach(volume);
+        let (token, result) = (Token(u64::MAX), Err(refusal));
+        self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
     }
 
     /// Whoever waits for a card that is given up is told so.
@@ -92,10 +112,9 @@ impl Control {
         }
     }
 
-    fn new_card(&mut self, policy: String, wants_writer: bool, token: Option<Token>) -> Card {
+    fn new_card(&mut self, wish: Wish, token: Option<Token>) -> Card {
         Card {
-            policy,
-            wants_writer,
+            wish,
             tokens: Vec::from_iter(token),
             generation: None,
             request: self.next_request(),
@@ -103,7 +122,7 @@ impl Control {
             renewals: [(0, Instant(0)); 4],
             sequence: 0,
             lease: self.config.lease,
-            writer: None,
+            refused: None,
         }
     }
 
@@ -122,8 +141,9 @@ impl Control {
         let message = ControlMessage::Attach {
             request: card.request,
             volume,
-            policy: card.policy.clone(),
-            writer: card.wants_writer,
+            policy: card.wish.policy.clone(),
+            access: card.wish.access,
+            takeover: card.wish.takeover,
         };
         self.push_send(volume.disk_node(), message);
     }
@@ -143,10 +163,9 @@ impl Control {
         volume: VolumeId,
         generation: Generation,
         lease_us: u32,
-        writer: bool,
     ) {
         let no_lease = self.needs_no_lease(volume);
-        let (me, now) = (self.config.node, self.now);
+        let now = self.now;
         if from != volume.disk_node() {
             return;
         }
@@ -160,7 +179,9 @@ impl Control {
         }
         card.generation = Some(generation);
         card.lease = Duration::from_micros(u64::from(lease_us));
-        card.writer = writer.then_some(me);
+        card.refused = None;
+        // Once is enough: two cards must not take a volume from each other for ever.
+        card.wish.takeover = false;
         let until = card.renewals[0].1 + card.lease;
         card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
         let tokens = core::mem::take(&mut card.tokens);
@@ -171,26 +192,10 @@ impl Control {
         for token in tokens {
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
         }
-        // The disk node takes requests of the new card in order: those from before get new numbers.
-        let waiting: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.volume == volume).map(|(&r, _)| r).collect();
-        for old in waiting {
-            let Some(pending) = self.pending.remove(&old) else { continue };
-            let request = self.next_request();
-            self.pending.insert(request, pending);
-            self.send_pending(request);
-        }
     }
 
     pub(super) fn refused(&mut self, from: NodeId, request: RequestId, volume: VolumeId, refusal: Refusal) {
         if from != volume.disk_node() {
-            return;
-        }
-        if let Some(pending) = self.pending.get(&request) {
-            if let What::Take(token) = pending.what {
-                self.pending.remove(&request);
-                self.outputs.push_back(ControlOutput::WriterDone { token, volume, result: Err(refusal) });
-            }
             return;
         }
         let fresh = self.next_request();
@@ -199,15 +204,9 @@ impl Control {
         if card.request != request || card.generation.is_some() {
             return;
         }
-        if refusal == Refusal::NoAnswer {
-            card.request = fresh;
-            card.renewals = [(0, Instant(0)); 4];
-            card.deadline = now + RESEND;
-            return;
-        }
-        if card.tokens.is_empty() {
-            // It was attached before: come back as a reader, however long it takes.
-            card.wants_writer = false;
+        if refusal == Refusal::NoAnswer || card.tokens.is_empty() {
+            // To be repeated, or it was attached before: then it comes back, however long that takes.
+            card.refused = (refusal != Refusal::NoAnswer).then_some(refusal);
             card.request = fresh;
             card.renewals = [(0, Instant(0)); 4];
             card.deadline = now + RESEND;
@@ -238,19 +237,11 @@ impl Control {
         self.push_send(volume.disk_node(), ControlMessage::Renew { volume, generation, sequence });
     }
 
-    pub(super) fn renewed(
-        &mut self,
-        from: NodeId,
-        volume: VolumeId,
-        generation: Generation,
-        sequence: u32,
-        writer: Option<NodeId>,
-    ) {
+    pub(super) fn renewed(&mut self, from: NodeId, volume: VolumeId, generation: Generation, sequence: u32) {
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if from != volume.disk_node() || card.generation != Some(generation) {
             return;
         }
-        card.writer = writer;
         if let Some(&(_, sent)) = card.renewals.iter().find(|(number, _)| *number == sequence) {
             let until = sent + card.lease;
             self.push_shards(Input::Lease { volume, until });
@@ -274,13 +265,11 @@ impl Control {
     /// The card is void. Copies of a volume that nobody writes stay good.
     pub(super) fn suspend(&mut self, volume: VolumeId) {
         let fresh = self.next_request();
-        let (me, keeps) = (self.config.node, self.keeps_copies(volume));
+        let keeps = self.keeps_copies(volume);
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if card.generation.take().is_none() {
             return;
         }
-        card.wants_writer |= card.writer == Some(me);
-        card.writer = None;
         card.request = fresh;
         card.renewals = [(0, Instant(0)); 4];
         if !keeps {
@@ -302,38 +291,15 @@ impl Control {
         }
     }
 
-    pub(super) fn take_writer(&mut self, token: Token, volume: VolumeId) {
-        if volume.disk_node() == self.config.node {
-            let result = self.take_writer_own(volume);
-            self.outputs.push_back(ControlOutput::WriterDone { token, volume, result });
-            return;
-        }
-        self.request(volume, What::Take(token));
-    }
-
-    pub(super) fn release_writer(&mut self, volume: VolumeId) {
-        if volume.disk_node() == self.config.node {
-            self.release_writer_own(volume);
-            return;
-        }
-        if let Some(card) = self.cards.get_mut(&volume) {
-            card.wants_writer = false;
-            self.request(volume, What::Release);
-        }
-    }
-
     pub(super) fn extents(&mut self, token: Token, volume: VolumeId, offset: u64, length: u32) {
         if volume.disk_node() == self.config.node {
             self.extents_own(token, volume, offset, length);
-        } else {
-            self.request(volume, What::Extents { token, offset, length });
+            return;
         }
-    }
-
-    fn request(&mut self, volume: VolumeId, what: What) {
         let request = self.next_request();
         let give_up = self.now + self.config.disk_wait;
-        self.pending.insert(request, Pending { volume, deadline: self.now, give_up, what });
+        let pending = Pending { volume, deadline: self.now, give_up, token, offset, length };
+        self.pending.insert(request, pending);
         self.send_pending(request);
     }
 
@@ -345,55 +311,13 @@ impl Control {
             return;
         }
         pending.deadline = pending.give_up.min(now + RESEND);
-        let volume = pending.volume;
-        let generation = self.cards.get(&volume).and_then(|card| card.generation);
-        let message = match (pending.what, generation) {
-            (What::Extents { offset, length, .. }, _) => {
-                ControlMessage::Extents { request, volume, offset, length }
-            }
-            (What::Take(_), Some(generation)) => {
-                ControlMessage::Writer { request, volume, generation, take: true }
-            }
-            (What::Release, Some(generation)) => {
-                ControlMessage::Writer { request, volume, generation, take: false }
-            }
-            (What::Take(_) | What::Release, None) => return,
-        };
-        self.push_send(volume.disk_node(), message);
+        let &mut Pending { volume, offset, length, .. } = pending;
+        self.push_send(volume.disk_node(), ControlMessage::Extents { request, volume, offset, length });
     }
 
     fn give_up(&mut self, request: RequestId) {
-        let Some(pending) = self.pending.remove(&request) else { return };
-        let volume = pending.volume;
-        match pending.what {
-            What::Take(token) => {
-                let result = Err(Refusal::NoAnswer);
-                self.outputs.push_back(ControlOutput::WriterDone { token, volume, result });
-            }
-            What::Release => {}
-            What::Extents { token, .. } => {
-                self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::Io) });
-            }
-        }
-    }
-
-    pub(super) fn writer_done(&mut self, from: NodeId, request: RequestId, volume: VolumeId) {
-        let Some(pending) = self.pending.get(&request) else { return };
-        if from != volume.disk_node() || pending.volume != volume {
-            return;
-        }
-        let what = pending.what;
-        let me = self.config.node;
-        self.pending.remove(&request);
-        let Some(card) = self.cards.get_mut(&volume) else { return };
-        match what {
-            What::Take(token) => {
-                card.writer = Some(me);
-                card.wants_writer = true;
-                self.outputs.push_back(ControlOutput::WriterDone { token, volume, result: Ok(()) });
-            }
-            What::Release => card.writer = card.writer.filter(|&w| w != me),
-            What::Extents { .. } => {}
+        if let Some(Pending { token, .. }) = self.pending.remove(&request) {
+            self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::Io) });
         }
     }
 
@@ -403,11 +327,9 @@ impl Control {
         request: RequestId,
         result: Result<Vec<Extent>, IoError>,
     ) {
-        let Some(pending) = self.pending.get(&request) else { return };
-        if let What::Extents { token, .. } = pending.what
-            && from == pending.volume.disk_node()
+        if self.pending.get(&request).is_some_and(|pending| pending.volume.disk_node() == from)
+            && let Some(Pending { token, .. }) = self.pending.remove(&request)
         {
-            self.pending.remove(&request);
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result });
         }
     }

@@ -1,19 +1,24 @@
-//! The disk node's side: who has a card of its volumes, and who may write.
+//! The disk node's side: who has a card of its volumes, and what each may do.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::card::Wish;
 use super::{Control, ControlConfig, ControlOutput, ControlTimer};
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::policy;
 use crate::time::{Duration, Instant};
+use crate::volume::Access;
 
 /// See the module's head.
 pub(super) struct Desk {
     cards: BTreeMap<(VolumeId, NodeId), Holder>,
-    writers: BTreeMap<VolumeId, NodeId>,
+    /// What this node's own cards may do.
+    own: BTreeMap<VolumeId, Access>,
+    /// Who is taking a volume over, and until when others are refused for it.
+    takeovers: BTreeMap<VolumeId, (NodeId, Instant)>,
     /// The last request of each node that was granted: a late repetition of it makes no card.
     granted: BTreeMap<(VolumeId, NodeId), RequestId>,
     /// The operations on this node's disks, and who wants their results.
@@ -31,8 +36,9 @@ struct Holder {
     generation: Generation,
     /// The request it was attached by.
     request: RequestId,
-    /// The last request about the writer's role.
-    writer_request: RequestId,
+    access: Access,
+    /// It is being given up: it is not renewed, and its writes are refused.
+    fenced: bool,
     /// When it is given up; never, for a volume without leases.
     expires: Instant,
 }
@@ -47,7 +53,8 @@ impl Desk {
     pub(super) fn new(config: &ControlConfig, now: Instant) -> Self {
         Self {
             cards: BTreeMap::new(),
-            writers: BTreeMap::new(),
+            own: BTreeMap::new(),
+            takeovers: BTreeMap::new(),
             granted: BTreeMap::new(),
             extents: BTreeMap::new(),
             unseen: (0..config.nodes).map(NodeId).filter(|&n| n != config.node).collect(),
@@ -55,10 +62,6 @@ impl Desk {
             last_generation: config.incarnation << 20,
             last_op: 0,
         }
-    }
-
-    pub(super) fn writer(&self, volume: VolumeId) -> Option<NodeId> {
-        self.writers.get(&volume).copied()
     }
 
     pub(super) fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
@@ -98,89 +101,97 @@ impl Control {
         }
     }
 
-    fn check_attach(
-        &self,
-        node: NodeId,
-        volume: VolumeId,
-        policy: &str,
-        writer: bool,
-    ) -> Result<(), Refusal> {
+    fn check_attach(&self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
+        let Wish { policy, access, .. } = wish;
         let same = policy.is_empty() || policy::normalize(policy) == policy::normalize(&spec.policy);
         if !same {
             return Err(Refusal::PolicyIs(spec.policy.clone()));
         }
-        match writer {
-            true => self.check_writer(node, volume),
-            false => Ok(()),
+        if spec.read_only && access.may_write() {
+            return Err(Refusal::ReadOnly);
+        }
+        if let Some(&(by, until)) = self.desk.takeovers.get(&volume)
+            && by != node
+            && self.now < until
+        {
+            return Err(Refusal::Exclusive(by));
+        }
+        let peers = self.desk.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
+        let peers = peers.map(|(&(_, other), holder)| (other, holder.access));
+        let own = self.desk.own.get(&volume).map(|&access| (self.config.node, access));
+        for (other, theirs) in peers.chain(own).filter(|&(other, _)| other != node) {
+            if theirs == Access::Exclusive {
+                return Err(Refusal::Exclusive(other));
+            }
+            if *access == Access::Exclusive {
+                return Err(Refusal::InUse(other));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up whatever cards keep the node from having the volume for itself. Until all are gone it asks again.
+    fn take_over(&mut self, node: NodeId, volume: VolumeId) {
+        let until = self.now + term(self.config.lease) * 2;
+        self.desk.takeovers.insert(volume, (node, until));
+        let others: Vec<NodeId> = self.desk.cards_of(volume).filter(|&other| other != node).collect();
+        for other in others {
+            let Some(holder) = self.desk.cards.get_mut(&(volume, other)) else { continue };
+            let first = !core::mem::replace(&mut holder.fenced, true);
+            let generation = holder.generation;
+            if first {
+                self.push_shards(Input::CardFenced { volume, node: other });
+            }
+            self.push_send(other, ControlMessage::Expired { volume, generation });
+        }
+        if node != self.config.node && self.desk.own.contains_key(&volume) {
+            self.evict_own(volume, Refusal::Exclusive(node));
         }
     }
 
-    fn check_writer(&self, node: NodeId, volume: VolumeId) -> Result<(), Refusal> {
-        let spec = self.specs.get(&volume).ok_or(Refusal::NoSuchVolume)?;
-        match self.desk.writer(volume) {
-            _ if spec.read_only => Err(Refusal::ReadOnly),
-            Some(writer) if writer != node => Err(Refusal::WriterIs(writer)),
-            _ => Ok(()),
+    /// What [`Self::check_attach`] says, after what a takeover can do about it.
+    fn admit(&mut self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
+        let mut admitted = self.check_attach(node, volume, wish);
+        if wish.takeover
+            && wish.access == Access::Exclusive
+            && let Err(Refusal::Exclusive(other) | Refusal::InUse(other)) = admitted
+        {
+            let taken = self.desk.takeovers.get(&volume);
+            if !taken.is_some_and(|&(by, until)| by == other && self.now < until) {
+                self.take_over(node, volume);
+                admitted = self.check_attach(node, volume, wish).map_err(|_| Refusal::NoAnswer);
+            }
         }
+        if admitted.is_ok() && self.desk.takeovers.get(&volume).is_some_and(|&(by, _)| by == node) {
+            self.desk.takeovers.remove(&volume);
+        }
+        admitted
     }
 
-    pub(super) fn attach_own(
-        &mut self,
-        volume: VolumeId,
-        policy: &str,
-        writer: bool,
-    ) -> Result<Generation, Refusal> {
-        self.check_attach(self.config.node, volume, policy, writer)?;
-        if writer {
-            self.set_writer(volume, Some(self.config.node));
-        }
+    pub(super) fn attach_own(&mut self, volume: VolumeId, wish: &Wish) -> Result<Generation, Refusal> {
+        self.admit(self.config.node, volume, wish)?;
+        self.desk.own.insert(volume, wish.access);
         Ok(self.desk.next_generation())
     }
 
     pub(super) fn detach_own(&mut self, volume: VolumeId) {
-        self.release_writer_own(volume);
-    }
-
-    pub(super) fn take_writer_own(&mut self, volume: VolumeId) -> Result<(), Refusal> {
-        self.check_writer(self.config.node, volume)?;
-        self.set_writer(volume, Some(self.config.node));
-        Ok(())
-    }
-
-    pub(super) fn release_writer_own(&mut self, volume: VolumeId) {
-        if self.desk.writer(volume) == Some(self.config.node) {
-            self.set_writer(volume, None);
-        }
-    }
-
-    fn set_writer(&mut self, volume: VolumeId, node: Option<NodeId>) {
-        if self.desk.writer(volume) == node {
-            return;
-        }
-        match node {
-            Some(node) => self.desk.writers.insert(volume, node),
-            None => self.desk.writers.remove(&volume),
-        };
-        self.push_shards(Input::Writer { volume, node });
+        self.desk.own.remove(&volume);
     }
 
     fn expiry(&self, volume: VolumeId) -> Instant {
         if self.needs_no_lease(volume) { Instant::NEVER } else { self.now + term(self.config.lease) }
     }
 
-    pub(super) fn peer_attach(
-        &mut self,
-        node: NodeId,
-        request: RequestId,
-        volume: VolumeId,
-        policy: &str,
-        writer: bool,
-    ) {
-        let known = self.desk.cards.get(&(volume, node)).map(|h| (h.request, h.generation));
+    pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: VolumeId, wish: &Wish) {
+        let known = self.desk.cards.get(&(volume, node)).map(|h| (h.request, h.generation, h.fenced));
         let generation = match known {
-            Some((last, generation)) if request == last => generation,
+            Some((last, generation, true)) if request == last => {
+                self.push_send(node, ControlMessage::Expired { volume, generation });
+                return;
+            }
+            Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
             _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last) => {
                 let refusal = Refusal::NoAnswer;
@@ -188,37 +199,28 @@ impl Control {
                 return;
             }
             _ => {
-                if let Err(refusal) = self.check_attach(node, volume, policy, writer) {
+                // Whatever card the node had before, it has given up.
+                self.drop_holder(volume, node);
+                if let Err(refusal) = self.admit(node, volume, wish) {
                     self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                     return;
                 }
-                // Whatever card the node had before, it has given up.
-                self.drop_holder(volume, node);
                 let generation = self.desk.next_generation();
-                let expires = self.expiry(volume);
-                let holder = Holder { generation, request, writer_request: request, expires };
+                let (access, expires) = (wish.access, self.expiry(volume));
+                let holder = Holder { generation, request, access, fenced: false, expires };
                 self.desk.cards.insert((volume, node), holder);
                 self.desk.granted.insert((volume, node), request);
-                self.push_shards(Input::CardAttached { volume, node, generation });
-                if writer {
-                    self.set_writer(volume, Some(node));
-                }
+                self.push_shards(Input::CardAttached { volume, node, generation, access });
                 generation
             }
         };
         let lease_us = u32::try_from(self.config.lease.as_micros()).unwrap_or(u32::MAX);
-        let writer = self.desk.writer(volume) == Some(node);
-        self.push_send(node, ControlMessage::Attached { request, volume, generation, lease_us, writer });
+        self.push_send(node, ControlMessage::Attached { request, volume, generation, lease_us });
     }
 
     fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
         if self.desk.cards.remove(&(volume, node)).is_some() {
-            // In this order: a command that comes between is told to wait for a card, and not that it may not
-            // write, which would be the last word.
             self.push_shards(Input::CardDetached { volume, node });
-            if self.desk.writer(volume) == Some(node) {
-                self.set_writer(volume, None);
-            }
         }
     }
 
@@ -246,48 +248,18 @@ impl Control {
         sequence: u32,
     ) {
         let expires = self.expiry(volume);
-        let Some(holder) = self.holder(volume, node, generation) else {
+        let Some(holder) = self.holder(volume, node, generation).filter(|holder| !holder.fenced) else {
             self.push_send(node, ControlMessage::Expired { volume, generation });
             return;
         };
         holder.expires = expires;
-        let writer = self.desk.writer(volume);
-        self.push_send(node, ControlMessage::Renewed { volume, generation, sequence, writer });
+        self.push_send(node, ControlMessage::Renewed { volume, generation, sequence });
     }
 
     pub(super) fn peer_detach(&mut self, node: NodeId, volume: VolumeId, generation: Generation) {
         if self.holder(volume, node, generation).is_some() {
             self.drop_holder(volume, node);
         }
-    }
-
-    pub(super) fn peer_writer(
-        &mut self,
-        node: NodeId,
-        request: RequestId,
-        volume: VolumeId,
-        generation: Generation,
-        take: bool,
-    ) {
-        let Some(holder) = self.holder(volume, node, generation) else {
-            self.push_send(node, ControlMessage::Expired { volume, generation });
-            return;
-        };
-        if request < holder.writer_request {
-            return;
-        }
-        holder.writer_request = request;
-        let refusal = if take { self.check_writer(node, volume).err() } else { None };
-        if let Some(refusal) = refusal {
-            self.push_send(node, ControlMessage::Refused { request, volume, refusal });
-            return;
-        }
-        if take {
-            self.set_writer(volume, Some(node));
-        } else if self.desk.writer(volume) == Some(node) {
-            self.set_writer(volume, None);
-        }
-        self.push_send(node, ControlMessage::WriterDone { request, volume });
     }
 
     pub(super) fn extents_own(&mut self, token: Token, volume: VolumeId, offset: u64, length: u32) {

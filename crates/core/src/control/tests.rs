@@ -88,10 +88,9 @@ impl Pair {
         self.now = end;
     }
 
-    fn attach(&mut self, node: u16, policy: &str, writer: bool) -> Result<Generation, Refusal> {
+    fn attach(&mut self, node: u16, policy: &str, access: Access) -> Result<Generation, Refusal> {
         self.outputs.clear();
-        let policy = policy.to_string();
-        self.give(node, ControlInput::Attach { token: Token(1), volume: V, policy, writer });
+        self.ask(node, policy, access, false);
         self.run();
         let done = self.outputs.iter().find_map(|(_, o)| match o {
             ControlOutput::AttachDone { result, .. } => Some(result.clone()),
@@ -100,15 +99,13 @@ impl Pair {
         done.expect("an answer")
     }
 
-    fn take_writer(&mut self, node: u16) -> Result<(), Refusal> {
-        self.outputs.clear();
-        self.give(node, ControlInput::TakeWriter { token: Token(2), volume: V });
-        self.run();
-        let done = self.outputs.iter().find_map(|(_, o)| match o {
-            ControlOutput::WriterDone { result, .. } => Some(result.clone()),
-            _ => None,
-        });
-        done.expect("an answer")
+    fn ask(&mut self, node: u16, policy: &str, access: Access, takeover: bool) {
+        let (token, policy) = (Token(1), policy.to_string());
+        self.give(node, ControlInput::Attach { token, volume: V, policy, access, takeover });
+    }
+
+    fn is_attached(&self, node: u16) -> bool {
+        self.controls[usize::from(node)].cards().any(|card| card.attached)
     }
 
     fn told(&self, node: u16, input: &Input) -> bool {
@@ -119,11 +116,12 @@ impl Pair {
 #[test]
 fn a_card_is_known_at_the_disk_node_before_it_is_used() {
     let mut p = Pair::new(false);
-    let generation = p.attach(1, "", false).unwrap();
+    let generation = p.attach(1, "", Access::Write).unwrap();
     let at = |node, input: Input| {
         p.outputs.iter().position(|o| *o == (NodeId(node), ControlOutput::Shards { input: input.clone() }))
     };
-    let known = at(0, Input::CardAttached { volume: V, node: NodeId(1), generation }).unwrap();
+    let known =
+        at(0, Input::CardAttached { volume: V, node: NodeId(1), generation, access: Access::Write }).unwrap();
     let used = at(1, Input::Attached { volume: V, generation }).unwrap();
     assert!(known < used);
 }
@@ -132,35 +130,111 @@ fn a_card_is_known_at_the_disk_node_before_it_is_used() {
 #[test]
 fn another_policy_is_refused_by_name() {
     let mut p = Pair::new(false);
-    assert_eq!(p.attach(1, "hdc", false), Err(Refusal::PolicyIs("hscc".to_string())));
-    assert!(p.attach(1, "hscc depth=2", false).is_ok(), "the default, written out");
-    assert_eq!(p.attach(2, "hscc depth=3", false), Err(Refusal::PolicyIs("hscc".to_string())));
+    assert_eq!(p.attach(1, "hdc", Access::Read), Err(Refusal::PolicyIs("hscc".to_string())));
+    assert!(p.attach(1, "hscc depth=2", Access::Read).is_ok(), "the default, written out");
+    assert_eq!(p.attach(2, "hscc depth=3", Access::Read), Err(Refusal::PolicyIs("hscc".to_string())));
 }
 
 #[test]
-fn a_second_writer_is_refused_with_the_holders_name() {
+fn any_number_of_cards_write() {
     let mut p = Pair::new(false);
-    p.attach(1, "", true).unwrap();
-    assert_eq!(p.attach(2, "", true), Err(Refusal::WriterIs(NodeId(1))));
-    p.attach(2, "", false).unwrap();
-    assert_eq!(p.take_writer(2), Err(Refusal::WriterIs(NodeId(1))));
-    p.give(1, ControlInput::ReleaseWriter { volume: V });
-    p.run();
-    assert_eq!(p.take_writer(2), Ok(()));
-    p.attach(0, "", false).unwrap();
-    assert_eq!(p.take_writer(0), Err(Refusal::WriterIs(NodeId(2))));
+    for node in [1, 2, 0] {
+        p.attach(node, "", Access::Write).unwrap();
+    }
 }
 
 #[test]
-fn a_read_only_disk_has_no_writer() {
+fn who_has_a_volume_for_itself_is_named_to_others() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Exclusive).unwrap();
+    assert_eq!(p.attach(2, "", Access::Write), Err(Refusal::Exclusive(NodeId(1))));
+    assert_eq!(p.attach(2, "", Access::Read), Err(Refusal::Exclusive(NodeId(1))));
+    assert_eq!(p.attach(0, "", Access::Exclusive), Err(Refusal::Exclusive(NodeId(1))));
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    p.attach(0, "", Access::Read).unwrap();
+    assert_eq!(p.attach(2, "", Access::Exclusive), Err(Refusal::InUse(NodeId(0))));
+    p.give(0, ControlInput::Detach { volume: V });
+    assert!(p.attach(2, "", Access::Exclusive).is_ok());
+}
+
+/// The cards that are in the way write nothing from then on, and are gone before the new one begins.
+#[test]
+fn a_takeover_fences_first() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Exclusive).unwrap();
+    p.outputs.clear();
+    p.ask(2, "", Access::Exclusive, true);
+    p.run();
+    p.pass(Duration::from_secs(1));
+    let at = |node, wanted: &dyn Fn(&Input) -> bool| {
+        p.outputs.iter().position(
+            |(n, o)| matches!(o, ControlOutput::Shards { input } if *n == NodeId(node) && wanted(input)),
+        )
+    };
+    let fenced = at(0, &|i| matches!(i, Input::CardFenced { node: NodeId(1), .. })).unwrap();
+    let suspended = at(1, &|i| matches!(i, Input::Suspended { .. })).unwrap();
+    let gone = at(0, &|i| matches!(i, Input::CardDetached { node: NodeId(1), .. })).unwrap();
+    let begun = at(2, &|i| matches!(i, Input::Attached { .. })).unwrap();
+    assert!(fenced < suspended && suspended < gone && gone < begun);
+    assert!(!p.is_attached(1), "it has lost the volume");
+    let status = p.controls[1].cards().next().unwrap();
+    assert_eq!(status.refused, Some(Refusal::Exclusive(NodeId(2))));
+    // It comes back by itself when it may, and takes nothing over.
+    p.give(2, ControlInput::Detach { volume: V });
+    p.run();
+    p.pass(Duration::from_secs(1));
+    assert!(p.is_attached(1));
+}
+
+#[test]
+fn a_takeover_waits_for_the_lease_of_a_card_that_is_cut_off() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Write).unwrap();
+    p.attach(0, "", Access::Write).unwrap();
+    p.cut = true;
+    p.pass(LEASE / 2);
+    p.ask(0, "", Access::Exclusive, true);
+    p.pass(LEASE / 2);
+    assert!(p.is_attached(0), "a card that is there is answered as it is");
+    p.give(0, ControlInput::Detach { volume: V });
+    p.outputs.clear();
+    p.ask(0, "", Access::Exclusive, true);
+    assert!(!p.is_attached(0), "the other card may still serve copies");
+    assert!(p.told(0, &Input::CardFenced { volume: V, node: NodeId(1) }));
+    p.pass(LEASE);
+    p.ask(0, "", Access::Exclusive, true);
+    assert!(p.is_attached(0));
+}
+
+/// Two takeovers at the same time: one has its way, the other is told of it.
+#[test]
+fn takeovers_do_not_take_from_each_other() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Write).unwrap();
+    p.outputs.clear();
+    p.ask(0, "", Access::Exclusive, true);
+    p.ask(2, "", Access::Exclusive, true);
+    p.run();
+    p.ask(0, "", Access::Exclusive, true);
+    let refused = p.outputs.iter().any(|(n, o)| {
+        let refusal = Err(Refusal::Exclusive(NodeId(0)));
+        *n == NodeId(2) && matches!(o, ControlOutput::AttachDone { result, .. } if *result == refusal)
+    });
+    assert!(refused && p.is_attached(0) && !p.is_attached(1) && !p.is_attached(2));
+}
+
+#[test]
+fn a_read_only_disk_is_not_attached_to_write() {
     let mut p = Pair::new(true);
-    assert_eq!(p.attach(1, "", true), Err(Refusal::ReadOnly));
+    assert_eq!(p.attach(1, "", Access::Write), Err(Refusal::ReadOnly));
+    p.attach(1, "", Access::Read).unwrap();
 }
 
 #[test]
 fn leases_are_renewed() {
     let mut p = Pair::new(false);
-    p.attach(1, "", false).unwrap();
+    p.attach(1, "", Access::Write).unwrap();
     p.outputs.clear();
     p.pass(Duration::from_secs(60));
     let leases = p.outputs.iter().filter_map(|(_, o)| match o {
@@ -175,7 +249,7 @@ fn leases_are_renewed() {
 #[test]
 fn a_silent_card_is_given_up_after_its_lease() {
     let mut p = Pair::new(false);
-    p.attach(1, "", true).unwrap();
+    p.attach(1, "", Access::Exclusive).unwrap();
     let lease = p.outputs.iter().find_map(|(_, o)| match o {
         ControlOutput::Shards { input: Input::Lease { until, .. } } => Some(*until),
         _ => None,
@@ -188,7 +262,6 @@ fn a_silent_card_is_given_up_after_its_lease() {
         p.pass(Duration::from_millis(10));
     }
     assert!(lease.unwrap() < p.now);
-    assert!(p.told(0, &Input::Writer { volume: V, node: None }), "its writes are refused from here on");
     // When it comes back, it drops all copies, then attaches again.
     p.cut = false;
     p.outputs.clear();
@@ -201,13 +274,12 @@ fn a_silent_card_is_given_up_after_its_lease() {
         *n == NodeId(1) && matches!(o, ControlOutput::Shards { input: Input::Attached { .. } })
     });
     assert!(suspended.unwrap() < attached.unwrap());
-    assert_eq!(p.controls[0].desk.writer(V), Some(NodeId(1)), "it is the writer again");
 }
 
 #[test]
 fn after_a_start_writes_wait_for_the_cards_of_the_earlier_life() {
     let mut p = Pair::new(false);
-    p.attach(1, "", false).unwrap();
+    p.attach(1, "", Access::Write).unwrap();
     p.controls[0] = Control::new(config(0, 2, false), p.now);
     p.outputs.clear();
     p.meet(0, 1, 1);
@@ -264,14 +336,14 @@ fn a_lower_incarnation_attaches_again() {
     pair.meet(0, 1, 50);
     pair.meet(1, 0, 1);
     pair.run();
-    pair.attach(1, "", false).unwrap();
+    pair.attach(1, "", Access::Write).unwrap();
     // Its next life began by a clock that was set back.
     pair.controls[1] = Control::new(config(1, 40, false), pair.now);
     pair.meet(0, 1, 40);
     pair.meet(1, 0, 1);
     pair.run();
     pair.outputs.clear();
-    pair.give(1, ControlInput::Attach { token: Token(1), volume: V, policy: "".to_string(), writer: false });
+    pair.ask(1, "", Access::Write, false);
     for _ in 0..1000 {
         if let Some((from, to, message)) = pair.wire.pop_front() {
             pair.give(to.0, ControlInput::Message { from, message });

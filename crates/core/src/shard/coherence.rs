@@ -1,4 +1,4 @@
-//! Which copies may be used: one writer, many readers, and invalidation confirmed before each write.
+//! Which copies may be used: any number of readers and writers, and invalidation confirmed before each write.
 //!
 //! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the
 //! disk, every card of another node drops its copies of the blocks and confirms; until the write is
@@ -26,7 +26,7 @@ use crate::message::Body;
 use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
-use crate::volume::VolumeSpec;
+use crate::volume::{Access, VolumeSpec};
 
 /// How often an unanswered question between a card and the disk node is asked again.
 pub(super) const RESEND: Duration = Duration::from_millis(100);
@@ -60,6 +60,7 @@ impl Shard {
             self.send_sync(id);
         }
         if renewed {
+            self.commands.reattached(id, generation);
             self.end_doubts(id);
         }
         self.resume_volume(id);
@@ -117,6 +118,9 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card = None;
         volume.synced = false;
+        if self.now >= volume.lease_until {
+            self.commands.unleased(id);
+        }
         volume.lease_until = Instant(0);
         if !volume.at_disk_node {
             volume.recent.clear();
@@ -124,25 +128,36 @@ impl Shard {
         }
     }
 
-    pub(super) fn card_attached(&mut self, id: VolumeId, node: NodeId, generation: Generation) {
+    pub(super) fn card_attached(
+        &mut self,
+        id: VolumeId,
+        node: NodeId,
+        generation: Generation,
+        access: Access,
+    ) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
+            match access.may_write() {
+                true => volume.desk.readers.remove(&node),
+                false => volume.desk.readers.insert(node),
+            };
+        }
+    }
+
+    pub(super) fn card_fenced(&mut self, id: VolumeId, node: NodeId) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.desk.readers.insert(node);
         }
     }
 
     pub(super) fn card_detached(&mut self, id: VolumeId, node: NodeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.desk.cards.remove(&node);
+        volume.desk.readers.remove(&node);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
         for op in ops {
             self.confirmed(op, node);
-        }
-    }
-
-    pub(super) fn writer_changed(&mut self, id: VolumeId, node: Option<NodeId>) {
-        if let Some(volume) = self.volumes.get_mut(&id) {
-            volume.desk.writer = node;
         }
     }
 
@@ -152,6 +167,7 @@ impl Shard {
         volume.desk.last_stamp.0 += 1;
         let stamp = volume.desk.last_stamp;
         volume.desk.open.insert(stamp);
+        volume.desk.touch(blocks.clone());
         for index in blocks {
             volume.recent.insert(index, stamp);
         }
@@ -219,6 +235,7 @@ impl Shard {
         if volume.card == Some(generation) {
             let blocks = first..first.saturating_add(u32::from(count));
             self.learn_write(id, blocks.clone(), stamp);
+            self.commands.overtaken(id, &blocks, self.config.block_bytes);
             for index in blocks {
                 let block = BlockId::new(id, index);
                 if self.contains(block) || self.leaving.contains_key(&block) {

@@ -30,8 +30,10 @@ struct Command {
     change: Change,
     fua: bool,
     payload: Payload,
-    /// The card it was sent under last.
+    /// The card it was sent under first.
     sent_under: Option<Generation>,
+    /// The disk node may have done it before somebody else's write to the same blocks.
+    overtaken: bool,
     deadline: Instant,
     give_up: Instant,
 }
@@ -50,10 +52,9 @@ pub(super) struct PeerCommand {
     pub(super) generation: Generation,
     pub(super) request: RequestId,
     pub(super) oldest: RequestId,
-    pub(super) kind: CommandKind,
-    pub(super) offset: u64,
-    pub(super) length: u32,
+    pub(super) change: Change,
     pub(super) fua: bool,
+    pub(super) again: bool,
 }
 
 /// A command at the disk node.
@@ -74,7 +75,19 @@ pub(super) struct DiskCommand {
 #[derive(Clone, Copy)]
 enum Client {
     Local(Token),
-    Peer { node: NodeId, request: RequestId, generation: Generation },
+    Peer {
+        node: NodeId,
+        request: RequestId,
+        generation: Generation,
+        /// It was sent to an earlier life of this node.
+        again: bool,
+    },
+}
+
+impl Client {
+    fn is_again(self) -> bool {
+        matches!(self, Self::Peer { again: true, .. })
+    }
 }
 
 /// What a card's commands were answered: a repeated command is not done again.
@@ -103,6 +116,28 @@ impl Commands {
         self.open.len()
     }
 
+    /// The card was attached anew, by the same life of the disk node. Meanwhile others may have written.
+    pub(super) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
+        for command in self.open.values_mut().filter(|c| c.volume == volume) {
+            let before = command.sent_under.filter(|&before| before != generation);
+            command.overtaken |= before.is_some_and(|before| before.life() == generation.life());
+        }
+    }
+
+    /// The lease has run out: others may write without a word.
+    pub(super) fn unleased(&mut self, volume: VolumeId) {
+        for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
+            command.overtaken = true;
+        }
+    }
+
+    /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
+    pub(super) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, block_bytes: u32) {
+        for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
+            command.overtaken |= overlap(&command.change.blocks(block_bytes), blocks);
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn doubtful_len(&self) -> usize {
         self.doubtful.len()
@@ -110,6 +145,10 @@ impl Commands {
 }
 
 impl Change {
+    pub(super) const fn new(kind: CommandKind, offset: u64, length: u32) -> Self {
+        Self { kind, offset, length }
+    }
+
     /// The blocks it changes, of a volume with blocks of this size.
     fn blocks(&self, block_bytes: u32) -> Range<u32> {
         if self.kind == CommandKind::Flush || self.length == 0 {
@@ -184,9 +223,17 @@ impl Shard {
         }
         self.lock_copies(id, blocks);
         let give_up = self.now + self.config.disk_wait;
-        let sent_under = None;
-        let command =
-            Command { token, volume: id, change, fua, payload, sent_under, deadline: give_up, give_up };
+        let command = Command {
+            token,
+            volume: id,
+            change,
+            fua,
+            payload,
+            sent_under: None,
+            overtaken: false,
+            deadline: give_up,
+            give_up,
+        };
         self.timers.set(give_up, Timer::Command(request));
         self.commands.open.insert(request, command);
         self.send_command(request);
@@ -200,21 +247,21 @@ impl Shard {
         self.timers.set(command.deadline, Timer::Command(request));
         let Some(volume) = self.volumes.get(&command.volume) else { return };
         let Some(generation) = volume.card else { return };
-        let sent_before = command.sent_under.replace(generation);
+        let sent_before = *command.sent_under.get_or_insert(generation);
+        let again = sent_before.life() != generation.life();
         // A restarted disk node has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them.
         let followed = |index| {
             self.commands.writing.get(&BlockId::new(command.volume, index)).is_some_and(|&(_, ever)| ever)
         };
         let blocks = command.change.blocks(self.config.block_bytes);
-        if sent_before.is_some_and(|before| before.life() != generation.life())
-            && blocks.into_iter().any(followed)
-        {
+        if again && (command.overtaken || blocks.into_iter().any(followed)) {
             self.end_command(request, Stamp(0), Err(IoError::Io));
             return;
         }
         let Change { kind, offset, length } = command.change;
-        let body = Body::Command { generation, request, oldest, kind, offset, length, fua: command.fua };
+        let fua = command.fua;
+        let body = Body::Command { generation, request, oldest, kind, offset, length, fua, again };
         let (id, payload) = (command.volume, command.payload);
         self.send(id.disk_node(), id, body, payload);
     }
@@ -375,12 +422,12 @@ impl Shard {
         command: PeerCommand,
         payload: Payload,
     ) {
-        let PeerCommand { generation, request, oldest, kind, offset, length, fua } = command;
+        let PeerCommand { generation, request, oldest, change, fua, again } = command;
+        let kind = change.kind;
         let Some(volume) = self.volumes.get_mut(&id) else {
             self.put_back(payload);
             return;
         };
-        let change = Change { kind, offset, length };
         let refused = if volume.desk.cards.get(&from) != Some(&generation) || !volume.at_disk_node {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
@@ -390,7 +437,7 @@ impl Shard {
         } else {
             None
         };
-        // A repetition gets the answer of the first time, even if the writer has changed since.
+        // A repetition gets the answer of the first time, whatever the card may do by now.
         let answered = volume.desk.answered.entry(from).or_default();
         if refused != Some(IoError::NotAttached) {
             if let Some(known) = answered.results.get(&request) {
@@ -417,7 +464,7 @@ impl Shard {
             return;
         }
         if let Some(error) = refused {
-            // For good: a repetition of it on its way must not be done when the card has become the writer.
+            // For good: a repetition of it on its way must not be done when the card may write again.
             let (stamp, result) = (Stamp(0), Err(error));
             answered.results.insert(request, Some(Outcome { stamp, result }));
             self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
@@ -428,7 +475,8 @@ impl Shard {
             return;
         }
         answered.results.insert(request, None);
-        self.disk_command(id, change, fua, payload, Client::Peer { node: from, request, generation });
+        let client = Client::Peer { node: from, request, generation, again };
+        self.disk_command(id, change, fua, payload, client);
     }
 
     fn disk_command(&mut self, id: VolumeId, change: Change, fua: bool, payload: Payload, client: Client) {
@@ -462,10 +510,8 @@ impl Shard {
         let mut at = 0;
         while let Some(command) = self.held_commands.get(at) {
             let (id, blocks) = (command.volume, command.change.blocks(size));
-            let overlaps = |other: &DiskCommand| {
-                let theirs = other.change.blocks(size);
-                other.volume == id && theirs.start < blocks.end && blocks.start < theirs.end
-            };
+            let overlaps =
+                |other: &DiskCommand| other.volume == id && overlap(&other.change.blocks(size), &blocks);
             let blocked =
                 self.held_commands.iter().take(at).any(overlaps) || self.disk_commands.values().any(overlaps);
             if blocked {
@@ -479,7 +525,7 @@ impl Shard {
     fn start(&mut self, mut command: DiskCommand) {
         let (id, op) = (command.volume, command.op);
         let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if let Client::Peer { node, request, generation } = command.client
+        if let Client::Peer { node, request, generation, .. } = command.client
             && volume.desk.cards.get(&node) != Some(&generation)
         {
             // The card was given up while its command was held up. Whoever has the node's new card may have
@@ -490,17 +536,25 @@ impl Shard {
             self.put_back(command.payload);
             return;
         }
-        // The writer may have changed meanwhile, too.
+        // It may have been fenced meanwhile, too.
         let owner = match command.client {
             Client::Local(_) => self.config.node,
             Client::Peer { node, .. } => node,
         };
-        if !self.volumes.get(&id).is_some_and(|v| v.may_write(owner)) {
-            self.answer(&command, Stamp(0), Err(IoError::NotPermitted));
+        let blocks = command.change.blocks(self.config.block_bytes);
+        let refused = match self.volumes.get(&id) {
+            Some(volume) if !volume.may_write(owner) => Some(IoError::NotPermitted),
+            // If the earlier life did it, it came before what has been written since, and is not to come after it.
+            Some(volume) if command.client.is_again() && !volume.desk.is_untouched(blocks.clone()) => {
+                Some(IoError::Io)
+            }
+            _ => None,
+        };
+        if let Some(error) = refused {
+            self.answer(&command, Stamp(0), Err(error));
             self.put_back(command.payload);
             return;
         }
-        let blocks = command.change.blocks(self.config.block_bytes);
         command.stamp = Some(self.open_write(id, blocks.clone()));
         self.lock_copies(id, blocks);
         if let Some(volume) = self.volumes.get(&id).filter(|v| v.confirms()) {
@@ -598,6 +652,10 @@ impl Shard {
             }
         }
     }
+}
+
+fn overlap(one: &Range<u32>, other: &Range<u32>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 impl Answered {

@@ -5,7 +5,7 @@ use crate::ids::{Generation, STRIPE_BLOCKS};
 use crate::io::{DiskWork, Patch};
 use crate::message::{CommandKind, Note};
 use crate::placement::PlacementKind;
-use crate::volume::{Coherence, VolumeSpec};
+use crate::volume::{Access, Coherence, VolumeSpec};
 use std::collections::VecDeque;
 use std::format;
 use std::string::{String, ToString};
@@ -106,7 +106,10 @@ impl Cluster {
         for node in 0..setup.nodes {
             let generation = Generation(u64::from(node) + 1);
             if node > 0 {
-                cluster.give(0, Input::CardAttached { volume: V, node: NodeId(node), generation });
+                cluster.give(
+                    0,
+                    Input::CardAttached { volume: V, node: NodeId(node), generation, access: Access::Write },
+                );
             }
             cluster.give(node, Input::Attached { volume: V, generation });
             cluster.give(node, Input::Lease { volume: V, until: Instant::NEVER });
@@ -220,10 +223,6 @@ impl Cluster {
         };
         self.give(node, input);
         self.run();
-    }
-
-    fn make_writer(&mut self, node: u16) {
-        self.give(0, Input::Writer { volume: V, node: Some(NodeId(node)) });
     }
 
     fn stats(&self, node: u16) -> Stats {
@@ -546,7 +545,6 @@ fn a_write_is_held_until_all_readers_confirm() {
     let mut c = Cluster::new(SETUP);
     c.read(1, 5);
     c.read(2, 5);
-    c.make_writer(1);
     c.hold_disk = true;
     c.log.clear();
     c.write(1, 5);
@@ -570,7 +568,6 @@ fn a_write_is_held_until_all_readers_confirm() {
 #[test]
 fn a_late_delivery_is_refused() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
-    c.make_writer(1);
     assert_eq!(c.nodes[2].read(c.now, Token(9), BlockId::new(V, 5)), Read::Pending);
     c.drain(2);
     let (from, to, message, payload) = c.wire.pop_front().unwrap();
@@ -592,7 +589,6 @@ fn a_late_delivery_is_refused() {
 #[test]
 fn a_late_store_is_refused() {
     let mut c = Cluster::new(Setup { capacity: 1, network_attached: true, ..SETUP });
-    c.make_writer(1);
     c.read(2, 5);
     assert_eq!(c.nodes[2].read(c.now, Token(9), BlockId::new(V, 6)), Read::Pending);
     c.drain(2);
@@ -613,20 +609,28 @@ fn a_late_store_is_refused() {
 }
 
 #[test]
-fn only_the_writer_may_write() {
+fn any_card_may_write_that_is_not_a_readers() {
     let mut c = Cluster::new(SETUP);
-    c.make_writer(1);
+    let refused = (NodeId(2), Output::Done { token: Token(8), result: Err(IoError::NotPermitted) });
+    c.write(1, 5);
     c.write(2, 5);
-    let refused = Output::Done { token: Token(8), result: Err(IoError::NotPermitted) };
-    assert!(c.answers.contains(&(NodeId(2), refused)));
-    assert_eq!(c.disk_writes, 0);
+    assert!(!c.answers.contains(&refused));
+    assert_eq!(c.disk_writes, 2);
+    c.give(0, Input::CardFenced { volume: V, node: NodeId(2) });
+    c.write(2, 5);
+    assert!(c.answers.contains(&refused));
+    let reader =
+        Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(2), access: Access::Read };
+    c.give(0, reader);
+    c.write(1, 5);
+    assert!(c.answers.contains(&(NodeId(1), refused.1)));
+    assert_eq!(c.disk_writes, 2);
 }
 
 /// A command whose answer was lost is answered again and not done again.
 #[test]
 fn a_repeated_command_is_done_once() {
     let mut c = Cluster::new(SETUP);
-    c.make_writer(1);
     let payload = Payload::Buffer(crate::ids::BufferId(1));
     let kind = CommandKind::Write;
     let input =
@@ -657,7 +661,6 @@ fn hscc_invalidates_along_the_list() {
     for node in [2, 1, 4] {
         c.read(node, block);
     }
-    c.make_writer(4);
     c.log.clear();
     c.write(4, block);
     assert!(!c.log.iter().any(|l| l.contains("invalidate ")), "nobody asks for confirmation");
@@ -675,7 +678,10 @@ fn a_suspended_card_serves_nothing() {
     c.drain(1);
     c.run();
     assert!(c.answers.is_empty());
-    c.give(0, Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(9) });
+    c.give(
+        0,
+        Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(9), access: Access::Write },
+    );
     c.give(1, Input::Attached { volume: V, generation: Generation(9) });
     c.give(1, Input::Lease { volume: V, until: Instant::NEVER });
     c.run();
@@ -716,7 +722,6 @@ fn the_index_costs_at_most_32_bytes_a_block() {
 #[test]
 fn a_command_must_lie_within_one_stripe() {
     let mut c = Cluster::new(SETUP);
-    c.make_writer(0);
     let offset = u64::from(STRIPE_BLOCKS) * u64::from(BLOCK_BYTES) - 512;
     let payload = Payload::Buffer(crate::ids::BufferId(1));
     let kind = CommandKind::Write;

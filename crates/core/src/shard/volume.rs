@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Range;
 
 use super::command::Answered;
 use crate::ids::{Generation, NodeId, Stamp};
@@ -44,13 +45,31 @@ pub(super) struct Volume {
 pub(super) struct Desk {
     /// The cards of other nodes.
     pub(super) cards: BTreeMap<NodeId, Generation>,
-    pub(super) writer: Option<NodeId>,
-    pub(super) any_writer: bool,
+    /// Those of them that may not write (any more).
+    pub(super) readers: BTreeSet<NodeId>,
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
     pub(super) open: BTreeSet<Stamp>,
     /// What was answered to each card's commands lately.
     pub(super) answered: BTreeMap<NodeId, Answered>,
+    /// Blocks that were written in this life, as long as there are few.
+    touched: BTreeSet<u32>,
+}
+
+/// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
+const TOUCHED_MAX: usize = 1 << 14;
+
+impl Desk {
+    pub(super) fn touch(&mut self, blocks: Range<u32>) {
+        if self.touched.len() < TOUCHED_MAX {
+            self.touched.extend(blocks);
+        }
+    }
+
+    /// Nobody has written the blocks in this life. No, if that is not known any more.
+    pub(super) fn is_untouched(&self, blocks: Range<u32>) -> bool {
+        self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).next().is_none()
+    }
 }
 
 impl Volume {
@@ -107,7 +126,9 @@ impl Volume {
 
     /// At the disk node: whether a card may write.
     pub(super) fn may_write(&self, node: NodeId) -> bool {
-        !self.spec.read_only && (self.desk.any_writer || self.desk.writer == Some(node))
+        let own = node == self.spec.id.disk_node() && self.card.is_some();
+        let peer = self.desk.cards.contains_key(&node) && !self.desk.readers.contains(&node);
+        !self.spec.read_only && (own || peer)
     }
 
     /// Whether a copy of a block `as_of` a stamp includes every write to it that is complete, or for which

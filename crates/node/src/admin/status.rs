@@ -87,8 +87,6 @@ pub struct Volume {
     pub reason: Option<String>,
     /// The card here, if it is attached.
     pub attached: Option<Card>,
-    /// The node that writes it, if any and if it is known.
-    pub writer: Option<String>,
     /// Its blocks in this node's cache.
     pub cached_blocks: u64,
 }
@@ -103,14 +101,14 @@ pub enum VolumeState {
     Waiting,
     /// The disk node, or the disk, does not answer; cached blocks are served.
     Offline,
-    /// Attached with another policy than the volume's, or writable although it is not.
+    /// The disk node does not let it be attached so.
     Refused,
 }
 
 /// The attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Reader, writer or whichever is needed.
+    /// What its clients may do.
     pub mode: Mode,
     /// How far sequential reads run ahead.
     pub read_ahead: ReadAhead,

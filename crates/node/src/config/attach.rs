@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cards_core::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Attached, PolicySpec, size};
@@ -12,7 +13,7 @@ use super::{Attached, PolicySpec, size};
 pub struct Attach {
     /// Name of the volume, here or at another node.
     pub volume: String,
-    /// Reader, writer, or whichever is needed. Default `auto`.
+    /// What its clients may do. Default `rw`.
     #[serde(default)]
     pub mode: Mode,
     /// How far sequential reads run ahead. Default `auto`.
@@ -25,6 +26,9 @@ pub struct Attach {
     /// for a disk. Default: as the disk has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
+    /// With mode `exclusive`: cards of other nodes are given up for it. Asked for by hand, never configured.
+    #[serde(skip)]
+    pub takeover: bool,
 }
 
 impl Attach {
@@ -33,35 +37,49 @@ impl Attach {
     pub fn new(volume: &str) -> Self {
         Self {
             volume: volume.into(),
-            mode: Mode::Auto,
+            mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             policy: None,
             attached: None,
+            takeover: false,
         }
     }
 }
 
-/// Whether a card may write.
+/// What the clients of a card may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One of many readers.
+    /// Read.
     Ro,
-    /// The one writer, from the start.
-    Rw,
-    /// A reader that becomes the one writer at its first write, while it has connections that wrote.
+    /// Read and write, as others may at other nodes; a read-only disk is read.
     #[default]
-    Auto,
+    Rw,
+    /// Read and write while no other node has a card.
+    Exclusive,
 }
 
 impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Ro, Self::Rw, Self::Exclusive];
+
+    /// What a card of this mode asks of a disk that may be read-only.
+    #[must_use]
+    pub(crate) const fn access(self, read_only: bool) -> Access {
+        match self {
+            Self::Rw if !read_only => Access::Write,
+            Self::Ro | Self::Rw => Access::Read,
+            Self::Exclusive => Access::Exclusive,
+        }
+    }
+
     /// Its name in `node.toml`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ro => "ro",
             Self::Rw => "rw",
-            Self::Auto => "auto",
+            Self::Exclusive => "exclusive",
         }
     }
 }

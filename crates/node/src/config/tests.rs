@@ -151,7 +151,7 @@ fn wrong_sizes_and_durations_are_quoted() {
 #[test]
 fn an_unknown_choice_suggests_the_nearest() {
     refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean sieve?"]);
-    refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, auto"]);
+    refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, exclusive"]);
     refused("\"thread\"", "\"threads\"", &["delivery = \"threads\"", "did you mean \"thread\"?"]);
     refused("\"network\"", "\"net\"", &["attached = \"net\"", "did you mean \"network\"?"]);
     refused(
@@ -250,7 +250,10 @@ fn a_card_agrees_with_its_disk() {
     assert!(parse(&FULL.replacen("{ name = \"hscc\", depth = 2 }", "\"hscc load=free depth=2\"", 1)).is_ok());
     refused("\"hscc depth=2\"", "\"hdc\"", &["\"disk\"", "\"hdc\"", "\"hscc depth=2\"", "same policy"]);
     refused("depth = 2", "dept = 2", &["disk.policy", "`dept`"]);
-    refused("read_only = false", "read_only = true", &["attach.mode = \"rw\"", "read_only"]);
+    assert!(parse(&FULL.replacen("read_only = false", "read_only = true", 1)).is_ok(), "rw reads what is read-only");
+    let exclusive = FULL.replacen("mode = \"rw\"", "mode = \"exclusive\"", 1);
+    let problem = parse(&exclusive.replacen("read_only = false", "read_only = true", 1)).unwrap_err().to_string();
+    assert!(problem.contains("attach.mode = \"exclusive\"") && problem.contains("read_only"), "{problem}");
 }
 
 #[test]

@@ -195,9 +195,9 @@ fn attachments(cards: &[Attach], disks: &[Disk]) -> Result<(), Problem> {
                 disk: disk.policy.to_string(),
             });
         }
-        if disk.read_only && card.mode == Mode::Rw {
+        if disk.read_only && card.mode == Mode::Exclusive {
             let reason = format!("disk {:?} is read_only; use mode \"ro\"", disk.name);
-            return Err(value("attach.mode", "rw", &reason));
+            return Err(value("attach.mode", "exclusive", &reason));
         }
     }
     Ok(())

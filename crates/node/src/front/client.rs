@@ -8,8 +8,7 @@ use cards_core::VolumeId;
 use cards_wire::nbd::{Errno, Session, reply};
 
 use super::replies::{Piece, Replies};
-use crate::cards::{Card, Seat};
-use crate::config::Mode;
+use crate::cards::Seat;
 use crate::local::Local;
 use crate::slab::Key;
 
@@ -20,7 +19,8 @@ const COST_MIN: u32 = 256;
 
 /// One client after its handshake.
 pub(crate) struct Client {
-    pub(super) card: Seat,
+    /// The card counts its clients.
+    _seat: Seat,
     pub(super) volume: VolumeId,
     pub(super) session: Session,
     /// Its number in recordings.
@@ -32,8 +32,6 @@ pub(crate) struct Client {
     requests: Cell<u32>,
     /// Commands under way that change the disk.
     pub(super) commands: Cell<u32>,
-    /// The client counts among those for whom this node is the writer.
-    pub(super) writes: Cell<bool>,
     pub(super) gone: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The connection's task is running: it looks for replies before it sleeps.
@@ -42,9 +40,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(card: Seat, volume: VolumeId, session: Session, number: u32, budget: u64) -> Self {
+    pub(super) fn new(seat: Seat, volume: VolumeId, session: Session, number: u32, budget: u64) -> Self {
         Self {
-            card,
+            _seat: seat,
             volume,
             session,
             number,
@@ -53,30 +51,11 @@ impl Client {
             in_flight: Cell::new(0),
             requests: Cell::new(0),
             commands: Cell::new(0),
-            writes: Cell::new(false),
             gone: Cell::new(false),
             waker: RefCell::new(None),
             awake: Cell::new(false),
             key: Cell::new(None),
         }
-    }
-
-    pub(crate) fn card(&self) -> &Card {
-        &self.card
-    }
-
-    pub(crate) fn volume(&self) -> VolumeId {
-        self.volume
-    }
-
-    /// The card is the writer anyway, or this client is among those for whom it is.
-    pub(crate) fn may_write(&self) -> bool {
-        self.writes.get() || self.card.attach.mode == Mode::Rw
-    }
-
-    /// The client counts among those for whom this node is the writer.
-    pub(crate) fn set_writes(&self) {
-        self.writes.set(true);
     }
 
     /// Lets the connection's task run, unless it does.
@@ -160,20 +139,11 @@ impl Client {
         if let Some(key) = self.key.take() {
             local.clients.borrow_mut().remove(key);
         }
-        self.release_role(local);
         local.route();
     }
 
     /// A command that changes the disk has ended.
-    pub(super) fn command_done(self: &Rc<Self>, local: &Rc<Local>) {
+    pub(super) fn command_done(&self) {
         self.commands.set(self.commands.get() - 1);
-        self.release_role(local);
-    }
-
-    /// Gives the writer role back once the client is gone and its commands are done.
-    fn release_role(self: &Rc<Self>, local: &Rc<Local>) {
-        if self.gone.get() && self.commands.get() == 0 && self.writes.take() {
-            local.release_role(&self.card, self.volume);
-        }
     }
 }

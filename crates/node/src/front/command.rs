@@ -47,9 +47,7 @@ impl Local {
         let begin = request.offset;
         let command = Command { kind, fua: fua(request), bytes, begin, next: begin, end, under_way: 0 };
         let key = self.add(client, request, cost, command);
-        if self.take_role(client, Node::token(self.index, key)) {
-            self.advance(key);
-        }
+        self.advance(key);
     }
 
     /// Makes durable what completed before.
@@ -70,25 +68,6 @@ impl Local {
         self.requests.borrow_mut().insert(request)
     }
 
-    /// The writer role that a command waited for is had, or not.
-    pub(crate) fn writer_done(self: &Rc<Self>, token: Token, granted: bool) {
-        let (_, key) = Node::thread_of(token);
-        {
-            let mut requests = self.requests.borrow_mut();
-            let request = requests.get_mut(key).expect("a command stays until it is answered");
-            if granted {
-                if request.client.writes.replace(true) {
-                    let client = Rc::clone(&request.client);
-                    drop(requests);
-                    self.release_role(&client.card, client.volume);
-                }
-            } else {
-                request.fail(Errno::Perm);
-            }
-        }
-        self.advance(key);
-    }
-
     /// Hands the next parts of a command to their shards, or answers it.
     fn advance(self: &Rc<Self>, key: Key) {
         let stripe = u64::from(STRIPE_BLOCKS) * self.node.arena.block() as u64;
@@ -104,7 +83,7 @@ impl Local {
                 let Some(Request { client, cookie, cost, error, .. }) = requests.remove(key) else { return };
                 drop(requests);
                 client.reply(cookie, cost, error.map_or(Ok(()), Err));
-                return client.command_done(self);
+                return client.command_done();
             }
             if command.under_way == WINDOW {
                 return;
@@ -147,7 +126,7 @@ impl Local {
 
     /// A part of a command is done.
     pub(super) fn command_done(self: &Rc<Self>, key: Key, result: Result<(), Errno>) {
-        let lost = {
+        {
             let mut requests = self.requests.borrow_mut();
             let Some(request) = requests.get_mut(key) else { return };
             let Work::Command(command) = &mut request.work else { return };
@@ -157,11 +136,6 @@ impl Local {
                 return self.advance(key);
             };
             request.fail(errno);
-            // The disk node no longer has this node as the writer: the next write asks anew.
-            (errno == Errno::Perm && request.client.writes.take()).then(|| Rc::clone(&request.client))
-        };
-        if let Some(client) = lost {
-            self.release_role(&client.card, client.volume);
         }
         self.advance(key);
     }

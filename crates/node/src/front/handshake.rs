@@ -16,7 +16,7 @@ use super::connection::Connection;
 use super::lobby::Permit;
 use super::stream::Stream;
 use crate::cards::{Card, CardState, Seat};
-use crate::config::{Mode, ReadAhead};
+use crate::config::ReadAhead;
 use crate::inbox::Accepted;
 use crate::local::{Local, spawn};
 
@@ -184,13 +184,10 @@ impl Local {
     }
 
     fn describe(&self, card: &Card, spec: &VolumeSpec) -> ExportInfo {
-        // All connections of this node see one cache, and writes go through to the disk node before they are
-        // answered: a flush on one covers the writes of all.
+        // Writes go through to the disk before they are answered, at whichever node: a flush at one makes durable what
+        // has completed anywhere, and what is flushed is seen everywhere.
         let mut flags = NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
-        let writer =
-            self.node.control().cards().find(|status| status.volume == spec.id).and_then(|c| c.writer);
-        let elsewhere = writer.is_some_and(|writer| writer != self.node.me);
-        if card.attach.mode == Mode::Ro || spec.read_only || elsewhere {
+        if !card.attach.mode.access(spec.read_only).may_write() || spec.read_only {
             flags |= NBD_FLAG_READ_ONLY;
         } else {
             flags |= NBD_FLAG_SEND_FLUSH

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::read_ahead::{ReadAhead, Window};
 use cards_core::{
-    BlockId, Body, BufferId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Landing, Message,
+    Access, BlockId, Body, BufferId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Landing, Message,
     NodeId, OpId, Output, Payload, Placement, Read, STRIPE_BLOCKS, Shard, ShardConfig, Stats, Token,
     VolumeId, VolumeSpec,
 };
@@ -183,9 +183,9 @@ impl Cluster {
         for shard in 0..self.shards.len() as u32 {
             self.give(kernel, shard, Input::Volume { spec: spec.clone() });
             if self.node_of(shard) == disk_node.0 {
-                self.give(kernel, shard, Input::AnyWriter { volume: id });
                 for node in (0..self.setup.nodes).map(NodeId).filter(|&node| node != disk_node) {
-                    self.give(kernel, shard, Input::CardAttached { volume: id, node, generation });
+                    let access = Access::Write;
+                    self.give(kernel, shard, Input::CardAttached { volume: id, node, generation, access });
                 }
             }
         }

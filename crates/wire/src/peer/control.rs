@@ -1,6 +1,6 @@
 //! Bodies of control messages: a number for the message, then its fields in order.
 
-use cards_core::{ControlMessage, Extent, IoError, NodeId, Refusal};
+use cards_core::{Access, ControlMessage, Extent, IoError, Refusal};
 
 use super::body::{Reader, Writer, error_code, result};
 use super::{FrameError, MAX_POLICY};
@@ -13,10 +13,8 @@ const RENEW: u8 = 4;
 const RENEWED: u8 = 5;
 const EXPIRED: u8 = 6;
 const DETACH: u8 = 7;
-const WRITER: u8 = 8;
-const WRITER_DONE: u8 = 9;
-const EXTENTS: u8 = 10;
-const EXTENTS_DONE: u8 = 11;
+const EXTENTS: u8 = 8;
+const EXTENTS_DONE: u8 = 9;
 
 /// The bytes of a body.
 pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
@@ -26,20 +24,24 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.byte(SEEN);
             out.u64(*incarnation);
         }
-        ControlMessage::Attach { request, volume, policy, writer } => {
+        ControlMessage::Attach { request, volume, policy, access, takeover } => {
             out.byte(ATTACH);
             out.u64(request.0);
             out.u16(volume.0);
             out.string("policy", policy, MAX_POLICY)?;
-            out.flag(*writer);
+            out.byte(match access {
+                Access::Read => 0,
+                Access::Write => 1,
+                Access::Exclusive => 2,
+            });
+            out.flag(*takeover);
         }
-        ControlMessage::Attached { request, volume, generation, lease_us, writer } => {
+        ControlMessage::Attached { request, volume, generation, lease_us } => {
             out.byte(ATTACHED);
             out.u64(request.0);
             out.u16(volume.0);
             out.u64(generation.0);
             out.u32(*lease_us);
-            out.flag(*writer);
         }
         ControlMessage::Refused { request, volume, refusal } => {
             out.byte(REFUSED);
@@ -53,12 +55,11 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.u64(generation.0);
             out.u32(*sequence);
         }
-        ControlMessage::Renewed { volume, generation, sequence, writer } => {
+        ControlMessage::Renewed { volume, generation, sequence } => {
             out.byte(RENEWED);
             out.u16(volume.0);
             out.u64(generation.0);
             out.u32(*sequence);
-            encode_writer(&mut out, *writer);
         }
         ControlMessage::Expired { volume, generation } => {
             out.byte(EXPIRED);
@@ -69,18 +70,6 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.byte(DETACH);
             out.u16(volume.0);
             out.u64(generation.0);
-        }
-        ControlMessage::Writer { request, volume, generation, take } => {
-            out.byte(WRITER);
-            out.u64(request.0);
-            out.u16(volume.0);
-            out.u64(generation.0);
-            out.flag(*take);
-        }
-        ControlMessage::WriterDone { request, volume } => {
-            out.byte(WRITER_DONE);
-            out.u64(request.0);
-            out.u16(volume.0);
         }
         ControlMessage::Extents { request, volume, offset, length } => {
             out.byte(EXTENTS);
@@ -107,14 +96,19 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             request: reader.request()?,
             volume: reader.volume()?,
             policy: reader.string("policy", MAX_POLICY)?,
-            writer: reader.flag("writer")?,
+            access: match reader.byte("access")? {
+                0 => Access::Read,
+                1 => Access::Write,
+                2 => Access::Exclusive,
+                value => return Err(FrameError::Field { what: "access", value: value.into() }),
+            },
+            takeover: reader.flag("takeover")?,
         },
         ATTACHED => ControlMessage::Attached {
             request: reader.request()?,
             volume: reader.volume()?,
             generation: reader.generation()?,
             lease_us: reader.u32("lease")?,
-            writer: reader.flag("writer")?,
         },
         REFUSED => ControlMessage::Refused {
             request: reader.request()?,
@@ -130,17 +124,9 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             volume: reader.volume()?,
             generation: reader.generation()?,
             sequence: reader.u32("sequence")?,
-            writer: decode_writer(&mut reader)?,
         },
         EXPIRED => ControlMessage::Expired { volume: reader.volume()?, generation: reader.generation()? },
         DETACH => ControlMessage::Detach { volume: reader.volume()?, generation: reader.generation()? },
-        WRITER => ControlMessage::Writer {
-            request: reader.request()?,
-            volume: reader.volume()?,
-            generation: reader.generation()?,
-            take: reader.flag("take")?,
-        },
-        WRITER_DONE => ControlMessage::WriterDone { request: reader.request()?, volume: reader.volume()? },
         EXTENTS => ControlMessage::Extents {
             request: reader.request()?,
             volume: reader.volume()?,
@@ -164,11 +150,15 @@ fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError>
             out.string("policy", policy, MAX_POLICY)?;
         }
         Refusal::ReadOnly => out.byte(2),
-        Refusal::WriterIs(node) => {
+        Refusal::Exclusive(node) => {
             out.byte(3);
             out.u16(node.0);
         }
         Refusal::NoAnswer => out.byte(4),
+        Refusal::InUse(node) => {
+            out.byte(5);
+            out.u16(node.0);
+        }
     }
     Ok(())
 }
@@ -178,21 +168,11 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
         0 => Ok(Refusal::NoSuchVolume),
         1 => reader.string("policy", MAX_POLICY).map(Refusal::PolicyIs),
         2 => Ok(Refusal::ReadOnly),
-        3 => reader.node().map(Refusal::WriterIs),
+        3 => reader.node().map(Refusal::Exclusive),
         4 => Ok(Refusal::NoAnswer),
+        5 => reader.node().map(Refusal::InUse),
         value => Err(FrameError::Field { what: "refusal", value: value.into() }),
     }
-}
-
-fn encode_writer(out: &mut Writer, writer: Option<NodeId>) {
-    out.flag(writer.is_some());
-    if let Some(node) = writer {
-        out.u16(node.0);
-    }
-}
-
-fn decode_writer(reader: &mut Reader<'_>) -> Result<Option<NodeId>, FrameError> {
-    if reader.flag("writer")? { reader.node().map(Some) } else { Ok(None) }
 }
 
 fn encode_extents(out: &mut Writer, extents: &Result<Vec<Extent>, IoError>) -> Result<(), FrameError> {

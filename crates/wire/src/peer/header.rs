@@ -29,6 +29,7 @@ const FLAG_READ_AHEAD: u8 = 1 << 1;
 const FLAG_FUA: u8 = 1 << 2;
 const FLAG_NO_HOLE: u8 = 1 << 3;
 const FLAG_FROM_DISK: u8 = 1 << 4;
+const FLAG_AGAIN: u8 = 1 << 5;
 /// The note that only policies understand.
 const NOTE_PRIVATE: u8 = 3;
 /// Where the class of a copy starts among the flags of a Store.
@@ -277,11 +278,11 @@ impl Fields {
             Body::Synced { generation, stamp } => {
                 Self { kind: KIND_SYNCED, stamp: stamp.0, generation: generation.0, ..common }
             }
-            Body::Command { generation, request, oldest, kind, offset, length, fua } => {
+            Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
                 let (detail, no_hole) = command_fields(kind);
                 Self {
                     kind: KIND_COMMAND,
-                    flags: flag(fua, FLAG_FUA) | no_hole,
+                    flags: flag(fua, FLAG_FUA) | flag(again, FLAG_AGAIN) | no_hole,
                     detail,
                     block: length,
                     request: request.0,
@@ -354,6 +355,7 @@ impl Fields {
                 offset: self.argument,
                 length: self.block,
                 fua: self.flags & FLAG_FUA != 0,
+                again: self.flags & FLAG_AGAIN != 0,
             },
             KIND_COMMAND_DONE => Body::CommandDone { request, stamp, result: result(self.detail)? },
             kind => return Err(FrameError::Kind { what: "frame", kind }),

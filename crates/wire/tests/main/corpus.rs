@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use cards_core::{
-    Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
+    Access, Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
     Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
 };
 use cards_wire::nbd::consts::*;
@@ -231,9 +231,10 @@ fn frames() -> Seeds {
         offset: 4096,
         length,
         fua: true,
+        again: true,
     };
     let mut newer = encode_hello(&peer::hello()).expect("a short hello");
-    newer[4] = 2;
+    newer[4] = cards_wire::peer::VERSION + 1;
     let policy = "hscc".to_owned();
     vec![
         ("hello", encode_hello(&peer::hello()).expect("a short hello")),
@@ -259,9 +260,18 @@ fn frames() -> Seeds {
         ("zero", message(command(CommandKind::Zero { no_hole: true }, 1 << 20), 0)),
         ("flush", message(command(CommandKind::Flush, 0), 0)),
         ("command-done", message(Body::CommandDone { request, stamp, result: Err(IoError::NoSpace) }, 0)),
-        ("attach", control(ControlMessage::Attach { request, volume, policy, writer: true })),
-        ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::WriterIs(node) })),
-        ("renewed", control(ControlMessage::Renewed { volume, generation, sequence: 4, writer: Some(node) })),
+        (
+            "attach",
+            control(ControlMessage::Attach {
+                request,
+                volume,
+                policy,
+                access: Access::Exclusive,
+                takeover: true,
+            }),
+        ),
+        ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::Exclusive(node) })),
+        ("renewed", control(ControlMessage::Renewed { volume, generation, sequence: 4 })),
         (
             "extents-done",
             control(ControlMessage::ExtentsDone {

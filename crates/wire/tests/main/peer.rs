@@ -1,8 +1,8 @@
 //! The protocol between nodes: every message survives the wire, and no bytes do harm.
 
 use cards_core::{
-    Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId,
-    Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
+    Access, Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message,
+    NodeId, Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
 };
 use cards_wire::peer::{
     self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
@@ -110,15 +110,17 @@ fn bodies() -> impl Strategy<Value = Body> {
         (generation(), stamp()).prop_map(|(generation, stamp)| Body::InvalidateAck { generation, stamp }),
         generation().prop_map(|generation| Body::Sync { generation }),
         (generation(), stamp()).prop_map(|(generation, stamp)| Body::Synced { generation, stamp }),
-        (generation(), request(), request(), commands(), any::<u64>(), 1..=peer::MAX_WRITE, any::<bool>())
-            .prop_map(|(generation, request, oldest, kind, offset, length, fua)| Body::Command {
-                generation,
-                request,
-                oldest,
-                kind,
-                offset,
-                length,
-                fua
+        (
+            generation(),
+            request(),
+            request(),
+            commands(),
+            any::<u64>(),
+            1..=peer::MAX_WRITE,
+            any::<(bool, bool)>()
+        )
+            .prop_map(|(generation, request, oldest, kind, offset, length, (fua, again))| {
+                Body::Command { generation, request, oldest, kind, offset, length, fua, again }
             }),
         (request(), stamp(), option::of(errors())).prop_map(|(request, stamp, error)| Body::CommandDone {
             request,
@@ -146,25 +148,28 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         Just(Refusal::NoSuchVolume),
         ".{0,40}".prop_map(Refusal::PolicyIs),
         Just(Refusal::ReadOnly),
-        nodes().prop_map(Refusal::WriterIs),
+        nodes().prop_map(Refusal::Exclusive),
+        nodes().prop_map(Refusal::InUse),
         Just(Refusal::NoAnswer),
     ];
+    let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclusive)];
     let extent = (any::<u32>(), any::<bool>()).prop_map(|(length, hole)| Extent { length, hole });
     let extents = prop_oneof![
         proptest::collection::vec(extent, 0..64).prop_map(Ok),
         errors().prop_map(Err::<Vec<Extent>, _>),
     ];
     prop_oneof![
-        (request(), volume(), ".{0,40}", any::<bool>())
-            .prop_map(|(request, volume, policy, writer)| C::Attach { request, volume, policy, writer }),
-        (request(), volume(), generation(), any::<u32>(), any::<bool>()).prop_map(
-            |(request, volume, generation, lease_us, writer)| C::Attached {
+        (request(), volume(), ".{0,40}", access, any::<bool>()).prop_map(
+            |(request, volume, policy, access, takeover)| C::Attach {
                 request,
                 volume,
-                generation,
-                lease_us,
-                writer
+                policy,
+                access,
+                takeover
             }
+        ),
+        (request(), volume(), generation(), any::<u32>()).prop_map(
+            |(request, volume, generation, lease_us)| C::Attached { request, volume, generation, lease_us }
         ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
             request,
@@ -176,14 +181,13 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
             generation,
             sequence
         }),
-        (volume(), generation(), any::<u32>(), option::of(nodes())).prop_map(
-            |(volume, generation, sequence, writer)| C::Renewed { volume, generation, sequence, writer }
-        ),
+        (volume(), generation(), any::<u32>()).prop_map(|(volume, generation, sequence)| C::Renewed {
+            volume,
+            generation,
+            sequence
+        }),
         (volume(), generation()).prop_map(|(volume, generation)| C::Expired { volume, generation }),
         (volume(), generation()).prop_map(|(volume, generation)| C::Detach { volume, generation }),
-        (request(), volume(), generation(), any::<bool>())
-            .prop_map(|(request, volume, generation, take)| C::Writer { request, volume, generation, take }),
-        (request(), volume()).prop_map(|(request, volume)| C::WriterDone { request, volume }),
         (request(), volume(), any::<u64>(), any::<u32>())
             .prop_map(|(request, volume, offset, length)| C::Extents { request, volume, offset, length }),
         any::<u64>().prop_map(|incarnation| C::Seen { incarnation }),
@@ -313,7 +317,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 1, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 2, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
     expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -365,7 +369,7 @@ fn lengths_are_judged_before_anything_follows() {
     let sync = Body::Sync { generation: Generation(1) };
     assert!(matches!(with_payload(sync, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
     let mut control =
-        encode_control(&ControlMessage::WriterDone { request: RequestId(1), volume: VolumeId(1) }).unwrap();
+        encode_control(&ControlMessage::Expired { volume: VolumeId(1), generation: Generation(1) }).unwrap();
     control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
     let header = control.first_chunk::<HEADER_SIZE>().unwrap();
     assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));

@@ -44,19 +44,13 @@ impl<M: Models> World<M> {
                     Input::Command { token, volume, kind, offset, length, fua, payload },
                 );
             }
-            Request::Attach { volume, policy, writer } => {
-                self.control_input(node, ControlInput::Attach { token, volume, policy, writer });
+            Request::Attach { volume, policy, access, takeover } => {
+                let attach = ControlInput::Attach { token, volume, policy, access, takeover };
+                self.control_input(node, attach);
             }
             Request::Detach { volume } => {
                 self.complete(token, Outcome::Done);
                 self.control_input(node, ControlInput::Detach { volume });
-            }
-            Request::TakeWriter { volume } => {
-                self.control_input(node, ControlInput::TakeWriter { token, volume });
-            }
-            Request::ReleaseWriter { volume } => {
-                self.complete(token, Outcome::Done);
-                self.control_input(node, ControlInput::ReleaseWriter { volume });
             }
             Request::Extents { volume, sector, count } => {
                 let sector_bytes = self.sector_bytes();

@@ -1,4 +1,4 @@
-//! Many readers or one writer; a flushed write is seen everywhere.
+//! Many readers and writers; a flushed write is seen everywhere.
 
 use super::{SEED, image, three_nodes};
 use crate::harness::cluster::Cluster;
@@ -50,35 +50,37 @@ fn a_remote_writer_is_seen_at_the_disk() {
     content::check(&image[MIB as usize..][..LENGTH], MIB, 50);
 }
 
+/// Clients of three nodes write the same blocks again and again; what is flushed at one is read at all.
 #[test]
-fn a_second_writer_is_refused_with_the_holders_name() {
-    let dir = scratch();
-    let mut cluster = three_nodes(dir.path());
-    let mut first = cluster.export(2, "disk").open();
-    first.write(0, &content::bytes(0, 4096, 60)).expect("the first writer writes");
-    let mut second = cluster.export(3, "disk").open();
-    let refused =
-        second.write(0, &content::bytes(0, 4096, 61)).expect_err("the second writer must not write");
-    assert!(refused.raw_os_error().is_some(), "an error reply, not a lost connection: {refused}");
-    cluster.node(3).says(&["disk", "writer", "n2"]);
-    second.read(0, 4096).expect("it stays a reader");
-    first.flush().expect("a flush");
-    first.close();
-    eventually("the next writer's turn", SHORT, || second.write(0, &content::bytes(0, 4096, 62)).ok());
-    second.flush().expect("a flush");
-    content::check(&cluster.export(1, "disk").read(0, 4096).expect("a read"), 0, 62);
+fn clients_of_all_nodes_write_one_volume() {
+    for policy in ["rd", "hscc", "hdc", "nchance"] {
+        let dir = scratch();
+        let mut disk = Disk::file(&image(dir.path(), "disk.img"));
+        disk.policy = policy.into();
+        let cluster = Cluster::start(Plan::new(dir.path(), 3).disk(disk));
+        let mut clients: Vec<_> = (1..=3).map(|number| cluster.export(number, "disk").open()).collect();
+        for round in 0..30_u64 {
+            let writer = (round % 3) as usize;
+            clients[writer].write(MIB, &content::bytes(MIB, LENGTH, round)).expect("a write");
+            clients[(writer + 1) % 3].flush().expect("a flush elsewhere");
+            for client in &mut clients {
+                content::check(&client.read(MIB, LENGTH).expect("a read"), MIB, round);
+            }
+        }
+        clients.into_iter().for_each(|client| client.close());
+    }
 }
 
 #[test]
-fn two_cards_configured_to_write_are_refused() {
+fn a_volume_that_one_node_has_for_itself_is_refused_to_others_by_its_name() {
     let dir = scratch();
     let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image(dir.path(), "disk.img")));
-    plan.nodes.iter_mut().for_each(|node| node.attach[0].mode = "rw");
+    plan.nodes.iter_mut().for_each(|node| node.attach[0].mode = "exclusive");
     let mut cluster = Cluster::spawn(plan);
-    // Whoever comes first writes; the other one learns who.
+    // Whoever comes first has it; the other one learns who.
     let told = eventually("one of the two is refused", SHORT, || {
         let names = |log: String, holder: &str| {
-            log.lines().any(|line| ["disk", "writer", holder].iter().all(|word| line.contains(word)))
+            log.lines().any(|line| ["disk", "for itself", holder].iter().all(|word| line.contains(word)))
         };
         let first = names(cluster.node(1).log(), "n2");
         let second = names(cluster.node(2).log(), "n1");

@@ -51,10 +51,10 @@ const MISTAKES: &[Mistake] = &[
         remedies: &["hscc"],
     },
     Mistake {
-        replace: "mode = \"auto\"",
+        replace: "mode = \"rw\"",
         by: "mode = \"maybe\"",
         words: &["mode", "maybe"],
-        remedies: &["auto"],
+        remedies: &["exclusive"],
     },
     Mistake { replace: "node = \"n1\"", by: "node = \"n7\"", words: &["n7"], remedies: &["member"] },
     Mistake {

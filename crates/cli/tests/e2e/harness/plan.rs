@@ -92,7 +92,7 @@ impl Plan {
     /// Adds a disk to node 1 and attaches its volume everywhere.
     pub(crate) fn disk(mut self, disk: Disk) -> Plan {
         for node in &mut self.nodes {
-            node.attach.push(Attach { volume: disk.name.clone(), mode: "auto", policy: None });
+            node.attach.push(Attach { volume: disk.name.clone(), mode: "rw", policy: None });
         }
         self.nodes[0].disks.push(disk);
         self

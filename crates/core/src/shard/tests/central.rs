@@ -109,7 +109,6 @@ fn a_write_drops_managed_and_own_copies() {
         c.read(node, 0);
     }
     assert_eq!(holders(&c, 0), [1, 2, 3]);
-    c.make_writer(2);
     c.write(2, 0);
     assert_eq!(holders(&c, 0), [2]);
 }

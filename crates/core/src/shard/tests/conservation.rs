@@ -35,7 +35,6 @@ fn a_write_leaves_no_old_copies() {
             match random >> 32 & 31 {
                 0 => wake(&mut c, Duration::from_millis(700)),
                 1 => {
-                    c.make_writer(node);
                     c.write(node, index);
                     let old: Vec<u16> =
                         (1..7).filter(|&holder| holder != node && c.has(holder, index)).collect();

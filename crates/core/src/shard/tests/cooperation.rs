@@ -94,7 +94,6 @@ fn no_stale_copy_survives_a_write() {
                     c.read(node, index);
                     continue;
                 }
-                c.make_writer(node);
                 c.write(node, index);
                 c.answers.clear();
                 let holders: Vec<u16> = (1..6).filter(|&n| n != node && c.has(n, index)).collect();

@@ -116,7 +116,6 @@ fn a_write_drops_all_other_copies() {
     for node in [1, 2, 3] {
         c.read(node, 5);
     }
-    c.make_writer(2);
     c.write(2, 5);
     assert_eq!([1, 2, 3].map(|node| c.has(node, 5)), [false, true, false]);
     assert!(c.has(0, 5), "the disk node's copy is as new as the disk");

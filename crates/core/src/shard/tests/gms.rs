@@ -271,7 +271,6 @@ fn a_write_reaches_all_holders() {
         let block = c.block_of(home, 0);
         (1..8).for_each(|node| drop(c.read(node, block)));
         for writer in [0, 5] {
-            c.make_writer(writer);
             c.write(writer, block);
             for node in 1..8 {
                 assert_eq!(c.has(node, block), node == writer, "home {home} writer {writer} node {node}");

@@ -73,11 +73,9 @@ fn a_write_leaves_the_writers_copy_alone() {
     for node in [1, 2, 3] {
         c.read(node, 5);
     }
-    c.make_writer(2);
     c.write(2, 5);
     assert_eq!([1, 2, 3].map(|node| c.has(node, 5)), [false, true, false]);
     assert!(c.read(1, 5).contains(&"n0->n2 read 5 for n1".to_string()));
-    c.make_writer(0);
     c.write(0, 5);
     assert_eq!([1, 2, 3].map(|node| c.has(node, 5)), [false; 3]);
 }

@@ -20,7 +20,6 @@ fn command(token: u64, offset: u64, length: u32) -> Input {
 #[test]
 fn a_command_given_up_while_it_is_held_does_not_leave_the_writer_stale() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
-    c.make_writer(1);
     c.hold_disk = true;
     let size = u64::from(BLOCK_BYTES);
     c.give(1, command(1, 0, 2 * BLOCK_BYTES)); // blocks 0, 1: the disk hangs
@@ -51,7 +50,6 @@ fn a_command_given_up_while_it_is_held_does_not_leave_the_writer_stale() {
 #[test]
 fn a_late_command_does_not_leave_the_writer_stale() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
-    c.make_writer(1);
     c.give(1, command(1, 0, BLOCK_BYTES));
     let late = c.wire.pop_front().unwrap();
     while let Some((at, _)) = c.nodes[1].next_timeout() {
@@ -153,7 +151,6 @@ fn the_disk_nodes_own_write_is_told_to_the_others() {
     for node in [2, 1, 4] {
         c.read(node, block);
     }
-    c.make_writer(0);
     c.log.clear();
     c.write(0, block);
     c.run();
@@ -164,7 +161,6 @@ fn the_disk_nodes_own_write_is_told_to_the_others() {
 #[test]
 fn the_writers_own_fetch_does_not_bring_the_old_block_back() {
     let mut c = Cluster::new(Setup { policy: "rd", coherence: Coherence::Policy, ..SETUP });
-    c.make_writer(1);
     c.give(1, Input::ReadAhead { block: BlockId::new(V, 5) });
     let read = c.wire.pop_front().unwrap();
     c.arrive(read.0, read.1, read.2, read.3);
@@ -194,7 +190,10 @@ fn a_floor_from_nowhere_is_not_believed() {
     c.give(1, Input::Message { from: NodeId(2), message, payload: Payload::None });
     // Even a new card does not help.
     c.give(1, Input::Suspended { volume: V });
-    c.give(0, Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(9) });
+    c.give(
+        0,
+        Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(9), access: Access::Write },
+    );
     c.give(1, Input::Attached { volume: V, generation: Generation(9) });
     c.give(1, Input::Lease { volume: V, until: Instant::NEVER });
     c.run();
@@ -250,38 +249,99 @@ fn dead_waiters_take_no_wake_ups() {
 #[test]
 fn a_followed_command_is_not_done_again_after_a_restart() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
-    c.make_writer(1);
     c.give(1, command(1, 0, BLOCK_BYTES));
     c.run_but_lose_first_done();
     assert_eq!(c.disk_writes, 1); // anybody may have read it by now
     c.give(1, command(2, 0, BLOCK_BYTES));
     c.run();
     assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(2), result: Ok(()) })));
-    // The disk node restarts, the card comes back as the writer.
-    let config = ShardConfig { incarnation: 2, ..c.nodes[0].config.clone() };
-    let spec = c.nodes[0].volumes[&V].spec.clone();
-    c.nodes[0] = Shard::new(config, 1);
-    c.give(0, Input::Volume { spec });
-    c.give(0, Input::WritesAllowed);
-    for n in 1..3 {
-        c.give(0, Input::PeerUp { node: NodeId(n) });
-    }
-    c.give(0, Input::CardAttached { volume: V, node: NodeId(1), generation: LATER });
-    c.make_writer(1);
-    c.give(1, Input::Suspended { volume: V });
-    c.give(1, Input::Attached { volume: V, generation: LATER });
-    c.run();
+    c.restart_disk_node();
+    c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second, which was answered");
+}
+
+/// The same with another node's write, which this one has confirmed.
+#[test]
+fn an_overtaken_command_is_not_done_again_after_a_restart() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.give(1, command(1, 0, BLOCK_BYTES));
+    c.run_but_lose_first_done();
+    c.give(2, command(2, 0, BLOCK_BYTES));
+    c.run();
+    assert_eq!(c.disk_writes, 2);
+    c.restart_disk_node();
+    c.attach_again(1);
+    assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
+    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+}
+
+/// Another node's write comes before it in the disk node's next life.
+#[test]
+fn a_command_is_not_done_again_over_what_the_next_life_has_written() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.give(1, command(1, 0, BLOCK_BYTES));
+    c.run_but_lose_first_done();
+    c.restart_disk_node();
+    c.attach_again(2);
+    c.give(2, command(2, 0, BLOCK_BYTES));
+    c.run();
+    c.attach_again(1);
+    assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
+    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+}
+
+/// Others may have written while the lease had run out; this node has confirmed nothing.
+#[test]
+fn a_command_from_before_a_gap_is_not_done_again_after_a_restart() {
+    for gap_in_life in [true, false] {
+        let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+        c.give(1, command(1, 0, BLOCK_BYTES));
+        c.run_but_lose_first_done();
+        if gap_in_life {
+            c.give(1, Input::Suspended { volume: V });
+            c.give(1, Input::Attached { volume: V, generation: Generation(77) });
+        } else {
+            c.nodes[1].volumes.get_mut(&V).unwrap().lease_until = Instant(0);
+        }
+        c.wire.clear();
+        c.restart_disk_node();
+        c.attach_again(1);
+        assert_eq!(c.disk_writes, 1, "it was done again");
+    }
+}
+
+#[test]
+fn an_interrupted_command_is_done_again_after_a_restart() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.give(1, command(1, 0, BLOCK_BYTES));
+    c.wire.clear();
+    c.restart_disk_node();
+    c.attach_again(1);
+    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Ok(()) })));
 }
 
 /// A card of the disk node's next life.
 const LATER: Generation = Generation(2 << 20 | 1);
 
 impl Cluster {
+    fn restart_disk_node(&mut self) {
+        let config = ShardConfig { incarnation: 2, ..self.nodes[0].config.clone() };
+        let spec = self.nodes[0].volumes[&V].spec.clone();
+        self.nodes[0] = Shard::new(config, 1);
+        self.give(0, Input::Volume { spec });
+        self.give(0, Input::WritesAllowed);
+        for n in 1..self.nodes.len() as u16 {
+            self.give(0, Input::PeerUp { node: NodeId(n) });
+        }
+    }
+
     fn attach_again(&mut self, node: u16) {
         self.give(node, Input::Suspended { volume: V });
         self.give(0, Input::CardDetached { volume: V, node: NodeId(node) });
-        self.give(0, Input::CardAttached { volume: V, node: NodeId(node), generation: LATER });
+        self.give(
+            0,
+            Input::CardAttached { volume: V, node: NodeId(node), generation: LATER, access: Access::Write },
+        );
         self.give(node, Input::Attached { volume: V, generation: LATER });
         self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
         self.run();
@@ -327,7 +387,6 @@ fn a_given_up_command_still_tells_the_others() {
     for node in [2, 1] {
         c.read(node, block);
     }
-    c.make_writer(4);
     c.give(4, command(1, u64::from(block) * u64::from(BLOCK_BYTES), BLOCK_BYTES));
     c.run_but_lose_first_done();
     assert_eq!(c.disk_writes, 1);
@@ -337,7 +396,7 @@ fn a_given_up_command_still_tells_the_others() {
         c.give(4, Input::Timeout);
     }
     c.wire.retain(|m| !matches!(m.2.body, Body::Command { .. } | Body::CommandDone { .. }));
-    c.give(0, Input::CardAttached { volume: V, node: NodeId(4), generation: LATER });
+    c.give(0, Input::CardAttached { volume: V, node: NodeId(4), generation: LATER, access: Access::Write });
     c.give(4, Input::Attached { volume: V, generation: LATER });
     c.run();
     assert!([1, 2, 3].iter().all(|&n| !c.has(n, block)), "stale copies for ever");
@@ -347,7 +406,6 @@ fn a_given_up_command_still_tells_the_others() {
 #[test]
 fn doubts_do_not_pile_up() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
-    c.make_writer(1);
     for token in 1..5 {
         c.give(1, command(token, 0, BLOCK_BYTES));
         while let Some((at, _)) = c.nodes[1].next_timeout() {

@@ -59,7 +59,6 @@ fn a_home_has_copies_dropped_after_a_write() {
         for node in [2, 1, 3, 4] {
             c.read(node, block);
         }
-        c.make_writer(3);
         c.write(3, block);
         let holders: Vec<u16> = (1..5).filter(|&n| c.has(n, block)).collect();
         assert_eq!(holders, [3], "home n{home}: {:?}", c.log);
@@ -74,7 +73,6 @@ fn a_write_at_the_home_keeps_the_homes_copy() {
     let block = c.homed_at(2);
     c.read(2, block);
     c.read(1, block);
-    c.make_writer(2);
     c.write(2, block);
     assert!(!c.has(1, block) && c.has(2, block));
 }

@@ -185,7 +185,6 @@ fn a_write_reaches_readers_and_hosts() {
     assert_eq!(held.len(), 2);
     c.read(3, 300);
     c.log.clear();
-    c.make_writer(2);
     c.write(2, 0);
     assert_eq!(holders(&c, 0), [2], "node 2 has written it");
     assert!(!c.log.iter().any(|l| l.starts_with("n0->n3 note")), "another extent's reader: {:?}", c.log);

@@ -170,7 +170,6 @@ fn the_writers_copy_becomes_the_only_one() {
     let mut c = Cluster::new(Setup { coherence: Coherence::Policy, ..NCHANCE });
     c.read(1, 0);
     c.read(2, 0);
-    c.make_writer(2);
     c.write(2, 0);
     assert_eq!(holders(&c, 0), [2]);
     c.read(2, 10);
