@@ -48,6 +48,29 @@ fn written(initial: u64, ops: &[crate::history::Op]) -> Result<(), String> {
     }
 }
 
+/// Where the disk node believes that a card has given its lock up, that card has no copies, and will ask.
+pub(crate) fn exclusion(run: &Run) -> Result<(), String> {
+    for disk_node in run.running_nodes() {
+        for (number, shard) in run.world.shards(disk_node).enumerate() {
+            for (volume, node, generation, blocks) in shard.given_up_ranges() {
+                if !run.world.is_running(node) {
+                    continue;
+                }
+                let Some(card) = run.world.shards(node).nth(number) else { continue };
+                let holds = |&index: &u32| card.may_use(BlockId::new(volume, index));
+                if card.card(volume) == Some(generation)
+                    && let Some(index) = blocks.into_iter().find(holds)
+                {
+                    return Err(format!(
+                        "{disk_node:?} believes that {node:?} has no lock on block {index} of {volume:?}, but it has"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// When nothing is going on, nothing is held.
 pub(crate) fn leaks(run: &Run) -> Result<(), String> {
     for node in run.running_nodes() {

@@ -63,6 +63,17 @@ struct Overrides {
     /// No faults at all.
     #[arg(long)]
     no_faults: bool,
+    /// Make this mistake in the protocol, on purpose; a name that there is none of lists them
+    #[cfg(feature = "mistakes")]
+    #[arg(long, value_parser = mistake)]
+    mistake: Option<cards_core::mistakes::Mistake>,
+}
+
+#[cfg(feature = "mistakes")]
+fn mistake(name: &str) -> Result<cards_core::mistakes::Mistake, String> {
+    let all = cards_core::mistakes::Mistake::ALL;
+    let named = all.into_iter().find(|mistake| format!("{mistake:?}") == name);
+    named.ok_or_else(|| format!("there are {all:?}"))
 }
 
 impl Overrides {
@@ -125,6 +136,8 @@ fn parse_seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    #[cfg(feature = "mistakes")]
+    cards_core::mistakes::make(arguments.overrides.mistake);
     match arguments.seed {
         Some(seed) => one(seed, &arguments),
         None => many(&arguments),

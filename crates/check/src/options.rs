@@ -162,6 +162,11 @@ impl Options {
         // Some policies leave a node a fifth of its cache; a cold volume fits in that too.
         let apart =
             options.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"));
+        if rng.chance(60) && storm {
+            for volume in options.world.volumes.iter_mut().filter(|v| v.coherence == Coherence::Confirmed) {
+                "chaos".clone_into(&mut volume.policy);
+            }
+        }
         options.writers = rng.pick(&[1, 2, 2, 3, 4]);
         for volume in options.world.volumes.iter().filter(|volume| !volume.read_only) {
             let others = (0..nodes).map(NodeId).filter(|&node| node != volume.id.disk_node());

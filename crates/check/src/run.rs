@@ -150,6 +150,9 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
 /// Events of a run, far more than any useful one has.
 const STEPS_MAX: u64 = 2_000_000;
 
+/// Events between two looks at all locks.
+const EXCLUSION_EVERY: u64 = 64;
+
 /// Time in which everything calms down that depends on no option.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -197,6 +200,9 @@ impl Run {
                 Deed::Nodes(deed) => nodes.act(self, workload, deed),
                 Deed::Workload(deed) => workload.act(self, deed),
             }
+        }
+        if self.steps.is_multiple_of(EXCLUSION_EVERY) {
+            checkers::exclusion(self).map_err(Failure::Wrong)?;
         }
         while let Some(completion) = self.world.completion() {
             *self.outcomes.entry(outcome_name(&completion)).or_default() += 1;

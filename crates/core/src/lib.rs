@@ -38,6 +38,7 @@ mod ids;
 mod index;
 mod io;
 mod message;
+pub mod mistakes;
 mod nearest;
 pub mod pafs;
 mod placement;

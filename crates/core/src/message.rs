@@ -119,6 +119,32 @@ pub enum Body {
         generation: Generation,
         /// As in the [`Body::Invalidate`].
         stamp: Stamp,
+        /// The lock is given up from here, counted in the blocks of the shard.
+        first: u32,
+        /// On so many of them, or none.
+        count: u16,
+        /// How often the card has given something up, with this.
+        counter: u64,
+    },
+    /// The card wants the lock back that it has given up around a block.
+    Acquire {
+        /// The card.
+        generation: Generation,
+        /// The block.
+        block: u32,
+        /// How often the card has given something up.
+        counter: u64,
+    },
+    /// The card has the lock, and uses no copy in its range that is older than `stamp`.
+    Granted {
+        /// As in the [`Body::Acquire`].
+        generation: Generation,
+        /// As in the [`Body::Acquire`].
+        block: u32,
+        /// As in the [`Body::Acquire`].
+        counter: u64,
+        /// The last write there that has begun.
+        stamp: Stamp,
     },
     /// A newly attached card's shard asks which writes are complete.
     Sync {

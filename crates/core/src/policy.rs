@@ -13,6 +13,7 @@
 //! To add a policy: one file here, one line in [`registry`].
 
 mod central;
+mod chaos;
 mod comparators;
 mod context;
 mod demote;
@@ -261,6 +262,7 @@ pub const fn registry() -> &'static [Entry] {
         hints::ENTRY,
         gms::ENTRY,
         demote::ENTRY,
+        chaos::ENTRY,
         single_copy::PAFS,
         single_copy::PACA,
         comparators::XFS,

@@ -8,6 +8,7 @@ mod coherence;
 mod command;
 mod evict;
 mod fetch;
+mod grants;
 mod volume;
 
 use alloc::boxed::Box;
@@ -251,6 +252,8 @@ impl Shard {
             | Body::Note { .. }
             | Body::Invalidate { .. }
             | Body::InvalidateAck { .. }
+            | Body::Acquire { .. }
+            | Body::Granted { .. }
             | Body::Sync { .. }
             | Body::Synced { .. }
             | Body::CommandDone { .. } => Landing::Discard,
@@ -378,8 +381,15 @@ impl Shard {
             Body::Invalidate { generation, stamp, block: first, count } => {
                 self.invalidate(from, message.volume, generation, stamp, first, count);
             }
-            Body::InvalidateAck { generation, stamp } => {
-                self.invalidate_ack(from, message.volume, generation, stamp);
+            Body::InvalidateAck { generation, stamp, first, count, counter } => {
+                let given_up = (first, count, counter);
+                self.invalidate_ack(from, message.volume, generation, stamp, given_up);
+            }
+            Body::Acquire { generation, block, counter } => {
+                self.acquire(from, message.volume, generation, block, counter);
+            }
+            Body::Granted { generation, block, counter, stamp } => {
+                self.granted(from, message.volume, generation, block, counter, stamp);
             }
             Body::Sync { generation } => self.sync(from, message.volume, generation),
             Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),

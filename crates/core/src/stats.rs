@@ -61,6 +61,10 @@ stats! {
     refused_as_stale,
     /// Copies dropped because the block was written.
     invalidations,
+    /// Times that the lock on a range was given up, for somebody's write.
+    locks_given_up,
+    /// Times that it was asked for again.
+    locks_asked,
     /// Messages sent.
     messages_sent,
     /// Messages received.

@@ -22,7 +22,7 @@ pub enum Timer {
     Policy(VolumeId),
 }
 
-/// The timers that are set, by time.
+/// The timers that are set, by time. One that never comes, as of drivers with endless patience, costs nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     set: BTreeSet<(Instant, Timer)>,
@@ -30,11 +30,15 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn set(&mut self, at: Instant, timer: Timer) {
-        self.set.insert((at, timer));
+        if at != Instant::NEVER {
+            self.set.insert((at, timer));
+        }
     }
 
     pub(crate) fn clear(&mut self, at: Instant, timer: Timer) {
-        self.set.remove(&(at, timer));
+        if at != Instant::NEVER {
+            self.set.remove(&(at, timer));
+        }
     }
 
     pub(crate) fn next(&self) -> Option<(Instant, Timer)> {

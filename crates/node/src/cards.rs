@@ -199,7 +199,6 @@ impl Local {
             }
         }
     }
-
 }
 
 /// A refusal in words: the thing, the reason, the remedy.

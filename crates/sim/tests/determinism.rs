@@ -9,7 +9,7 @@ use cards_trace::{Beyond, Options, Request, Spread};
 use crate::lab::{Shape, go, policies, random_trace, serial, setup};
 
 /// Policies whose nodes draw whom they send to.
-const RANDOM: [&str; 3] = ["nchance", "gms", "xfs"];
+const RANDOM: [&str; 4] = ["nchance", "gms", "xfs", "chaos"];
 
 fn requests() -> Vec<Request> {
     let shape = Shape { nodes: 4, volumes: 3, blocks: 200, requests: 250, writes: 15, others: 30 };

@@ -64,11 +64,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Does a request, and all that follows from it. Says how long the client has waited.
-    pub(super) fn act(
-        &mut self,
-        connection: &mut Connection,
-        request: &Request,
-    ) -> Result<Duration, Error> {
+    pub(super) fn act(&mut self, connection: &mut Connection, request: &Request) -> Result<Duration, Error> {
         let began = Instant::now();
         connection.begin(request)?;
         self.demands += 1;

@@ -47,8 +47,7 @@ pub(super) fn play(
     for (&process, &node) in &load.processes {
         connections.push((process, Connection::open(&sockets[node as usize])?));
     }
-    let shared =
-        Shared { began: Instant::now(), stop: AtomicBool::new(false), done: AtomicU64::new(0) };
+    let shared = Shared { began: Instant::now(), stop: AtomicBool::new(false), done: AtomicU64::new(0) };
     thread::scope(|scope| {
         let (mut queues, mut processes) = (BTreeMap::new(), Vec::new());
         for (process, connection) in connections {

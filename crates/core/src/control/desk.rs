@@ -8,6 +8,7 @@ use super::{Control, ControlConfig, ControlOutput, ControlTimer};
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::mistakes::{Mistake, makes};
 use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::volume::Access;
@@ -88,7 +89,7 @@ impl Desk {
 
 /// How long the disk node waits for a renewal: longer than the card trusts its lease.
 fn term(lease: Duration) -> Duration {
-    lease + lease / 2
+    if makes(Mistake::ExpireEarly) { lease / 2 } else { lease + lease / 2 }
 }
 
 impl Control {

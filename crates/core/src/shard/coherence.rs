@@ -23,6 +23,7 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
 use crate::io::Payload;
 use crate::message::Body;
+use crate::mistakes::{Mistake, makes};
 use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
@@ -55,6 +56,9 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let renewed = volume.card != Some(generation);
         volume.card = Some(generation);
+        if renewed {
+            volume.given_up.clear();
+        }
         volume.synced = volume.at_disk_node || volume.needs_no_lease();
         if !volume.synced {
             self.send_sync(id);
@@ -96,7 +100,7 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         if from == id.disk_node() && volume.card == Some(generation) && !volume.synced {
             volume.synced = true;
-            volume.accept_from = stamp;
+            volume.accept_from = if makes(Mistake::SkipSync) { Stamp(0) } else { stamp };
             volume.horizon = volume.horizon.max(stamp);
             self.timers.clear(volume.sync_deadline, Timer::Sync(id));
             self.resume_volume(id);
@@ -122,7 +126,7 @@ impl Shard {
             self.commands.unleased(id);
         }
         volume.lease_until = Instant(0);
-        if !volume.at_disk_node {
+        if !volume.at_disk_node && !makes(Mistake::KeepAfterSuspension) {
             volume.recent.clear();
             self.drop_copies(id);
         }
@@ -137,6 +141,7 @@ impl Shard {
     ) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
+            volume.desk.grants.forget(node);
             match access.may_write() {
                 true => volume.desk.readers.remove(&node),
                 false => volume.desk.readers.insert(node),
@@ -154,6 +159,7 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.desk.cards.remove(&node);
         volume.desk.readers.remove(&node);
+        volume.desk.grants.forget(node);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
         for op in ops {
@@ -163,11 +169,13 @@ impl Shard {
 
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
     pub(super) fn open_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) -> Stamp {
+        let locals = self.locals(&blocks);
         let Some(volume) = self.volumes.get_mut(&id) else { return Stamp(0) };
         volume.desk.last_stamp.0 += 1;
         let stamp = volume.desk.last_stamp;
         volume.desk.open.insert(stamp);
         volume.desk.touch(blocks.clone());
+        volume.desk.grants.write(&locals, stamp);
         for index in blocks {
             volume.recent.insert(index, stamp);
         }
@@ -188,7 +196,7 @@ impl Shard {
         if from == id.disk_node() {
             volume.horizon = volume.horizon.max(floor);
         }
-        let believed = floor.min(volume.horizon);
+        let believed = if makes(Mistake::BelieveHearsay) { floor } else { floor.min(volume.horizon) };
         self.learn_floor(id, believed);
     }
 
@@ -232,11 +240,11 @@ impl Shard {
         if from != id.disk_node() || count > crate::ids::STRIPE_BLOCKS as u16 {
             return;
         }
-        if volume.card == Some(generation) {
-            let blocks = first..first.saturating_add(u32::from(count));
+        let blocks = first..first.saturating_add(u32::from(count));
+        if volume.card == Some(generation) && !makes(Mistake::KeepInvalidated) {
             self.learn_write(id, blocks.clone(), stamp);
             self.commands.overtaken(id, &blocks, self.config.block_bytes);
-            for index in blocks {
+            for index in blocks.clone() {
                 let block = BlockId::new(id, index);
                 if self.contains(block) || self.leaving.contains_key(&block) {
                     self.stats.invalidations += 1;
@@ -245,7 +253,11 @@ impl Shard {
                 self.index.put(block, crate::index::Entry::default());
             }
         }
-        self.send(from, id, Body::InvalidateAck { generation, stamp }, Payload::None);
+        let is_current = self.volumes.get(&id).is_some_and(|v| v.card == Some(generation));
+        let (range, counter) = if is_current { self.give_up(id, &blocks) } else { (0..0, 0) };
+        let (first, count) = (range.start, range.len() as u16);
+        let body = Body::InvalidateAck { generation, stamp, first, count, counter };
+        self.send(from, id, body, Payload::None);
     }
 
     pub(super) fn invalidate_ack(
@@ -254,13 +266,17 @@ impl Shard {
         id: VolumeId,
         generation: Generation,
         stamp: Stamp,
+        (first, count, counter): (u32, u16, u64),
     ) {
         let current = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&from));
         if current != Some(&generation) {
             return;
         }
         let op = self.disk_commands.iter().find(|(_, c)| c.volume == id && c.stamp == Some(stamp));
-        if let Some((&op, _)) = op {
+        if let Some((&op, command)) = op
+            && command.waits_for(from)
+        {
+            self.gave_up(from, id, first, count, counter);
             self.confirmed(op, from);
         }
     }

@@ -10,6 +10,7 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Output, Patch, Payload};
 use crate::message::{Body, CommandKind, IoError, Message};
+use crate::mistakes::{Mistake, makes};
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -82,6 +83,13 @@ enum Client {
         /// It was sent to an earlier life of this node.
         again: bool,
     },
+}
+
+impl DiskCommand {
+    /// The card has not confirmed yet.
+    pub(super) fn waits_for(&self, node: NodeId) -> bool {
+        self.unconfirmed.contains(&node)
+    }
 }
 
 impl Client {
@@ -179,7 +187,9 @@ impl Shard {
     pub(super) fn is_being_written(&self, block: BlockId) -> bool {
         self.commands.writing.contains_key(&block)
             || self.volumes.get(&block.volume).is_some_and(|v| {
-                v.at_disk_node && v.recent.get(&block.index).is_some_and(|s| v.desk.open.contains(s))
+                v.at_disk_node
+                    && !makes(Mistake::ServeUnderWrite)
+                    && v.recent.get(&block.index).is_some_and(|s| v.desk.open.contains(s))
             })
     }
 
@@ -255,7 +265,8 @@ impl Shard {
             self.commands.writing.get(&BlockId::new(command.volume, index)).is_some_and(|&(_, ever)| ever)
         };
         let blocks = command.change.blocks(self.config.block_bytes);
-        if again && (command.overtaken || blocks.into_iter().any(followed)) {
+        let doubtful = command.overtaken && !makes(Mistake::RepeatAfterRestart);
+        if again && (doubtful || blocks.into_iter().any(followed)) {
             self.end_command(request, Stamp(0), Err(IoError::Io));
             return;
         }
@@ -296,7 +307,9 @@ impl Shard {
                 self.with_policy(volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
         }
-        if !blocks.is_empty() {
+        if makes(Mistake::ForgetDoubt) {
+            blocks.for_each(|index| self.end_writing(BlockId::new(volume, index), None));
+        } else if !blocks.is_empty() {
             self.doubt(volume, blocks);
             self.outputs.push_back(Output::Reattach { volume });
         }
@@ -365,7 +378,7 @@ impl Shard {
 
     /// One command less changes the block. When there is none, it can be read again.
     fn end_writing(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
-        let alone = self.commands.writing.get(&block) == Some(&(1, false));
+        let alone = self.commands.writing.get(&block) == Some(&(1, false)) || makes(Mistake::PatchAfterOther);
         match self.commands.writing.get_mut(&block) {
             Some((open, _)) if *open > 1 => *open -= 1,
             _ => {
@@ -428,7 +441,8 @@ impl Shard {
             self.put_back(payload);
             return;
         };
-        let refused = if volume.desk.cards.get(&from) != Some(&generation) || !volume.at_disk_node {
+        let current = volume.desk.cards.get(&from) == Some(&generation) || makes(Mistake::AcceptOldCard);
+        let refused = if !current || !volume.at_disk_node {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
             Some(IoError::Invalid)
@@ -440,7 +454,8 @@ impl Shard {
         // A repetition gets the answer of the first time, whatever the card may do by now.
         let answered = volume.desk.answered.entry(from).or_default();
         if refused != Some(IoError::NotAttached) {
-            if let Some(known) = answered.results.get(&request) {
+            let known = answered.results.get(&request).filter(|_| !makes(Mistake::RepeatCommands));
+            if let Some(known) = known {
                 if let Some(Outcome { stamp, result }) = *known {
                     self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
                 }
@@ -503,7 +518,7 @@ impl Shard {
 
     /// Starts every command that waits for no earlier one.
     pub(super) fn start_held_commands(&mut self) {
-        if !self.writes_allowed {
+        if !self.writes_allowed && !makes(Mistake::SkipGrace) {
             return;
         }
         let size = self.config.block_bytes;
@@ -527,6 +542,7 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         if let Client::Peer { node, request, generation, .. } = command.client
             && volume.desk.cards.get(&node) != Some(&generation)
+            && !makes(Mistake::AcceptOldCard)
         {
             // The card was given up while its command was held up. Whoever has the node's new card may have
             // copies that this command would not invalidate. If the same life asks again, it is a new command.
@@ -556,16 +572,19 @@ impl Shard {
             return;
         }
         command.stamp = Some(self.open_write(id, blocks.clone()));
-        self.lock_copies(id, blocks);
-        if let Some(volume) = self.volumes.get(&id).filter(|v| v.confirms()) {
-            command.unconfirmed = volume.desk.cards.keys().copied().filter(|&node| node != owner).collect();
+        self.lock_copies(id, blocks.clone());
+        if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
+            command.unconfirmed = self.holders(id, owner, &blocks);
+        }
+        if makes(Mistake::ForgetInvalidation) {
+            command.unconfirmed.pop();
         }
         let cards = command.unconfirmed.clone();
         self.disk_commands.insert(op, command);
         for card in &cards {
             self.send_invalidation(op, *card);
         }
-        match cards.is_empty() {
+        match cards.is_empty() || makes(Mistake::WriteUnconfirmed) {
             true => self.submit(op),
             false => self.arm_invalidation(op),
         }
@@ -600,7 +619,7 @@ impl Shard {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Some(at) = command.unconfirmed.iter().position(|&node| node == card) else { return };
         command.unconfirmed.swap_remove(at);
-        if command.unconfirmed.is_empty() {
+        if command.unconfirmed.is_empty() && !makes(Mistake::WriteUnconfirmed) {
             self.timers.clear(command.deadline, Timer::Invalidate(op));
             self.submit(op);
         }
@@ -636,6 +655,8 @@ impl Shard {
         }
         self.answer(&command, command.stamp.unwrap_or_default(), result);
         self.put_back(command.payload);
+        // Who has waited for this write goes before the next one.
+        self.settle();
         self.start_held_commands();
     }
 

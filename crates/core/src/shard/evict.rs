@@ -155,6 +155,7 @@ impl Shard {
     fn may_store(&self, block: BlockId, as_of: Stamp) -> bool {
         self.may_hold(block.volume)
             && !self.is_being_written(block)
+            && !self.has_given_up(block)
             && self
                 .volumes
                 .get(&block.volume)

@@ -15,6 +15,7 @@ mod conservation;
 mod cooperation;
 mod demote;
 mod gms;
+mod grants;
 mod greedy;
 mod hazards;
 mod hdc;
@@ -249,6 +250,8 @@ fn brief(body: &Body) -> String {
         Body::Note { block, note } => format!("note {block} {note:?}"),
         Body::Invalidate { block, count, .. } => format!("invalidate {block}+{count}"),
         Body::InvalidateAck { .. } => "invalidated".to_string(),
+        Body::Acquire { block, .. } => format!("acquire {block}"),
+        Body::Granted { block, .. } => format!("granted {block}"),
         Body::Command { kind, .. } => format!("command {kind:?}"),
         Body::CommandDone { result, .. } => format!("done {result:?}"),
         Body::Nack { error, .. } => format!("nack {error:?}"),

@@ -5,7 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
 
 use super::command::Answered;
+use super::grants::{GivenUp, Grants};
 use crate::ids::{Generation, NodeId, Stamp};
+use crate::mistakes::{Mistake, makes};
 use crate::policy::Policy;
 use crate::time::Instant;
 use crate::volume::{Coherence, VolumeSpec};
@@ -36,6 +38,8 @@ pub(super) struct Volume {
     pub(super) accept_from: Stamp,
     /// Blocks whose last known write is later than `floor`.
     pub(super) recent: BTreeMap<u32, Stamp>,
+    /// Where the card must ask before it uses a copy.
+    pub(super) given_up: GivenUp,
     /// At the disk node: everything about the cards of the volume.
     pub(super) desk: Desk,
 }
@@ -50,6 +54,8 @@ pub(super) struct Desk {
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
     pub(super) open: BTreeSet<Stamp>,
+    /// Which of them have copies of what.
+    pub(super) grants: Grants,
     /// What was answered to each card's commands lately.
     pub(super) answered: BTreeMap<NodeId, Answered>,
     /// Blocks that were written in this life, as long as there are few.
@@ -68,7 +74,8 @@ impl Desk {
 
     /// Nobody has written the blocks in this life. No, if that is not known any more.
     pub(super) fn is_untouched(&self, blocks: Range<u32>) -> bool {
-        self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).next().is_none()
+        makes(Mistake::RepeatAfterRestart)
+            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).next().is_none()
     }
 }
 
@@ -94,13 +101,15 @@ impl Volume {
             accept_from: Stamp(0),
             horizon: Stamp(0),
             recent: BTreeMap::new(),
+            given_up: GivenUp::default(),
             desk: Desk { last_stamp: first_stamp, ..Desk::default() },
         }
     }
 
     /// Whether copies of the volume may be kept here and used now.
     pub(super) fn may_use_copies(&self, now: Instant) -> bool {
-        self.at_disk_node || self.synced && (self.needs_no_lease() || now < self.lease_until)
+        let leased = self.needs_no_lease() || now < self.lease_until || makes(Mistake::ServeAfterLease);
+        self.at_disk_node || self.synced && leased
     }
 
     /// As of which stamp this node's copies are good. The disk node's are of the last write that has begun,
@@ -127,7 +136,8 @@ impl Volume {
     /// At the disk node: whether a card may write.
     pub(super) fn may_write(&self, node: NodeId) -> bool {
         let own = node == self.spec.id.disk_node() && self.card.is_some();
-        let peer = self.desk.cards.contains_key(&node) && !self.desk.readers.contains(&node);
+        let reads_only = self.desk.readers.contains(&node) && !makes(Mistake::LetReadersWrite);
+        let peer = self.desk.cards.contains_key(&node) && !reads_only;
         !self.spec.read_only && (own || peer)
     }
 
@@ -135,6 +145,7 @@ impl Volume {
     /// this node has confirmed the invalidation.
     pub(super) fn is_fresh(&self, block: u32, as_of: Stamp) -> bool {
         !self.confirms()
+            || makes(Mistake::UseStale)
             || as_of >= self.floor.max(self.accept_from)
                 && self.recent.get(&block).is_none_or(|&written| written <= as_of)
     }

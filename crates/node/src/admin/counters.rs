@@ -81,6 +81,10 @@ counters! {
     refused_as_stale,
     /// Copies dropped because the block was written.
     invalidations,
+    /// Times that this node gave its lock on a range up, for somebody's write.
+    locks_given_up,
+    /// Times that it asked for one again.
+    locks_asked,
     /// Messages sent to peers.
     messages_sent,
     /// Messages received from peers.

@@ -250,9 +250,13 @@ fn a_card_agrees_with_its_disk() {
     assert!(parse(&FULL.replacen("{ name = \"hscc\", depth = 2 }", "\"hscc load=free depth=2\"", 1)).is_ok());
     refused("\"hscc depth=2\"", "\"hdc\"", &["\"disk\"", "\"hdc\"", "\"hscc depth=2\"", "same policy"]);
     refused("depth = 2", "dept = 2", &["disk.policy", "`dept`"]);
-    assert!(parse(&FULL.replacen("read_only = false", "read_only = true", 1)).is_ok(), "rw reads what is read-only");
+    assert!(
+        parse(&FULL.replacen("read_only = false", "read_only = true", 1)).is_ok(),
+        "rw reads what is read-only"
+    );
     let exclusive = FULL.replacen("mode = \"rw\"", "mode = \"exclusive\"", 1);
-    let problem = parse(&exclusive.replacen("read_only = false", "read_only = true", 1)).unwrap_err().to_string();
+    let problem =
+        parse(&exclusive.replacen("read_only = false", "read_only = true", 1)).unwrap_err().to_string();
     assert!(problem.contains("attach.mode = \"exclusive\"") && problem.contains("read_only"), "{problem}");
 }
 

@@ -23,6 +23,8 @@ const KIND_SYNC: u8 = 24;
 const KIND_SYNCED: u8 = 25;
 const KIND_COMMAND: u8 = 26;
 const KIND_COMMAND_DONE: u8 = 27;
+const KIND_ACQUIRE: u8 = 28;
+const KIND_GRANTED: u8 = 29;
 
 const FLAG_LEAVE_COPY: u8 = 1 << 0;
 const FLAG_READ_AHEAD: u8 = 1 << 1;
@@ -271,9 +273,26 @@ impl Fields {
                 argument: count.into(),
                 ..common
             },
-            Body::InvalidateAck { generation, stamp } => {
-                Self { kind: KIND_INVALIDATE_ACK, stamp: stamp.0, generation: generation.0, ..common }
+            Body::InvalidateAck { generation, stamp, first, count, counter } => Self {
+                kind: KIND_INVALIDATE_ACK,
+                block: first,
+                request: counter,
+                stamp: stamp.0,
+                generation: generation.0,
+                argument: count.into(),
+                ..common
+            },
+            Body::Acquire { generation, block, counter } => {
+                Self { kind: KIND_ACQUIRE, block, request: counter, generation: generation.0, ..common }
             }
+            Body::Granted { generation, block, counter, stamp } => Self {
+                kind: KIND_GRANTED,
+                block,
+                request: counter,
+                stamp: stamp.0,
+                generation: generation.0,
+                ..common
+            },
             Body::Sync { generation } => Self { kind: KIND_SYNC, generation: generation.0, ..common },
             Body::Synced { generation, stamp } => {
                 Self { kind: KIND_SYNCED, stamp: stamp.0, generation: generation.0, ..common }
@@ -344,7 +363,15 @@ impl Fields {
             KIND_INVALIDATE => {
                 Body::Invalidate { generation, stamp, block, count: self.small_argument("count of blocks")? }
             }
-            KIND_INVALIDATE_ACK => Body::InvalidateAck { generation, stamp },
+            KIND_INVALIDATE_ACK => Body::InvalidateAck {
+                generation,
+                stamp,
+                first: block,
+                count: self.small_argument("count of blocks")?,
+                counter: self.request,
+            },
+            KIND_ACQUIRE => Body::Acquire { generation, block, counter: self.request },
+            KIND_GRANTED => Body::Granted { generation, block, counter: self.request, stamp },
             KIND_SYNC => Body::Sync { generation },
             KIND_SYNCED => Body::Synced { generation, stamp },
             KIND_COMMAND => Body::Command {

@@ -253,7 +253,12 @@ fn frames() -> Seeds {
             message(Body::Note { block, note: Note::IndexUpdate { holder: node, evictor: NodeId(1) } }, 0),
         ),
         ("invalidate", message(Body::Invalidate { generation, stamp, block, count: 16 }, 0)),
-        ("invalidate-ack", message(Body::InvalidateAck { generation, stamp }, 0)),
+        ("acquire", message(Body::Acquire { generation, block: 7, counter: 9 }, 0)),
+        ("granted", message(Body::Granted { generation, block: 7, counter: 9, stamp }, 0)),
+        (
+            "invalidate-ack",
+            message(Body::InvalidateAck { generation, stamp, first: 8, count: 3, counter: 9 }, 0),
+        ),
         ("sync", message(Body::Sync { generation }, 0)),
         ("synced", message(Body::Synced { generation, stamp }, 0)),
         ("write", message(command(CommandKind::Write, 512), 512)),

@@ -107,7 +107,23 @@ fn bodies() -> impl Strategy<Value = Body> {
         (generation(), stamp(), any::<u32>(), any::<u16>()).prop_map(|(generation, stamp, block, count)| {
             Body::Invalidate { generation, stamp, block, count }
         }),
-        (generation(), stamp()).prop_map(|(generation, stamp)| Body::InvalidateAck { generation, stamp }),
+        (generation(), stamp(), any::<u32>(), any::<u16>(), any::<u64>()).prop_map(
+            |(generation, stamp, first, count, counter)| Body::InvalidateAck {
+                generation,
+                stamp,
+                first,
+                count,
+                counter
+            }
+        ),
+        (generation(), any::<u32>(), any::<u64>()).prop_map(|(generation, block, counter)| Body::Acquire {
+            generation,
+            block,
+            counter
+        }),
+        (generation(), any::<u32>(), any::<u64>(), stamp()).prop_map(
+            |(generation, block, counter, stamp)| Body::Granted { generation, block, counter, stamp }
+        ),
         generation().prop_map(|generation| Body::Sync { generation }),
         (generation(), stamp()).prop_map(|(generation, stamp)| Body::Synced { generation, stamp }),
         (

@@ -28,12 +28,12 @@ fn an_empty_disk_is_refused() {
 }
 
 #[test]
-fn a_read_only_disk_cannot_be_attached_to_write() {
+fn a_read_only_disk_cannot_be_had_exclusively() {
     let dir = scratch();
     let mut plan = good_plan(dir.path());
     plan.nodes[0].disks[0].read_only = true;
-    plan.nodes[0].attach[0].mode = "rw";
-    refused(serve(dir.path(), &plan.toml(0)), &["disk", "rw"], &["read-only", "read_only", "\"ro\""]);
+    plan.nodes[0].attach[0].mode = "exclusive";
+    refused(serve(dir.path(), &plan.toml(0)), &["disk", "exclusive"], &["read-only", "read_only", "\"ro\""]);
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Deliberate mistakes in the protocol, one at a time, to show that the checker finds them.
+//!
+//! Without the feature `mistakes` nobody can make one, and nothing of this is in the program.
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Mistake {
+    /// One card is not told that a write begins.
+    ForgetInvalidation = 1,
+    /// A write does not wait until all copies are gone.
+    WriteUnconfirmed,
+    /// A card confirms, and keeps its copies.
+    KeepInvalidated,
+    /// Copies are used after the lease.
+    ServeAfterLease,
+    /// The disk node gives a card up before its lease ends.
+    ExpireEarly,
+    /// A delivered block is used however old it is.
+    UseStale,
+    /// A new card accepts blocks from before its time.
+    SkipSync,
+    /// What nodes say of each other's writes is believed.
+    BelieveHearsay,
+    /// The disk node serves blocks that are being written.
+    ServeUnderWrite,
+    /// A write goes into the writer's copy although another one was under way.
+    PatchAfterOther,
+    /// A command of a card that was given up is done.
+    AcceptOldCard,
+    /// A repeated command is done again.
+    RepeatCommands,
+    /// A command that outlived the disk node is done again, whatever came after it.
+    RepeatAfterRestart,
+    /// Writes begin at once after the disk node's restart.
+    SkipGrace,
+    /// A card that was lost keeps its copies.
+    KeepAfterSuspension,
+    /// A write that was given up leaves its blocks readable.
+    ForgetDoubt,
+    /// A card that may only read may write.
+    LetReadersWrite,
+    /// A card uses copies where it has given its lock up.
+    ForgetGivenUp,
+    /// A grant counts though the card has given the range up since it asked.
+    BelieveLateGrant,
+    /// A card that has its lock back uses copies from before.
+    UseBeforeGrant,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::ForgetInvalidation,
+        Self::WriteUnconfirmed,
+        Self::KeepInvalidated,
+        Self::ServeAfterLease,
+        Self::ExpireEarly,
+        Self::UseStale,
+        Self::SkipSync,
+        Self::BelieveHearsay,
+        Self::ServeUnderWrite,
+        Self::PatchAfterOther,
+        Self::AcceptOldCard,
+        Self::RepeatCommands,
+        Self::RepeatAfterRestart,
+        Self::SkipGrace,
+        Self::KeepAfterSuspension,
+        Self::ForgetDoubt,
+        Self::LetReadersWrite,
+        Self::ForgetGivenUp,
+        Self::BelieveLateGrant,
+        Self::UseBeforeGrant,
+    ];
+}
+
+#[cfg(feature = "mistakes")]
+static MADE: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
+
+/// From now on every core of this process makes this mistake.
+#[cfg(feature = "mistakes")]
+pub fn make(mistake: Option<Mistake>) {
+    MADE.store(mistake.map_or(0, |mistake| mistake as u8), core::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether the mistake is being made.
+#[cfg(feature = "mistakes")]
+pub(crate) fn makes(mistake: Mistake) -> bool {
+    MADE.load(core::sync::atomic::Ordering::Relaxed) == mistake as u8
+}
+
+/// Whether the mistake is being made: never.
+#[cfg(not(feature = "mistakes"))]
+pub(crate) const fn makes(_: Mistake) -> bool {
+    false
+}

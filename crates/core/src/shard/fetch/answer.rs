@@ -1,0 +1,134 @@
+//! What has been asked for arrives, or does not.
+
+use super::State;
+use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp};
+use crate::io::{Landing, Payload};
+use crate::message::{IoError, Source};
+use crate::policy::Delivery;
+use crate::shard::Shard;
+use crate::shard::coherence::RESEND;
+
+impl Shard {
+    pub(in crate::shard) fn land_data(
+        &mut self,
+        request: RequestId,
+        block: BlockId,
+        as_of: Stamp,
+    ) -> Landing {
+        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
+        let Some(fetch) = self.fetches.get_mut(request) else { return Landing::Discard };
+        let Some(slot) = fetch.slot else { return Landing::Discard };
+        let asked = fetch.is_asked();
+        if fetch.block != block || fetch.landing || !asked || !fresh {
+            return Landing::Discard;
+        }
+        fetch.landing = true;
+        self.cache.pin(slot);
+        Landing::Slot(slot)
+    }
+
+    pub(in crate::shard) fn landing_aborted(&mut self, slot: Slot) {
+        let landing = self.fetches.iter_mut().find(|fetch| fetch.landing && fetch.slot == Some(slot));
+        if let Some(fetch) = landing {
+            fetch.landing = false;
+            fetch.from_disk_node = true;
+            if fetch.is_asked() {
+                let request = fetch.request;
+                self.make_ready(request);
+            }
+        }
+        self.put_back(Payload::Slot(slot));
+    }
+
+    pub(in crate::shard) fn data(
+        &mut self,
+        request: RequestId,
+        block: BlockId,
+        delivery: Delivery,
+        as_of: Stamp,
+        payload: Payload,
+    ) {
+        let from = delivery.from;
+        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
+        let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
+        let usable = self.may_hold(block.volume) && !self.is_being_written(block);
+        let landed = match payload {
+            Payload::Slot(slot) => self
+                .fetches
+                .get_mut(request)
+                .filter(|f| f.landing && f.slot == Some(slot) && f.block == block)
+                .map(|fetch| {
+                    fetch.landing = false;
+                    // Where stamps tell nothing, whatever was under way when the block was written is stale.
+                    (slot, fetch.state, !confirms && fetch.overtaken)
+                }),
+            Payload::None | Payload::Buffer(_) => None,
+        };
+        self.put_back(payload);
+        let Some((slot, state, overtaken)) = landed else {
+            self.data_refused(request, block, from, fresh);
+            return;
+        };
+        if !fresh || overtaken || !usable || !matches!(state, State::Asked(_)) {
+            self.data_refused(request, block, from, fresh);
+            return;
+        }
+        self.finish(request, slot, delivery);
+    }
+
+    /// A delivery that cannot be used: ask the disk node, unless the block waits anyway.
+    fn data_refused(&mut self, request: RequestId, block: BlockId, from: NodeId, fresh: bool) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        if fetch.block != block || fetch.landing || !fetch.is_asked() {
+            return;
+        }
+        if !fresh {
+            self.stats.refused_as_stale += 1;
+        }
+        let first = !core::mem::replace(&mut fetch.from_disk_node, true);
+        if self.now < fetch.patient_until {
+            fetch.wake_at(fetch.patient_until.min(fetch.give_up), &mut self.timers);
+        } else if first || from == block.volume.disk_node() {
+            fetch.patient_until = self.now + RESEND;
+            self.make_ready(request);
+        }
+    }
+
+    pub(in crate::shard) fn nack(
+        &mut self,
+        from: NodeId,
+        request: RequestId,
+        block: BlockId,
+        error: IoError,
+    ) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        if fetch.block != block || fetch.landing || !fetch.is_asked() {
+            return;
+        }
+        if from == block.volume.disk_node() && !matches!(error, IoError::NotAttached | IoError::Busy) {
+            self.fail(request, error);
+        } else {
+            fetch.from_disk_node = true;
+            fetch.wake_at(fetch.give_up.min(self.now + RESEND), &mut self.timers);
+        }
+    }
+
+    pub(in crate::shard) fn disk_read_done(&mut self, op: OpId, result: Result<(), IoError>) {
+        let Some(request) = self.fetches.by_op.remove(&op) else { return };
+        let Some(fetch) = self.fetches.get(request) else { return };
+        if fetch.state != State::Disk(op) {
+            return;
+        }
+        let Some(slot) = fetch.slot else { return };
+        let overtaken = fetch.overtaken || self.is_being_written(fetch.block);
+        match result {
+            Ok(()) if overtaken => self.make_ready(request),
+            Ok(()) => {
+                let from = self.config.node;
+                let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false };
+                self.finish(request, slot, delivery);
+            }
+            Err(error) => self.fail(request, error),
+        }
+    }
+}

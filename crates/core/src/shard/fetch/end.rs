@@ -1,0 +1,93 @@
+//! A fetch ends: all who wait get the block, or hear why not.
+
+use super::{Fetch, Waiter};
+use crate::cache::Mark;
+use crate::ids::{RequestId, Slot};
+use crate::io::{Origin, Output, Payload};
+use crate::message::{Body, IoError, Source};
+use crate::policy::Delivery;
+use crate::shard::Shard;
+use crate::timers::Timer;
+
+impl Shard {
+    fn end(&mut self, request: RequestId) -> Option<Fetch> {
+        let fetch = self.fetches.remove(request)?;
+        self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        Some(fetch)
+    }
+
+    /// The block is in the fetch's slot: keep it (unless the disk node has read it for others only), and
+    /// give it to all who wait.
+    pub(super) fn finish(&mut self, request: RequestId, slot: Slot, delivery: Delivery) {
+        let source = delivery.source;
+        let Some(fetch) = self.end(request) else { return };
+        let block = fetch.block;
+        let for_others_only = fetch.ahead_or_peers_only()
+            && source == Source::Disk
+            && self.config.node == block.volume.disk_node()
+            && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
+            && !fetch.waiters.is_empty();
+        if !for_others_only && self.cache.lookup(block).is_none() {
+            self.keep(slot, block, Some(delivery.from), 0, false);
+            if self.cache.is_resident(slot) {
+                self.cache.mark(slot, Mark::AHEAD, fetch.ahead && fetch.waiters.is_empty());
+                self.cache.mark(slot, Mark::FROM_DISK, source == Source::Disk);
+                let for_others = fetch.ahead_or_peers_only() && !fetch.waiters.is_empty();
+                let delivery = Delivery { for_others, ..delivery };
+                self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
+            }
+        }
+        self.hand_out(&fetch, slot, Origin::delivered(source), source);
+        self.put_back(Payload::Slot(slot));
+    }
+
+    /// The block is resident after all; the fetch's own slot is not needed.
+    pub(super) fn finish_from_cache(&mut self, request: RequestId, slot: Slot) {
+        let Some(fetch) = self.end(request) else { return };
+        if let Some(reserved) = fetch.slot {
+            self.put_back(Payload::Slot(reserved));
+        }
+        let origin = if fetch.waiters.is_empty() { Origin::Local } else { self.use_copy(slot) };
+        self.hand_out(&fetch, slot, origin, Source::Cache);
+    }
+
+    fn hand_out(&mut self, fetch: &Fetch, slot: Slot, origin: Origin, source: Source) {
+        for waiter in fetch.waiters.iter() {
+            match *waiter {
+                Waiter::Client(token) => {
+                    self.count_read(origin);
+                    self.cache.pin(slot);
+                    self.outputs.push_back(Output::Ready { token, block: fetch.block, slot, origin });
+                }
+                Waiter::Peer { node, request, .. } => {
+                    // What this node had from a peer it serves out of its cache.
+                    let source = if self.config.node == fetch.block.volume.disk_node() {
+                        source
+                    } else {
+                        Source::Cache
+                    };
+                    self.deliver(slot, fetch.block, node, request, source);
+                }
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, request: RequestId, error: IoError) {
+        let Some(fetch) = self.end(request) else { return };
+        for waiter in fetch.waiters.iter() {
+            match *waiter {
+                Waiter::Client(token) => {
+                    self.stats.failed += 1;
+                    self.outputs.push_back(Output::Failed { token, block: fetch.block, error });
+                }
+                Waiter::Peer { node, request, .. } => {
+                    let nack = Body::Nack { request, block: fetch.block.index, error };
+                    self.send(node, fetch.block.volume, nack, Payload::None);
+                }
+            }
+        }
+        if let Some(slot) = fetch.slot {
+            self.put_back(Payload::Slot(slot));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A peer wants a block.
+
+use super::Waiter;
+use crate::cache::Mark;
+use crate::ids::{BlockId, NodeId, RequestId, Slot};
+use crate::io::Payload;
+use crate::message::{Body, IoError, Source};
+use crate::policy::{Answer, Request};
+use crate::shard::Shard;
+
+/// A [`Body::Read`], without the block.
+#[derive(Clone, Copy)]
+pub(in crate::shard) struct PeerRead {
+    pub(in crate::shard) request: RequestId,
+    pub(in crate::shard) requester: NodeId,
+    pub(in crate::shard) hops: u8,
+    pub(in crate::shard) leave_copy: bool,
+    pub(in crate::shard) read_ahead: bool,
+    pub(in crate::shard) from_disk: bool,
+}
+
+/// Nodes a request passes through at most before it goes to the disk node.
+const HOPS: u8 = 4;
+
+impl Shard {
+    /// A peer wants a block.
+    pub(in crate::shard) fn peer_read(&mut self, from: NodeId, block: BlockId, read: PeerRead) {
+        let me = self.config.node;
+        let Some(volume) = self.volumes.get(&block.volume) else { return };
+        let request = Request::Read { requester: read.requester, via: from, failed: read.from_disk };
+        if read.requester == me {
+            // Nobody had it, and the request came back to where the disk is.
+            self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
+            self.ask_disk_node(read.request, block);
+            return;
+        }
+        let waiter =
+            Waiter::Peer { node: read.requester, request: read.request, leave_copy: read.leave_copy };
+        if volume.at_disk_node {
+            let refused = if u64::from(block.index) >= volume.spec.blocks() {
+                Some(IoError::Invalid)
+            } else if !volume.desk.cards.contains_key(&read.requester) {
+                Some(IoError::NotAttached)
+            } else {
+                None
+            };
+            if let Some(error) = refused {
+                let nack = Body::Nack { request: read.request, block: block.index, error };
+                self.send(read.requester, block.volume, nack, Payload::None);
+                return;
+            }
+        }
+        let at_disk_node = volume.at_disk_node;
+        let holds = self.may_hold(block.volume);
+        let served = self.cache.lookup(block).filter(|&slot| holds && !self.cache.is(slot, Mark::LOCKED));
+        // A use; the policy may have it otherwise.
+        if let Some(slot) = served {
+            self.touch(slot);
+        }
+        let answer = self
+            .with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request))
+            .unwrap_or(Answer::DiskNode);
+        // The policy may have dropped it.
+        let is_here = |&slot: &Slot| self.cache.is_resident(slot) && self.cache.block(slot) == block;
+        if holds {
+            if let Some(slot) = served.filter(is_here) {
+                self.cache.mark(slot, Mark::HOSTED, false);
+                self.deliver(slot, block, read.requester, read.request, Source::Cache);
+                if answer == Answer::Give {
+                    self.unkeep(slot);
+                }
+                return;
+            }
+            if let Some(leaving) = self.leaving.get(&block) {
+                self.deliver(leaving.slot, block, read.requester, read.request, Source::Cache);
+                return;
+            }
+        }
+        let onward = match answer {
+            Answer::Forward(node) if read.hops < HOPS && !read.from_disk => {
+                Some(node).filter(|&node| node != me && node != read.requester && self.is_up(node))
+            }
+            _ => None,
+        };
+        // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only.
+        let under_way = self.fetches.of_block(block).is_some();
+        let may_park = self.config.park && me < read.requester && self.may_hold(block.volume);
+        if at_disk_node && (onward.is_none() || under_way) || under_way && may_park {
+            if under_way {
+                self.stats.joined += 1;
+            }
+            self.join(block, Some(waiter));
+            if let Some(fetch) = self.fetches.of_block_mut(block) {
+                fetch.ahead = if under_way { fetch.ahead } else { read.read_ahead };
+                let request = fetch.request;
+                if at_disk_node {
+                    // A peer that asks here is not sent to other peers again, nor made to wait for one.
+                    self.ask_disk_node(request, block);
+                }
+            }
+            return;
+        }
+        let to = onward.unwrap_or(block.volume.disk_node());
+        if onward.is_none() && read.hops > 0 {
+            self.stats.stale_hints += 1;
+        }
+        self.stats.passed_on += 1;
+        let body = Body::Read {
+            request: read.request,
+            block: block.index,
+            requester: read.requester,
+            hops: read.hops.saturating_add(1),
+            leave_copy: read.leave_copy,
+            read_ahead: read.read_ahead,
+            from_disk: onward.is_none(),
+        };
+        self.send(to, block.volume, body, Payload::None);
+    }
+
+    /// Turns a fetch to the disk node, unless an answer is arriving.
+    fn ask_disk_node(&mut self, request: RequestId, block: BlockId) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        if fetch.block != block || fetch.landing {
+            return;
+        }
+        fetch.from_disk_node = true;
+        if fetch.is_asked() {
+            self.make_ready(request);
+        }
+    }
+
+    /// Sends a block to the node that wants it, which thereby is the next in the list of its copies.
+    pub(super) fn deliver(
+        &mut self,
+        slot: Slot,
+        block: BlockId,
+        to: NodeId,
+        request: RequestId,
+        source: Source,
+    ) {
+        match source {
+            Source::Cache => self.stats.served += 1,
+            Source::Disk => self.stats.served_from_disk += 1,
+        }
+        if self.cache.is_resident(slot) {
+            self.cache.set_next(slot, Some(to));
+        }
+        self.cache.pin(slot);
+        let as_of = self.as_of(block.volume);
+        let oldest_ms = self.oldest_ms();
+        let body = Body::Data { request, block: block.index, source, as_of, oldest_ms };
+        self.send(to, block.volume, body, Payload::Slot(slot));
+    }
+}

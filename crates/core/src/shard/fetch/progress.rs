@@ -1,0 +1,131 @@
+//! What makes a fetch go on: a block, a volume, a peer or a slot has changed, or it has waited for too long.
+
+use alloc::collections::VecDeque;
+
+use super::{Fetches, State};
+use crate::ids::{BlockId, NodeId, RequestId, VolumeId};
+use crate::message::IoError;
+use crate::shard::Shard;
+
+impl Shard {
+    pub(super) fn make_ready(&mut self, request: RequestId) {
+        if let Some(fetch) = self.fetches.get_mut(request)
+            && fetch.state != State::Ready
+        {
+            fetch.state = State::Ready;
+            self.fetches.ready.push_back(request);
+        }
+    }
+
+    pub(in crate::shard) fn fetch_timeout(&mut self, request: RequestId) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        if self.now >= fetch.give_up {
+            self.fail(request, IoError::Io);
+        } else if fetch.landing {
+            // The answer is arriving: its end, or its failure, will be told.
+            let asked = fetch.state;
+            self.wait_in(request, asked);
+        } else {
+            self.stats.retries += 1;
+            // Whoever waited for a lock has asked nobody for the block.
+            fetch.from_disk_node |= fetch.state != State::Unlocked;
+            self.make_ready(request);
+        }
+    }
+
+    /// A peer is back: what it was asked for it may never have heard of.
+    pub(in crate::shard) fn ask_again(&mut self, node: NodeId) {
+        self.ask_elsewhere(node);
+    }
+
+    /// A peer is gone: what it was asked for is asked of the disk node.
+    pub(in crate::shard) fn ask_elsewhere(&mut self, node: NodeId) {
+        let asked = self.fetches.requests_of(|fetch| fetch.state == State::Asked(node) && !fetch.landing);
+        let up = self.is_up(node);
+        for request in asked {
+            let Some(fetch) = self.fetches.get_mut(request) else { continue };
+            fetch.from_disk_node = true;
+            // Asking a disk node that is away is left to the timer.
+            if up || fetch.block.volume.disk_node() != node {
+                self.make_ready(request);
+            }
+        }
+    }
+
+    /// The volume can be used (again).
+    pub(in crate::shard) fn resume_volume(&mut self, id: VolumeId) {
+        let waiting =
+            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::Waiting);
+        waiting.into_iter().for_each(|request| self.make_ready(request));
+        self.send_commands_again(id.disk_node());
+    }
+
+    /// This node's card of the volume has a lock back.
+    pub(in crate::shard) fn resume_locked(&mut self, id: VolumeId) {
+        let waiting =
+            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::Unlocked);
+        waiting.into_iter().for_each(|request| self.make_ready(request));
+    }
+
+    /// The block has come by another way: its fetch need not wait for an answer.
+    pub(in crate::shard) fn resume_fetch(&mut self, block: BlockId) {
+        if let Some(fetch) = self.fetches.of_block(block)
+            && !fetch.landing
+            && matches!(fetch.state, State::Waiting | State::Asked(_))
+        {
+            self.make_ready(fetch.request);
+        }
+    }
+
+    /// A write to the block has ended.
+    pub(in crate::shard) fn resume_block(&mut self, block: BlockId) {
+        if let Some(fetch) = self.fetches.of_block(block)
+            && fetch.state == State::Waiting
+        {
+            self.make_ready(fetch.request);
+        }
+    }
+
+    /// A write to the block begins: what the disk is reading now is old or torn, what is on its way is old.
+    pub(in crate::shard) fn overtake(&mut self, block: BlockId) {
+        if let Some(fetch) = self.fetches.of_block_mut(block) {
+            fetch.overtaken = true;
+        }
+    }
+
+    /// Slots are free beyond those that reads of this node's own disk may need.
+    pub(super) fn spare_slots_left(&self) -> bool {
+        let spare = self.cache.slots() - self.cache.capacity();
+        self.cache.free_slots() > spare / 4
+    }
+
+    /// A slot has become free: whoever waits for one goes on, as far as the free ones reach.
+    pub(in crate::shard) fn resume_slot_waiters(&mut self) {
+        if self.fetches.disk_waiters.is_empty() && self.fetches.peer_waiters.is_empty() {
+            return;
+        }
+        let free = self.cache.free_slots() as usize;
+        let kept_back = (self.cache.slots() - self.cache.capacity()) as usize / 4;
+        let gone = self.resume_slot_waiters_of(|fetches| &mut fetches.disk_waiters, free);
+        let most = (free - gone).saturating_sub(kept_back);
+        self.resume_slot_waiters_of(|fetches| &mut fetches.peer_waiters, most);
+    }
+
+    /// At most so many go on; returns how many did. Fetches that have failed meanwhile take nobody's turn.
+    fn resume_slot_waiters_of(
+        &mut self,
+        queue: impl Fn(&mut Fetches) -> &mut VecDeque<RequestId>,
+        most: usize,
+    ) -> usize {
+        let mut gone = 0;
+        while gone < most
+            && let Some(request) = queue(&mut self.fetches).pop_front()
+        {
+            if self.fetches.get(request).is_some_and(|fetch| fetch.state == State::NoSlot) {
+                self.make_ready(request);
+                gone += 1;
+            }
+        }
+        gone
+    }
+}
