@@ -1,0 +1,123 @@
+//! What can be asked of the registry, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Epoch, Incarnation, Revision, WallClock};
+use crate::record::{AttachMode, Volume};
+
+/// Who asks: a member in one of its lives. What an earlier life asks is refused.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Seat {
+    /// Name of the member.
+    pub name: String,
+    /// Its life.
+    pub incarnation: Incarnation,
+}
+
+/// A request to become a member.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Join {
+    /// The cluster the node believes to talk to.
+    pub cluster: String,
+    /// The node and its new life, larger than all before.
+    pub seat: Seat,
+    /// Where its peer port listens.
+    pub address: String,
+    /// Its time of day.
+    pub clock: WallClock,
+    /// The highest epoch the node has stored in any life; zero if none. A registry that is behind it has been
+    /// restored from an old copy.
+    pub seen: Epoch,
+}
+
+/// A change of the registry. Each may be asked again when its answer was lost: the second time it does nothing
+/// and answers as the first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "kebab-case")]
+pub enum Change {
+    /// Become a member.
+    Join(Join),
+    /// Extend the member's lease by a full one from now.
+    Renew {
+        /// The member.
+        seat: Seat,
+        /// Its time of day.
+        clock: WallClock,
+    },
+    /// Begin to leave: homes and new work go elsewhere.
+    Leave {
+        /// The member.
+        seat: Seat,
+    },
+    /// End the membership: the member has drained and has no attachments any more.
+    Left {
+        /// The member.
+        seat: Seat,
+    },
+    /// Declare members dead whose lease has ended.
+    Expire,
+    /// Drop the record of a member that has left or died and has no disks, and free its number.
+    Forget {
+        /// Its name.
+        name: String,
+    },
+    /// Tell of a disk at a member: new, of another size, or moved from a member that is not live.
+    PutDisk {
+        /// The member.
+        seat: Seat,
+        /// The physical ID of the disk.
+        disk: String,
+        /// Its size, in bytes.
+        bytes: u64,
+    },
+    /// Drop the record of a disk that has no volume.
+    RemoveDisk {
+        /// Its physical ID.
+        disk: String,
+    },
+    /// Create or redefine a volume. One that is attached keeps everything but its policy.
+    PutVolume(Volume),
+    /// Drop the record of a volume that is not attached.
+    RemoveVolume {
+        /// Its name.
+        volume: String,
+    },
+    /// Change the policy of a volume.
+    SetPolicy {
+        /// Its name.
+        volume: String,
+        /// The new policy.
+        policy: String,
+    },
+    /// Attach a volume at a member, or change the mode of its attachment.
+    Attach {
+        /// The member.
+        seat: Seat,
+        /// Name of the volume.
+        volume: String,
+        /// How.
+        mode: AttachMode,
+    },
+    /// Detach a volume from a member.
+    Detach {
+        /// The member.
+        seat: Seat,
+        /// Name of the volume.
+        volume: String,
+    },
+}
+
+/// What a change has led to. It is durable when the answer is given.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Applied {
+    /// Whether anything is now other than before. Removing what is not there changes nothing and is no error.
+    pub changed: bool,
+    /// The epoch after the change.
+    pub epoch: Epoch,
+    /// The revision after the change.
+    pub revision: Revision,
+    /// The number of the member that joined or renewed.
+    pub id: Option<u16>,
+    /// Members that were declared dead.
+    pub dead: Vec<String>,
+}

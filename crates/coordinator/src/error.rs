@@ -1,0 +1,86 @@
+//! What can go wrong, by who has to act: the asker, the keeper of the file, the keeper of etcd.
+
+use std::path::PathBuf;
+
+use crate::etcd::EtcdError;
+use crate::record::Damage;
+use crate::refusal::Refusal;
+
+/// Why the coordinator gave no answer but this.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It refused; nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The registry file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Etcd cannot be used.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+}
+
+impl Error {
+    /// The refusal, if it is one.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::File(_) | Self::Etcd(_) => None,
+        }
+    }
+}
+
+/// Why a registry file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is none. It is never made by opening: an empty registry in place of a lost one would begin its epochs
+    /// anew, below those that disks remember.
+    #[error("there is no registry at {}; bring it back, or create a new one for a new cluster", file.display())]
+    Missing {
+        /// Where it was looked for.
+        file: PathBuf,
+    },
+    /// There is one already.
+    #[error("there is a registry at {} already; open it, or create the new one elsewhere", file.display())]
+    Exists {
+        /// Where.
+        file: PathBuf,
+    },
+    /// Another process has it.
+    #[error("another process has the registry {} open; stop it first", file.display())]
+    InUse {
+        /// The file.
+        file: PathBuf,
+    },
+    /// It is cut short, overwritten or none of ours.
+    #[error("the registry {} is damaged: {problem}; bring back a copy, nothing is guessed", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// One record is not as it was written, or contradicts another.
+    #[error("the registry {} is damaged: {damage}; bring back a copy, nothing is guessed", file.display())]
+    Record {
+        /// The file.
+        file: PathBuf,
+        /// The record.
+        damage: Damage,
+    },
+    /// The disk does not do as asked.
+    #[error("the registry {} cannot be read or written: {problem}; see to its disk, then restart", file.display())]
+    Storage {
+        /// The file.
+        file: PathBuf,
+        /// What the disk or the system said.
+        problem: String,
+    },
+    /// A write failed before. What the file holds is only known when it is opened again.
+    #[error("a write to the registry {} has failed before; see to its disk, then restart the coordinator", file.display())]
+    Stopped {
+        /// The file.
+        file: PathBuf,
+    },
+}

@@ -1,0 +1,62 @@
+//! The registry of a cluster: who is in, since which epoch, and what disks, volumes and attachments there are.
+//!
+//! - [`Registry`] is the state machine: deterministic, without I/O, time is an argument.
+//! - [`Embedded`] keeps it in a local file, [`Etcd`] in an etcd cluster; [`Coordinator`] is either.
+//!
+//! A node joins, renews its lease well before it ends, and waits for changes:
+//!
+//! ```no_run
+//! # async fn node() -> Result<(), cards_coordinator::Error> {
+//! use cards_coordinator::{Coordinator, Embedded, Epoch, Incarnation, Join, Seat, WallClock};
+//!
+//! let coordinator = Coordinator::Embedded(Embedded::open("/var/lib/cards/registry".as_ref())?);
+//! let seat = Seat { name: "a".into(), incarnation: Incarnation(1) };
+//! let join = Join {
+//!     cluster: "lab".into(),
+//!     seat: seat.clone(),
+//!     address: "10.0.0.1:7700".into(),
+//!     clock: WallClock::now(),
+//!     seen: Epoch(0),
+//! };
+//! let joined = coordinator.join(join).await?;
+//! println!("a member until {:?} at least", joined.lease.ends(200));
+//! let mut view = coordinator.view().await?;
+//! loop {
+//!     println!("epoch {}: {} nodes", view.epoch, view.joined().count());
+//!     coordinator.renew(&seat, WallClock::now()).await?;
+//!     view = coordinator.changed(view.revision).await?;
+//! }
+//! # }
+//! ```
+//!
+//! The lease says when a node must stop by itself. It is the epoch, compared by whoever stores a block, that stops
+//! a node that does not.
+
+mod change;
+mod coordinator;
+mod embedded;
+mod error;
+mod etcd;
+mod ids;
+mod lease;
+mod record;
+mod refusal;
+mod registry;
+mod view;
+
+pub use change::{Applied, Change, Join, Seat};
+pub use coordinator::{Coordinator, Membership};
+pub use embedded::Embedded;
+pub use error::{Error, FileError};
+pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
+pub use ids::{Epoch, Incarnation, Now, Revision, WallClock};
+pub use lease::Lease;
+pub use record::{
+    AttachMode, Attachment, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA, Volume, Write,
+};
+pub use refusal::Refusal;
+pub use registry::{
+    ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange, MEMBERS_MAX,
+    NAME_BYTES_MAX, POLICY_BYTES_MAX, Registry, Terms, VOLUMES_MAX,
+};
+pub use view::View;

@@ -1,0 +1,341 @@
+//! What the registry holds, one record per thing, and the same keys and JSON values in both homes.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::Seat;
+use crate::ids::{Epoch, Incarnation, Revision};
+
+/// Version of the keys and values. A registry of another version is refused, never converted by guess.
+pub const SCHEMA: u32 = 1;
+
+/// The registry as a whole: its name, its versions and the terms every member has accepted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Version of the member set.
+    pub epoch: Epoch,
+    /// Version of everything.
+    pub revision: Revision,
+    /// Length of a lease, in milliseconds.
+    pub lease_ms: u64,
+    /// How far a node's time of day may be from the coordinator's, in milliseconds.
+    pub clock_bound_ms: u64,
+}
+
+impl Head {
+    /// Length of a lease.
+    #[must_use]
+    pub const fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    /// How far a node's time of day may be from the coordinator's.
+    #[must_use]
+    pub const fn clock_bound(&self) -> Duration {
+        Duration::from_millis(self.clock_bound_ms)
+    }
+}
+
+/// Where a member is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberState {
+    /// It takes part and renews its lease.
+    Joined,
+    /// It drains: it renews its lease, but new work and homes go elsewhere.
+    Leaving,
+    /// It has left after draining.
+    Left,
+    /// Its lease ended.
+    Dead,
+}
+
+impl MemberState {
+    /// Whether the member has a lease.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Joined | Self::Leaving)
+    }
+}
+
+impl fmt::Display for MemberState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Joined => "joined",
+            Self::Leaving => "leaving",
+            Self::Left => "left",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+/// A node, from its first join until it is forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its number, below [`crate::MEMBERS_MAX`]: kept over restarts, free again when the node is forgotten.
+    pub id: u16,
+    /// Where its peer port listens.
+    pub address: String,
+    /// Its latest life.
+    pub incarnation: Incarnation,
+    /// Where it is in that life.
+    pub state: MemberState,
+    /// The epoch that began when it came into this state.
+    pub since: Epoch,
+}
+
+impl Member {
+    /// The name and life, as later changes of this member carry them.
+    #[must_use]
+    pub fn seat(&self) -> Seat {
+        Seat { name: self.name.clone(), incarnation: self.incarnation }
+    }
+}
+
+/// A disk, by its physical ID.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Its physical ID, the same wherever it is plugged in.
+    pub id: String,
+    /// The member it is plugged into.
+    pub node: String,
+    /// Its size, in bytes.
+    pub bytes: u64,
+}
+
+/// How a node uses a volume.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttachMode {
+    /// Reads and writes, together with other nodes.
+    Rw,
+    /// Reads.
+    Ro,
+    /// Reads and writes while no other node has the volume at all.
+    Exclusive,
+}
+
+impl fmt::Display for AttachMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rw => "rw",
+            Self::Ro => "ro",
+            Self::Exclusive => "exclusive",
+        })
+    }
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// The physical ID of its disk.
+    pub disk: String,
+    /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: u64,
+    /// The policy and its settings, in the words of the configuration file. The registry does not read them.
+    pub policy: String,
+    /// The modes nodes may attach it in.
+    pub modes: BTreeSet<AttachMode>,
+}
+
+/// That a node has a volume attached.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// The node.
+    pub node: String,
+    /// The volume.
+    pub volume: String,
+    /// How.
+    pub mode: AttachMode,
+}
+
+/// Any record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// The registry as a whole.
+    Head(Head),
+    /// A node.
+    Member(Member),
+    /// A disk.
+    Disk(Disk),
+    /// A volume.
+    Volume(Volume),
+    /// A volume at a node.
+    Attachment(Attachment),
+}
+
+/// A change of the records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// Store this record in place of the one with its key, if any.
+    Put(Record),
+    /// Delete the member of this name.
+    DeleteMember(String),
+    /// Delete the disk of this physical ID.
+    DeleteDisk(String),
+    /// Delete the volume of this name.
+    DeleteVolume(String),
+    /// Delete one attachment.
+    DeleteAttachment {
+        /// The node.
+        node: String,
+        /// The volume.
+        volume: String,
+    },
+    /// Delete all attachments of this node.
+    DeleteAttachmentsOf(String),
+}
+
+/// Key of the head.
+pub const HEAD: &str = "head";
+
+/// Key of a member.
+pub(crate) fn member_key(name: &str) -> String {
+    format!("member/{name}")
+}
+
+/// Key of a disk.
+pub(crate) fn disk_key(id: &str) -> String {
+    format!("disk/{id}")
+}
+
+/// Key of a volume.
+pub(crate) fn volume_key(name: &str) -> String {
+    format!("volume/{name}")
+}
+
+/// Key of an attachment.
+pub(crate) fn attachment_key(node: &str, volume: &str) -> String {
+    format!("attachment/{node}/{volume}")
+}
+
+/// What the keys of all attachments of a node begin with. A name has no slash, so no other node's do.
+pub(crate) fn attachments_prefix(node: &str) -> String {
+    format!("attachment/{node}/")
+}
+
+impl Record {
+    /// The key the record is stored under.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self {
+            Self::Head(_) => HEAD.to_owned(),
+            Self::Member(member) => member_key(&member.name),
+            Self::Disk(disk) => disk_key(&disk.id),
+            Self::Volume(volume) => volume_key(&volume.name),
+            Self::Attachment(attachment) => attachment_key(&attachment.node, &attachment.volume),
+        }
+    }
+
+    /// The value, as JSON.
+    #[must_use]
+    pub fn value(&self) -> String {
+        match self {
+            Self::Head(head) => serde_json::to_string(head),
+            Self::Member(member) => serde_json::to_string(member),
+            Self::Disk(disk) => serde_json::to_string(disk),
+            Self::Volume(volume) => serde_json::to_string(volume),
+            Self::Attachment(attachment) => serde_json::to_string(attachment),
+        }
+        .expect("records have only strings, numbers and sets of strings")
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// The key is none of ours, the value does not parse, or it names another key than its own.
+    pub fn parse(key: &str, value: &[u8]) -> Result<Self, Damage> {
+        let damage = |problem: String| Damage { key: key.to_owned(), problem };
+        let parsed = match key.split('/').next() {
+            Some(HEAD) => serde_json::from_slice(value).map(Self::Head),
+            Some("member") => serde_json::from_slice(value).map(Self::Member),
+            Some("disk") => serde_json::from_slice(value).map(Self::Disk),
+            Some("volume") => serde_json::from_slice(value).map(Self::Volume),
+            Some("attachment") => serde_json::from_slice(value).map(Self::Attachment),
+            _ => return Err(damage("is no key of a registry".into())),
+        };
+        let record = parsed.map_err(|e| damage(format!("has a value that does not parse: {e}")))?;
+        if record.key() != key {
+            return Err(damage(format!("holds the record of `{}`", record.key())));
+        }
+        Ok(record)
+    }
+}
+
+/// A record that cannot be trusted. The registry is refused as a whole: what is missing cannot be guessed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("key `{key}` {problem}")]
+pub struct Damage {
+    /// The key, without the home's prefix.
+    pub key: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume() -> Record {
+        Record::Volume(Volume {
+            name: "v".into(),
+            disk: "wwn-1".into(),
+            block_bytes: 65536,
+            policy: "hscc".into(),
+            modes: BTreeSet::from([AttachMode::Rw, AttachMode::Exclusive]),
+        })
+    }
+
+    #[test]
+    fn a_record_is_stored_as_the_reference_says() {
+        assert_eq!(volume().key(), "volume/v");
+        assert_eq!(
+            volume().value(),
+            r#"{"name":"v","disk":"wwn-1","block_bytes":65536,"policy":"hscc","modes":["rw","exclusive"]}"#
+        );
+        let member = Record::Member(Member {
+            name: "a".into(),
+            id: 3,
+            address: "10.0.0.1:7700".into(),
+            incarnation: Incarnation(9),
+            state: MemberState::Leaving,
+            since: Epoch(4),
+        });
+        assert_eq!(member.key(), "member/a");
+        assert_eq!(
+            member.value(),
+            r#"{"name":"a","id":3,"address":"10.0.0.1:7700","incarnation":9,"state":"leaving","since":4}"#
+        );
+    }
+
+    #[test]
+    fn a_record_reads_back_only_under_its_own_key() {
+        let value = volume().value();
+        assert_eq!(Record::parse("volume/v", value.as_bytes()), Ok(volume()));
+        for key in ["volume/w", "disk/v", "volume/v/", "volume", "", "seal", "head"] {
+            assert!(Record::parse(key, value.as_bytes()).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_record_with_a_field_of_a_later_version_is_refused() {
+        let damage = Record::parse("disk/d", br#"{"id":"d","node":"a","bytes":1,"new":2}"#).unwrap_err();
+        assert!(damage.to_string().contains("unknown field `new`"), "{damage}");
+    }
+}

@@ -1,0 +1,297 @@
+//! Why the registry refuses a change: the thing, the value, the remedy.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Epoch, Incarnation, WallClock};
+use crate::record::AttachMode;
+
+/// A change that was refused. Nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "refusal", rename_all = "kebab-case")]
+pub enum Refusal {
+    /// The node is configured for another cluster.
+    #[error(
+        "node `{node}` wants to join cluster `{wanted}`, but this is the registry of cluster `{cluster}`; \
+         correct `cluster` or the coordinator's address in its configuration"
+    )]
+    WrongCluster {
+        /// The node.
+        node: String,
+        /// The cluster it wants.
+        wanted: String,
+        /// The cluster this is.
+        cluster: String,
+    },
+    /// A name that cannot be part of a key.
+    #[error("`{name}` is no name for a {kind}; use 1 to {length_max} letters, digits and any of . _ : @ + -")]
+    BadName {
+        /// What it should name.
+        kind: String,
+        /// The name, cut to a printable length.
+        name: String,
+        /// Longest name, in bytes.
+        length_max: usize,
+    },
+    /// An address that cannot be one.
+    #[error("node `{node}` gives `{address}` as its address; use `host:port` of at most 255 characters")]
+    BadAddress {
+        /// The node.
+        node: String,
+        /// The address, cut to a printable length.
+        address: String,
+    },
+    /// Two nodes with one name.
+    #[error(
+        "the name `{name}` is in use by the live member at {address} (incarnation {incarnation}); if that is this \
+         node before its restart, wait until its lease has ended (at most {wait_ms} ms) and join again, else give \
+         this node another name"
+    )]
+    NameInUse {
+        /// The name.
+        name: String,
+        /// Where the member that has it listens.
+        address: String,
+        /// That member's life.
+        incarnation: Incarnation,
+        /// When the lease ends unless it is renewed, in milliseconds from now.
+        wait_ms: u64,
+    },
+    /// Two nodes with one address.
+    #[error(
+        "node `{node}` gives the address {address}, which the live member `{name}` has; correct `address`"
+    )]
+    AddressInUse {
+        /// The node that wants to join.
+        node: String,
+        /// The address.
+        address: String,
+        /// The member that has it.
+        name: String,
+    },
+    /// A join in a life that is over.
+    #[error(
+        "node `{name}` joins with incarnation {incarnation}, but incarnation {latest} is over already; restart \
+         the node, which takes a larger one"
+    )]
+    OldIncarnation {
+        /// The node.
+        name: String,
+        /// The incarnation it gave.
+        incarnation: Incarnation,
+        /// The largest the registry knows.
+        latest: Incarnation,
+    },
+    /// The name is now another life's.
+    #[error(
+        "incarnation {incarnation} of node `{name}` has lost its name to incarnation {latest} at {address}; stop \
+         one of the two, or give it another name"
+    )]
+    NameTaken {
+        /// The node.
+        name: String,
+        /// The life that asks.
+        incarnation: Incarnation,
+        /// The life that has the name.
+        latest: Incarnation,
+        /// Where that one listens.
+        address: String,
+    },
+    /// The node's lease has ended.
+    #[error(
+        "the lease of node `{name}` (incarnation {incarnation}) has ended, the cluster goes on without it; it must \
+         drop its cache and join again with a larger incarnation"
+    )]
+    LeaseEnded {
+        /// The node.
+        name: String,
+        /// The life that ended.
+        incarnation: Incarnation,
+    },
+    /// This life has not joined.
+    #[error(
+        "incarnation {incarnation} of node `{name}` has not joined, the latest that did is {latest}; join first"
+    )]
+    NotJoined {
+        /// The node.
+        name: String,
+        /// The life that asks.
+        incarnation: Incarnation,
+        /// The latest that joined.
+        latest: Incarnation,
+    },
+    /// The node has left.
+    #[error("node `{name}` left the cluster in epoch {epoch}; join again to use it")]
+    HasLeft {
+        /// The node.
+        name: String,
+        /// The epoch its absence began.
+        epoch: Epoch,
+    },
+    /// The node is leaving and gets nothing new.
+    #[error("node `{name}` is leaving the cluster; let it leave, then join again")]
+    Leaving {
+        /// The node.
+        name: String,
+    },
+    /// A clock that nobody should trust.
+    #[error(
+        "the clock of node `{name}` says {node}, the coordinator's says {coordinator}; they may differ by \
+         {bound_ms} ms at most: set both by NTP"
+    )]
+    ClockOff {
+        /// The node.
+        name: String,
+        /// Its clock.
+        node: WallClock,
+        /// The coordinator's.
+        coordinator: WallClock,
+        /// The bound, in milliseconds.
+        bound_ms: u64,
+    },
+    /// The registry is older than what a node remembers.
+    #[error(
+        "node `{name}` has seen epoch {seen}, but this registry is at epoch {epoch}: it was restored from an old \
+         copy; bring back the newer one, or create one that begins above epoch {seen}"
+    )]
+    RegistryBehind {
+        /// The node.
+        name: String,
+        /// What it has seen.
+        seen: Epoch,
+        /// Where the registry is.
+        epoch: Epoch,
+    },
+    /// No such member.
+    #[error("there is no member `{name}`; join it first, or see `cards status` for the names")]
+    UnknownMember {
+        /// The name.
+        name: String,
+    },
+    /// No such disk.
+    #[error("there is no disk `{disk}`; start the node it is plugged into, which tells of it")]
+    UnknownDisk {
+        /// The physical ID.
+        disk: String,
+    },
+    /// No such volume.
+    #[error("there is no volume `{volume}`; create it first, or see `cards status` for the names")]
+    UnknownVolume {
+        /// The name.
+        volume: String,
+    },
+    /// A member that lives is not forgotten.
+    #[error("member `{name}` is live; let it leave, or stop it and wait until its lease has ended")]
+    StillLive {
+        /// The member.
+        name: String,
+    },
+    /// A member that has disks is not forgotten.
+    #[error("member `{name}` has disk `{disk}`; move the disk to another node or remove it first")]
+    HasDisk {
+        /// The member.
+        name: String,
+        /// One of its disks.
+        disk: String,
+    },
+    /// Two nodes tell of one disk.
+    #[error(
+        "disk `{disk}` is in use at the live member `{node}`; stop that node before another one takes the disk"
+    )]
+    DiskInUse {
+        /// The physical ID.
+        disk: String,
+        /// The member that has it.
+        node: String,
+    },
+    /// A disk under a volume is not removed.
+    #[error("disk `{disk}` has volume `{volume}`; remove the volume first")]
+    HasVolume {
+        /// The physical ID.
+        disk: String,
+        /// One of its volumes.
+        volume: String,
+    },
+    /// A block size that no cache can have.
+    #[error("volume `{volume}` has blocks of {bytes} bytes; use a power of two from 4 KiB to 1 MiB")]
+    BadBlockSize {
+        /// The volume.
+        volume: String,
+        /// The size, in bytes.
+        bytes: u64,
+    },
+    /// A policy that is too long to be one.
+    #[error("volume `{volume}` has a policy of {bytes} bytes; use 1 to {bytes_max} bytes")]
+    BadPolicy {
+        /// The volume.
+        volume: String,
+        /// Length of the text, in bytes.
+        bytes: usize,
+        /// Longest text, in bytes.
+        bytes_max: usize,
+    },
+    /// A volume that nobody could attach.
+    #[error("volume `{volume}` allows no attach mode; allow at least one of rw, ro and exclusive")]
+    NoModes {
+        /// The volume.
+        volume: String,
+    },
+    /// A volume in use keeps its definition.
+    #[error("volume `{volume}` is attached at node `{node}`; detach it there first")]
+    StillAttached {
+        /// The volume.
+        volume: String,
+        /// One of the nodes.
+        node: String,
+    },
+    /// The volume does not allow the mode.
+    #[error("volume `{volume}` does not allow `{mode}`; attach it in another mode or allow this one")]
+    ModeNotAllowed {
+        /// The volume.
+        volume: String,
+        /// The mode.
+        mode: AttachMode,
+    },
+    /// Another node's attachment is in the way.
+    #[error(
+        "node `{node}` has volume `{volume}` attached `{held}`, which excludes `{mode}`; detach it there, or stop \
+         that node and wait until its lease has ended"
+    )]
+    AttachConflict {
+        /// The volume.
+        volume: String,
+        /// The mode that was asked for.
+        mode: AttachMode,
+        /// The node in the way.
+        node: String,
+        /// Its mode.
+        held: AttachMode,
+    },
+    /// A member that still has volumes attached has not drained.
+    #[error("node `{name}` still has volume `{volume}` attached; detach it before the node leaves")]
+    NotDrained {
+        /// The node.
+        name: String,
+        /// One of its volumes.
+        volume: String,
+    },
+    /// A limit.
+    #[error("the registry has {max} {kind} already, which is the limit; remove one first")]
+    TooMany {
+        /// Of what.
+        kind: String,
+        /// The limit.
+        max: usize,
+    },
+    /// Terms that no cluster can have.
+    #[error("{term} is {value_ms} ms; use {min_ms} to {max_ms} ms")]
+    BadTerm {
+        /// Which.
+        term: String,
+        /// Its value, in milliseconds.
+        value_ms: u64,
+        /// The least, in milliseconds.
+        min_ms: u64,
+        /// The most, in milliseconds.
+        max_ms: u64,
+    },
+}

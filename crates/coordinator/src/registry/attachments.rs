@@ -1,0 +1,64 @@
+//! Which node has which volume, and how.
+
+use crate::change::Seat;
+use crate::record::{AttachMode, Attachment, Record, Write};
+use crate::refusal::Refusal;
+
+use super::draft::Draft;
+use super::{ATTACHMENTS_MAX, Registry, check_name};
+
+pub(super) fn attach(
+    draft: &mut Draft<'_>,
+    seat: &Seat,
+    volume: &str,
+    mode: AttachMode,
+) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.joined(seat)?;
+    check_name("volume", volume)?;
+    let Some(record) = registry.volumes.get(volume) else {
+        return Err(Refusal::UnknownVolume { volume: volume.to_owned() });
+    };
+    if !record.modes.contains(&mode) {
+        return Err(Refusal::ModeNotAllowed { volume: volume.to_owned(), mode });
+    }
+    let mut others =
+        registry.attachments.values().filter(|held| held.volume == volume && held.node != seat.name);
+    if let Some(held) = others.find(|held| excludes(held.mode, mode)) {
+        let (node, held) = (held.node.clone(), held.mode);
+        return Err(Refusal::AttachConflict { volume: volume.to_owned(), mode, node, held });
+    }
+    let attachment = Attachment { node: seat.name.clone(), volume: volume.to_owned(), mode };
+    match registry.attachments.get(&(seat.name.clone(), volume.to_owned())) {
+        Some(before) if *before == attachment => return Ok(()),
+        Some(_) => {}
+        None if registry.attachments.len() >= ATTACHMENTS_MAX => {
+            return Err(Refusal::TooMany { kind: "attachments".to_owned(), max: ATTACHMENTS_MAX });
+        }
+        None => {}
+    }
+    draft.write(Write::Put(Record::Attachment(attachment)));
+    Ok(())
+}
+
+pub(super) fn detach(draft: &mut Draft<'_>, seat: &Seat, volume: &str) -> Result<(), Refusal> {
+    draft.live(seat)?;
+    check_name("volume", volume)?;
+    let (node, volume) = (seat.name.clone(), volume.to_owned());
+    if draft.registry.attachments_of(&node).any(|held| held.volume == volume) {
+        draft.write(Write::DeleteAttachment { node, volume });
+    }
+    Ok(())
+}
+
+/// Whether two nodes cannot have one volume in these modes.
+pub(super) const fn excludes(one: AttachMode, other: AttachMode) -> bool {
+    matches!(one, AttachMode::Exclusive) || matches!(other, AttachMode::Exclusive)
+}
+
+impl Registry {
+    pub(super) fn attachments_of(&self, node: &str) -> impl Iterator<Item = &Attachment> {
+        let from = (node.to_owned(), String::new());
+        self.attachments.range(from..).map(|(_, held)| held).take_while(move |held| held.node == node)
+    }
+}

@@ -1,0 +1,94 @@
+//! What always holds of a registry. Checked whenever one is read, so that damage is refused, not spread.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::record::{
+    AttachMode, Attachment, Damage, HEAD, SCHEMA, attachment_key, disk_key, member_key, volume_key,
+};
+
+use super::attachments::excludes;
+use super::{ATTACHMENTS_MAX, DISKS_MAX, MEMBERS_MAX, Registry, VOLUMES_MAX, check_name};
+
+impl Registry {
+    /// Checks all records against each other.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn verify(&self) -> Result<(), Damage> {
+        self.verify_head()?;
+        self.verify_members()?;
+        self.verify_disks()?;
+        self.verify_attachments()
+    }
+
+    fn verify_head(&self) -> Result<(), Damage> {
+        if self.head.schema != SCHEMA {
+            return Err(Damage {
+                key: HEAD.to_owned(),
+                problem: format!(
+                    "is of schema {}, this version reads schema {SCHEMA}; use the version that wrote it",
+                    self.head.schema
+                ),
+            });
+        }
+        require(check_name("cluster", &self.head.cluster).is_ok(), HEAD, "names no cluster")?;
+        require(self.head.lease_ms > 0, HEAD, "has leases without length")?;
+        require(self.members.len() <= MEMBERS_MAX, HEAD, "has more members than a registry can")?;
+        require(self.disks.len() <= DISKS_MAX, HEAD, "has more disks than a registry can")?;
+        require(self.volumes.len() <= VOLUMES_MAX, HEAD, "has more volumes than a registry can")?;
+        require(self.attachments.len() <= ATTACHMENTS_MAX, HEAD, "has more attachments than a registry can")
+    }
+
+    fn verify_members(&self) -> Result<(), Damage> {
+        let (mut ids, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+        for member in self.members.values() {
+            let key = member_key(&member.name);
+            require(check_name("node", &member.name).is_ok(), &key, "has a name that is none")?;
+            require((member.id as usize) < MEMBERS_MAX, &key, "has a number out of range")?;
+            require(ids.insert(member.id), &key, "has the number of another member")?;
+            require(member.since <= self.head.epoch, &key, "is of an epoch that has not begun")?;
+            let alone = !member.state.is_live() || addresses.insert(&member.address);
+            require(alone, &key, "has the address of another live member")?;
+        }
+        Ok(())
+    }
+
+    fn verify_disks(&self) -> Result<(), Damage> {
+        for disk in self.disks.values() {
+            let key = disk_key(&disk.id);
+            require(check_name("disk", &disk.id).is_ok(), &key, "has an ID that is none")?;
+            require(self.members.contains_key(&disk.node), &key, "is at a node that is no member")?;
+        }
+        for volume in self.volumes.values() {
+            let key = volume_key(&volume.name);
+            require(check_name("volume", &volume.name).is_ok(), &key, "has a name that is none")?;
+            require(self.disks.contains_key(&volume.disk), &key, "is on a disk that is not registered")?;
+            require(volume.block_bytes.is_power_of_two(), &key, "has blocks of no power of two")?;
+        }
+        Ok(())
+    }
+
+    fn verify_attachments(&self) -> Result<(), Damage> {
+        let mut by_volume: BTreeMap<&str, Vec<&Attachment>> = BTreeMap::new();
+        for held in self.attachments.values() {
+            let key = attachment_key(&held.node, &held.volume);
+            let live = self.members.get(&held.node).is_some_and(|member| member.state.is_live());
+            require(live, &key, "is of a node that is no live member")?;
+            let allowed =
+                self.volumes.get(&held.volume).is_some_and(|volume| volume.modes.contains(&held.mode));
+            require(allowed, &key, "is of a volume that is missing or does not allow its mode")?;
+            by_volume.entry(&held.volume).or_default().push(held);
+        }
+        for held in by_volume.values().filter(|held| held.len() > 1) {
+            if let Some(strict) = held.iter().find(|held| excludes(held.mode, AttachMode::Ro)) {
+                let key = attachment_key(&strict.node, &strict.volume);
+                return require(false, &key, "is exclusive but not the only one of its volume");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn require(holds: bool, key: &str, problem: &str) -> Result<(), Damage> {
+    if holds { Ok(()) } else { Err(Damage { key: key.to_owned(), problem: problem.to_owned() }) }
+}

@@ -1,0 +1,37 @@
+//! A copy of the registry at one revision.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Epoch, Revision};
+use crate::record::{Attachment, Disk, Member, MemberState, Volume};
+
+/// Everything the registry holds, at one revision.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Version of the member set.
+    pub epoch: Epoch,
+    /// Version of everything.
+    pub revision: Revision,
+    /// Length of a lease.
+    pub lease: Duration,
+    /// All members, the dead included, by name.
+    pub members: BTreeMap<String, Member>,
+    /// All disks, by physical ID.
+    pub disks: BTreeMap<String, Disk>,
+    /// All volumes, by name.
+    pub volumes: BTreeMap<String, Volume>,
+    /// All attachments, by node and volume.
+    pub attachments: Vec<Attachment>,
+}
+
+impl View {
+    /// The members that take part: all live ones that are not leaving, in the order of their names.
+    pub fn joined(&self) -> impl Iterator<Item = &Member> {
+        self.members.values().filter(|member| member.state == MemberState::Joined)
+    }
+}

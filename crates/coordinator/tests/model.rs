@@ -1,0 +1,231 @@
+//! Random changes at random times against what must always hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cards_coordinator::{
+    AttachMode, Change, Incarnation, Join, Member, MemberState, Record, Registry, Seat, View, WallClock,
+};
+use proptest::prelude::*;
+
+use crate::common::{NOON, at, join, registry, seat, volume};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Change(Change),
+    /// Time passes.
+    Wait(u64),
+    /// The coordinator restarts from its records.
+    Restart,
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned)
+}
+
+fn a_seat() -> impl Strategy<Value = Seat> {
+    (name(), 1..5_u64).prop_map(|(name, incarnation)| seat(&name, incarnation))
+}
+
+fn disk() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["d0", "d1"]).prop_map(str::to_owned)
+}
+
+fn volume_name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["v0", "v1"]).prop_map(str::to_owned)
+}
+
+fn mode() -> impl Strategy<Value = AttachMode> {
+    prop::sample::select(vec![AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive])
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let address = prop_oneof![4 => Just(None), 1 => Just(Some("same.lan:1".to_owned()))];
+    prop_oneof![
+        4 => (a_seat(), address).prop_map(|(seat, address)| {
+            let join = join(&seat.name, seat.incarnation.0, NOON);
+            Change::Join(Join { address: address.unwrap_or(join.address.clone()), ..join })
+        }),
+        4 => a_seat().prop_map(|seat| Change::Renew { seat, clock: NOON }),
+        1 => a_seat().prop_map(|seat| Change::Renew { seat, clock: WallClock(0) }),
+        1 => a_seat().prop_map(|seat| Change::Leave { seat }),
+        1 => a_seat().prop_map(|seat| Change::Left { seat }),
+        3 => Just(Change::Expire),
+        1 => name().prop_map(|name| Change::Forget { name }),
+        2 => (a_seat(), disk()).prop_map(|(seat, disk)| Change::PutDisk { seat, disk, bytes: 1 << 30 }),
+        1 => disk().prop_map(|disk| Change::RemoveDisk { disk }),
+        2 => (volume_name(), disk()).prop_map(|(name, disk)| Change::PutVolume(volume(&name, &disk))),
+        1 => volume_name().prop_map(|volume| Change::RemoveVolume { volume }),
+        1 => volume_name().prop_map(|volume| Change::SetPolicy { volume, policy: "none".into() }),
+        4 => (a_seat(), volume_name(), mode()).prop_map(|(seat, volume, mode)| Change::Attach { seat, volume, mode }),
+        1 => (a_seat(), volume_name()).prop_map(|(seat, volume)| Change::Detach { seat, volume }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => change().prop_map(Step::Change),
+        3 => (0..2000_u64).prop_map(Step::Wait),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+fn restarted(registry: &Registry, now_ms: u64) -> Registry {
+    // Through the bytes, as a home does.
+    let records = registry.records().map(|record| {
+        let (key, value) = (record.key(), record.value());
+        Record::parse(&key, value.as_bytes()).expect("what was written reads back")
+    });
+    Registry::load(records, |_, head| at(now_ms).mono + head.lease()).expect("what was written is whole")
+}
+
+/// How many times members changed their state between two views.
+fn transitions(before: &View, after: &View) -> u64 {
+    let state =
+        |view: &View, name: &String| view.members.get(name).map(|m: &Member| (m.state, m.incarnation));
+    let names: BTreeSet<&String> = before.members.keys().chain(after.members.keys()).collect();
+    let changed = names.into_iter().filter(|name| {
+        let (was, is) = (state(before, name), state(after, name));
+        was != is && is.is_some()
+    });
+    changed.count() as u64
+}
+
+/// Lives that are over: no change may ever make one live again, except through forgetting the member.
+type Graves = BTreeMap<String, Incarnation>;
+
+fn observe(before: &View, after: &View, graves: &mut Graves) {
+    assert_eq!(
+        after.epoch.0 - before.epoch.0,
+        transitions(before, after),
+        "one epoch per change of the member set"
+    );
+    let same = View { revision: before.revision, ..after.clone() } == *before;
+    assert_eq!(after.revision.0 - before.revision.0, u64::from(!same), "one revision per change of anything");
+    graves.retain(|name, _| after.members.contains_key(name));
+    for member in after.members.values() {
+        if member.state.is_live() {
+            assert!(
+                graves.get(&member.name).is_none_or(|grave| *grave < member.incarnation),
+                "revived: {member:?}"
+            );
+        } else {
+            graves.insert(member.name.clone(), member.incarnation);
+        }
+        if let Some(was) = before.members.get(&member.name) {
+            assert_eq!(was.id, member.id, "a member keeps its number");
+            assert!(was.incarnation <= member.incarnation, "a name goes to later lives only");
+            assert!(
+                was.incarnation == member.incarnation || !was.state.is_live(),
+                "one live member per name"
+            );
+        }
+    }
+    for held in &after.attachments {
+        let holder = &after.members[&held.node];
+        assert!(holder.state.is_live());
+        let others = after.attachments.iter().filter(|other| other.volume == held.volume).count();
+        assert!(held.mode != AttachMode::Exclusive || others == 1);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_changes_keeps_the_promises(steps in steps()) {
+        let mut registry = registry();
+        let mut graves = Graves::new();
+        let mut now = 0;
+        for step in steps {
+            let before = registry.view();
+            match step {
+                Step::Wait(ms) => now += ms,
+                Step::Restart => {
+                    registry = restarted(&registry, now);
+                    prop_assert_eq!(registry.view(), before.clone());
+                    for name in registry.view().members.values().filter(|m| m.state.is_live()).map(|m| &m.name) {
+                        let seat = registry.view().members[name].seat();
+                        let renew = Change::Renew { seat, clock: NOON };
+                        prop_assert!(registry.decide(at(now + 2999), &renew).is_ok(), "a full lease after a restart");
+                    }
+                }
+                Step::Change(change) => {
+                    let leases = registry.next_lease_end();
+                    match registry.apply(at(now), &change) {
+                        Ok(applied) => {
+                            let view = registry.view();
+                            prop_assert_eq!(applied.epoch, view.epoch);
+                            prop_assert_eq!(applied.revision, view.revision);
+                            prop_assert_eq!(applied.changed, view != before);
+                            // A repetition of what has been answered does nothing and is answered alike.
+                            if let Ok(again) = registry.apply(at(now), &change) {
+                                prop_assert!(!again.changed, "{:?} twice", change);
+                                prop_assert_eq!(again.id, applied.id);
+                            } else {
+                                prop_assert!(false, "{:?} is refused the second time", change);
+                            }
+                            prop_assert_eq!(registry.view(), view);
+                        }
+                        Err(_) => {
+                            prop_assert_eq!(registry.view(), before.clone(), "refused and yet changed");
+                            prop_assert_eq!(registry.next_lease_end(), leases);
+                        }
+                    }
+                }
+            }
+            prop_assert!(registry.verify().is_ok());
+            observe(&before, &registry.view(), &mut graves);
+        }
+    }
+
+    #[test]
+    fn a_value_of_any_bytes_is_read_or_refused(key in "(head|member|disk|volume|attachment|x)?/?[a-z/]{0,6}", value in prop::collection::vec(any::<u8>(), 0..200)) {
+        drop(Record::parse(&key, &value));
+    }
+
+    #[test]
+    fn a_value_with_some_bytes_changed_is_refused_or_another_whole_registry(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), which in any::<prop::sample::Index>(),
+    ) {
+        let mut registry = registry();
+        for change in [
+            Change::Join(join("a", 1, NOON)),
+            Change::PutDisk { seat: seat("a", 1), disk: "d0".into(), bytes: 1 << 30 },
+            Change::PutVolume(volume("v0", "d0")),
+            Change::Attach { seat: seat("a", 1), volume: "v0".into(), mode: AttachMode::Rw },
+        ] {
+            registry.apply(crate::common::at(0), &change).unwrap();
+        }
+        let mut records: Vec<(String, Vec<u8>)> =
+            registry.records().map(|record| (record.key(), record.value().into_bytes())).collect();
+        let value = &mut which.get_mut(&mut records).1;
+        let at = at.index(value.len());
+        value[at] = byte;
+        let parsed: Result<Vec<Record>, _> =
+            records.iter().map(|(key, value)| Record::parse(key, value)).collect();
+        if let Ok(loaded) = parsed.and_then(|records| Registry::load(records, |_, head| head.lease())) {
+            prop_assert!(loaded.verify().is_ok());
+        }
+    }
+}
+
+#[test]
+fn members_die_in_batches_and_every_death_is_an_epoch() {
+    let mut registry = registry();
+    for n in 0..70 {
+        registry.apply(at(0), &Change::Join(join(&format!("n{n}"), 1, NOON))).unwrap();
+    }
+    let mut batches = Vec::new();
+    loop {
+        let applied = registry.apply(at(3000), &Change::Expire).unwrap();
+        if !applied.changed {
+            break;
+        }
+        batches.push(applied.dead.len());
+    }
+    assert_eq!(batches, [32, 32, 6]);
+    let view = registry.view();
+    assert_eq!(view.epoch.0, 140);
+    assert!(view.members.values().all(|member| member.state == MemberState::Dead));
+}

@@ -1,0 +1,35 @@
+//! Locks for the file systems and databases above: multi-reader, single-writer, on ranges of volumes, in
+//! groups that are granted and released as a whole (Ho, Hwang and Jin, *Design and analysis of clusters with
+//! single I/O space*, section 2: the lock-group table). They are advisory: what a cached block is worth is
+//! decided elsewhere.
+//!
+//! | machine | one per | does |
+//! |---|---|---|
+//! | [`RangeLocks`] | region | who holds, who waits |
+//! | [`LockHome`] | node | looks after the regions whose home it is, keeps copies for others |
+//! | [`LockClient`] | session | acquires groups, renews its lease, says what it may believe |
+//! | [`FenceGate`] | thing that is stored | refuses those whose lock is gone and who do not know it |
+//!
+//! All are driven like the rest of this crate. What the driver of a [`LockHome`] owes besides: a view, in
+//! which a node does not appear any more, reaches nobody before that node's membership has ended by its own
+//! clock ([`HomeInput::Member`]); a node that starts anew, or was left out of a view, comes back with a new `joined`.
+//! `docs/internals/locks.md` says why this is enough.
+
+mod client;
+mod error;
+mod fence;
+mod home;
+mod message;
+mod range;
+mod table;
+
+pub use client::{ClientConfig, ClientInput, ClientOutput, Grant, LockClient, Want};
+pub use error::LockError;
+pub use fence::{Fence, FenceGate, StaleFence};
+pub use home::{Holding, HoldingState, HomeConfig, HomeInput, HomeLimits, HomeOutput, HomeTimer, LockHome};
+pub use message::{Beat, Change, Evidence, GroupKey, LockBody, LockMessage, Part, SessionId};
+pub use range::{LockRange, Locked, Mode};
+pub use table::{Acquired, RangeLocks, RecordState, TableEvent, TableLimits, Wait};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Homes and sessions together.
+
+mod cluster;
+mod faults;
+mod scenarios;
