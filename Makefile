@@ -4,11 +4,12 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARDS := $(TARGET)/release/cards
 
-.PHONY: help run test bench soak man
+.PHONY: help run test test-full bench soak man
 
 help:
 	@echo 'make run    build and show the main job on this machine'
-	@echo 'make test   all tests'
+	@echo 'make test   all tests that are not long'
+	@echo 'make test-full  all tests, with the long ones and those that test the tests'
 	@echo 'make bench  measure side by side with other NBD servers'
 	@echo 'make soak   fault injection from 100 000 fresh seeds, or until Ctrl-C'
 	@echo 'make man    the man pages, into target/man'
@@ -19,6 +20,9 @@ run:
 
 test:
 	.ci/test
+
+test-full: test
+	$(CARGO) test --locked --profile sim -p cards --test e2e -- --ignored
 
 bench:
 	$(CARGO) build --release --bin cards --bin cards-bench

@@ -16,6 +16,7 @@ mod ext4;
 mod interop;
 mod kernel;
 mod liar;
+mod ocfs2;
 mod paper;
 mod replay;
 mod sim;
