@@ -1,6 +1,7 @@
-//! The checker on itself and on the core: the same seed twice, the seeds that once failed, and a bounded
-//! number of seeds.
+//! The checker on itself and on the core: long histories, the same seed twice, the seeds that once failed, and
+//! a bounded number of seeds.
 
+mod histories;
 mod meta;
 mod regressions;
 mod seeds;

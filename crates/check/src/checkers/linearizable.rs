@@ -5,11 +5,15 @@
 //! concurrent with it" and "no reader sees an older value after another has seen a newer one". Writes of
 //! unknown outcome may take effect anywhere after they began, or not at all.
 //!
-//! The search is Wing and Gong's (1993) with Lowe's memory of visited states (2017). Three rules that lose no
+//! The search is Wing and Gong's (1993) with Lowe's memory of visited states (2017). Four rules that lose no
 //! solution keep it short: a read of the current value goes first; a value that somebody still has to read
-//! and that was written once is not overwritten; writes of unknown outcome that nobody saw are left out.
+//! and that was written once is not overwritten; writes of unknown outcome that nobody saw are left out; and
+//! when nobody has yet to read the current value, a write goes first whose readers, if any, may all follow it
+//! at once, as long as its value is written once. (In any order in which the write and its reads come later,
+//! they can be moved here.) Where each value is written once, as in recorded histories, there is then no more
+//! than one way to go on: a write that must wait for its readers must make way for whoever has to go next.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::history::{Op, Step};
 
@@ -49,7 +53,17 @@ struct Search {
     /// By time of invocation.
     ops: Vec<Op>,
     seen: HashSet<(Vec<u64>, u64)>,
+    values: HashMap<u64, Value>,
     initial: u64,
+}
+
+/// Who has to do with a value.
+#[derive(Default)]
+struct Value {
+    /// How often it comes into being.
+    writes: u32,
+    /// When the last of its reads is invoked; 0: nobody reads it.
+    last_read: Step,
 }
 
 #[derive(Clone)]
@@ -75,11 +89,19 @@ impl State {
 
 impl Search {
     fn new(initial: u64, ops: &[Op]) -> Self {
-        let read: HashSet<u64> = ops.iter().filter(|op| !op.write).map(|op| op.tag).collect();
-        let matters = |op: &&Op| op.returned != Step::MAX || op.write && read.contains(&op.tag);
+        let mut values = HashMap::from([(initial, Value { writes: 1, last_read: 0 })]);
+        for op in ops {
+            let value: &mut Value = values.entry(op.tag).or_default();
+            if op.write {
+                value.writes += 1;
+            } else {
+                value.last_read = value.last_read.max(op.invoked.max(1));
+            }
+        }
+        let matters = |op: &&Op| op.returned != Step::MAX || op.write && values[&op.tag].last_read > 0;
         let mut ops: Vec<Op> = ops.iter().filter(matters).copied().collect();
         ops.sort_by_key(|op| op.invoked);
-        Self { ops, seen: HashSet::new(), initial }
+        Self { ops, seen: HashSet::new(), values, initial }
     }
 
     fn run(mut self) -> bool {
@@ -99,7 +121,7 @@ impl Search {
         false
     }
 
-    /// Does all reads of the current value, then returns the writes that may come next; `None`: all that
+    /// Does all that may as well be done now, then returns the writes that may come next; `None`: all that
     /// must be done is done.
     fn advance(&self, state: &mut State) -> Option<Vec<usize>> {
         loop {
@@ -116,25 +138,44 @@ impl Search {
             if !must {
                 return None;
             }
-            let may = |op: &usize| open(*op) && self.ops[*op].invoked <= deadline;
             let window = || (state.first..self.ops.len()).take_while(|op| self.ops[*op].invoked <= deadline);
-            let read =
-                window().filter(may).find(|op| !self.ops[*op].write && self.ops[*op].tag == state.value);
-            let Some(read) = read else {
-                if self.is_still_wanted(state) {
-                    return Some(Vec::new());
-                }
-                return Some(window().filter(may).filter(|op| self.ops[*op].write).collect());
+            let mut reads = window().filter(|op| open(*op) && !self.ops[*op].write);
+            if let Some(read) = reads.find(|op| self.ops[*op].tag == state.value) {
+                state.set_done(read);
+                continue;
+            }
+            let wanted = self.is_wanted(state);
+            if wanted && !self.comes_back(state) {
+                return Some(Vec::new());
+            }
+            let writes = || window().filter(|op| open(*op) && self.ops[*op].write);
+            let complete = |op: &usize| {
+                let value = &self.values[&self.ops[*op].tag];
+                value.writes == 1 && value.last_read <= deadline
             };
-            state.set_done(read);
+            match writes().find(complete) {
+                Some(write) if !wanted => {
+                    state.set_done(write);
+                    state.value = self.ops[write].tag;
+                }
+                _ => return Some(writes().collect()),
+            }
         }
     }
 
-    /// Somebody has yet to read the current value, and no write can bring it back.
-    fn is_still_wanted(&self, state: &State) -> bool {
-        let rest = || (state.first..self.ops.len()).filter(|op| !state.is_done(*op)).map(|op| &self.ops[op]);
-        rest().any(|op| !op.write && op.tag == state.value)
-            && !rest().any(|op| op.write && op.tag == state.value)
+    /// Somebody has yet to read the current value.
+    fn is_wanted(&self, state: &State) -> bool {
+        let last = self.values[&state.value].last_read;
+        let rest = (state.first..self.ops.len()).take_while(|op| self.ops[*op].invoked <= last);
+        rest.filter(|op| !state.is_done(*op)).any(|op| !self.ops[op].write && self.ops[op].tag == state.value)
+    }
+
+    /// Somebody may write the current value once more.
+    fn comes_back(&self, state: &State) -> bool {
+        self.values[&state.value].writes > 1
+            && (state.first..self.ops.len())
+                .filter(|op| !state.is_done(*op))
+                .any(|op| self.ops[op].write && self.ops[op].tag == state.value)
     }
 }
 

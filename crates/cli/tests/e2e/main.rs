@@ -19,4 +19,5 @@ mod liar;
 mod ocfs2;
 mod paper;
 mod replay;
+mod sharing;
 mod sim;

@@ -81,7 +81,7 @@ impl Node {
         let config = plan.dir.join(format!("{}.toml", plan.nodes[index].name));
         fs::write(&config, plan.toml(index)).expect("a configuration file");
         let mut argv = Vec::new();
-        if let Some(pid) = plan.namespace {
+        if let Some(pid) = plan.nodes[index].namespace.or(plan.namespace) {
             argv.extend(["nsenter", "--target", &pid.to_string(), "--net", "--"].map(String::from));
         }
         argv.extend([CARDS, "serve", "--config"].map(String::from));

@@ -11,6 +11,7 @@ pub(crate) mod content;
 pub(crate) mod dev;
 pub(crate) mod export;
 pub(crate) mod guest;
+pub(crate) mod network;
 pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod reference;

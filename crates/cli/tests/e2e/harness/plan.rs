@@ -57,6 +57,8 @@ pub(crate) struct NodePlan {
     pub(crate) tcp: Option<SocketAddr>,
     /// Lines added to the `[nbd]` table.
     pub(crate) nbd: String,
+    /// Process whose network namespace the daemon joins, if it is another one than the plan's.
+    pub(crate) namespace: Option<u32>,
 }
 
 /// A whole cluster's configuration.
@@ -66,6 +68,7 @@ pub(crate) struct Plan {
     /// Bytes of a caching unit, as the file says it.
     pub(crate) block: &'static str,
     pub(crate) disk_wait: &'static str,
+    pub(crate) lease: &'static str,
     pub(crate) read_ahead: &'static str,
     /// Process whose network namespace the daemons join.
     pub(crate) namespace: Option<u32>,
@@ -83,10 +86,12 @@ impl Plan {
             attach: Vec::new(),
             tcp: None,
             nbd: String::new(),
+            namespace: None,
         };
         let nodes = (1..=count).map(node).collect();
         let dir = dir.to_path_buf();
-        Plan { dir, nodes, block: "64K", disk_wait: "2s", read_ahead: "auto", namespace: None }
+        let (disk_wait, lease) = ("2s", "1s");
+        Plan { dir, nodes, block: "64K", disk_wait, lease, read_ahead: "auto", namespace: None }
     }
 
     /// Adds a disk to node 1 and attaches its volume everywhere.
@@ -114,8 +119,8 @@ impl Plan {
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
             "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
-             block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"1s\"\n",
-            node.cluster, node.name, node.cache, self.block, self.disk_wait
+             block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
+            node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
         );
         for Node { name, address } in self.nodes.iter().map(Node::of) {
             writeln!(text, "[[member]]\nname = \"{name}\"\naddress = \"{address}\"").unwrap();

@@ -1,0 +1,55 @@
+//! Real daemons, each in a network namespace of its own, and clients at all of them who write the same blocks.
+//! Nodes are cut off, stopped, killed; whatever happens, each block must have been one register, as the
+//! recorded history shows, and afterwards every client must be served again without anybody's help.
+//!
+//! `CARDS_TEST_FULL=1` goes through more policies, block sizes and seeds.
+
+mod client;
+mod crowd;
+mod faults;
+mod history;
+mod planted;
+mod probe;
+mod quiet;
+mod record;
+mod repeated;
+mod scene;
+mod storm;
+mod takeover;
+
+use self::scene::Setting;
+
+/// What a scene is played with, in turn.
+const SETTINGS: [(&str, &str, &str); 6] = [
+    // The smallest cache: half of the blocks fit.
+    ("hscc", "4K", "128K"),
+    ("hdc", "64K", "4M"),
+    ("nchance", "4K", "128K"),
+    ("rd", "64K", "4M"),
+    ("gms", "4K", "128K"),
+    ("hscc", "64K", "4M"),
+];
+
+/// Whether there is time for everything.
+fn is_full() -> bool {
+    std::env::var("CARDS_TEST_FULL").is_ok_and(|value| value == "1")
+}
+
+/// Plays a scene, which is the `number`th, on `nodes` nodes: once, or with all settings.
+fn play(number: usize, nodes: usize, scene: impl Fn(Setting)) {
+    for round in 0..if is_full() { SETTINGS.len() } else { 1 } {
+        let (policy, block, cache) = SETTINGS[(number + round) % SETTINGS.len()];
+        let seed = (number * 100 + round) as u64;
+        scene(Setting { nodes, policy, block, cache, lease: "1s", disk_wait: "2s", seed });
+    }
+}
+
+/// Leaves the test with a `SKIP` line unless there can be a network to break.
+macro_rules! need_network {
+    () => {
+        if let Some(reason) = $crate::harness::network::missing_network() {
+            return $crate::harness::tools::skip(&reason);
+        }
+    };
+}
+use need_network;

@@ -1,0 +1,163 @@
+//! A cluster on a network that can be broken, and a crowd at work on its volume.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cards_check::history::{Op, Step};
+use tempfile::TempDir;
+
+use super::crowd::Crowd;
+use super::history::{BLOCK, BLOCKS, CLIENTS, Clock, Event, History, INITIAL, name_of, node_of};
+use crate::harness::cluster::Cluster;
+use crate::harness::network::Network;
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::{content, scratch};
+
+/// How long a card may be used without renewal, where the setting says nothing else.
+pub(super) const LEASE: Duration = Duration::from_secs(1);
+/// How long others may have to wait for a node that is gone (one and a half leases), and a good second more.
+pub(super) const OUTAGE: Duration = Duration::from_millis(2_700);
+/// Number in the history of whoever reads at the end.
+const AUDITOR: u64 = 0;
+
+/// How a cluster is set up.
+#[derive(Clone, Copy)]
+pub(super) struct Setting {
+    pub(super) nodes: usize,
+    pub(super) policy: &'static str,
+    /// Bytes of a caching unit; several blocks of the history can share one.
+    pub(super) block: &'static str,
+    pub(super) cache: &'static str,
+    /// How long a card may be used without renewal.
+    pub(super) lease: &'static str,
+    /// How long a client waits for the disk node; two leases or more.
+    pub(super) disk_wait: &'static str,
+    pub(super) seed: u64,
+}
+
+/// The fields are dropped in this order.
+pub(super) struct Scene {
+    crowd: Option<Crowd>,
+    pub(super) cluster: Cluster,
+    pub(super) network: Network,
+    dir: TempDir,
+    attached: usize,
+    pub(super) clock: Clock,
+    pub(super) setting: Setting,
+    /// What others than the crowd saw, and the crowd when it has gone home.
+    pub(super) more: History,
+}
+
+impl Scene {
+    /// Starts the cluster with the volume attached at the nodes up to `attached`, and a crowd at these.
+    pub(super) fn start(setting: Setting, attached: usize) -> Scene {
+        let dir = scratch();
+        let image = dir.path().join("disk.img");
+        content::image(&image, BLOCKS * BLOCK as u64, INITIAL);
+        let network = Network::new(dir.path(), setting.nodes);
+        let mut disk = Disk::file(&image);
+        disk.policy = setting.policy.into();
+        let mut plan = Plan::new(dir.path(), setting.nodes).disk(disk).cache(setting.cache);
+        plan.block = setting.block;
+        (plan.lease, plan.disk_wait) = (setting.lease, setting.disk_wait);
+        for (number, node) in (1..).zip(&mut plan.nodes) {
+            node.address = network.address(number);
+            node.namespace = Some(network.pid(number));
+            node.attach.retain(|_| number <= attached);
+        }
+        let cluster = Cluster::start(plan);
+        let clock = Clock::start();
+        let places = (1..=CLIENTS as u64).map(|client| node_of(client, attached));
+        let places = places.map(|node| (node, cluster.export(node, "disk"))).collect();
+        let crowd = Crowd::start(clock, places, 1, setting.seed);
+        let more = History::default();
+        let scene = Scene { crowd: Some(crowd), cluster, network, dir, attached, clock, setting, more };
+        scene.goes_on();
+        scene
+    }
+
+    pub(super) fn crowd(&self) -> &Crowd {
+        self.crowd.as_ref().expect("the crowd has not gone home")
+    }
+
+    /// Waits until every client of the crowd has been served anew.
+    #[track_caller]
+    pub(super) fn goes_on(&self) {
+        self.crowd().goes_on_at(&(1..=self.setting.nodes).collect::<Vec<_>>());
+    }
+
+    /// Waits for `outage`. If node `gone` is given up in this time, the others' clients must be served anew.
+    #[track_caller]
+    pub(super) fn goes_on_without(&self, gone: usize, outage: Duration) {
+        let end = Instant::now() + outage;
+        if outage < OUTAGE {
+            return thread::sleep(outage);
+        }
+        let others: Vec<_> = (1..=self.setting.nodes).filter(|node| *node != gone).collect();
+        self.crowd().goes_on_at(&others);
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+    }
+
+    /// Sends the crowd home.
+    pub(super) fn rest(&mut self) {
+        if let Some(crowd) = self.crowd.take() {
+            self.more.0.extend(crowd.end().0);
+        }
+    }
+
+    /// Sends the crowd home, reads everything everywhere once more, ends the daemons, looks at the disk, and
+    /// judges.
+    #[track_caller]
+    pub(super) fn end(mut self) -> History {
+        self.rest();
+        let mut history = std::mem::take(&mut self.more);
+        for node in 1..=self.attached {
+            let mut client = self.cluster.export(node, "disk").open();
+            for block in 0..BLOCKS {
+                let invoked = self.clock.now();
+                let data = client.read(block * BLOCK as u64, BLOCK).expect("a read after everything");
+                history.0.push(audit(block, &data, invoked, self.clock.now()));
+            }
+            client.close();
+        }
+        for number in 1..=self.setting.nodes {
+            assert!(self.cluster.node(number).terminate().success(), "n{number} must end in order");
+        }
+        let image = fs::read(self.dir.path().join("disk.img")).expect("the image");
+        for (block, data) in (0..).zip(image.chunks_exact(BLOCK)) {
+            let now = self.clock.now();
+            history.0.push(audit(block, data, now, now + 1));
+        }
+        self.judge(&history);
+        history
+    }
+
+    #[track_caller]
+    fn judge(&mut self, history: &History) {
+        let verdict = history.judge();
+        let file = self.dir.path().join("history.txt");
+        if verdict.is_err() {
+            fs::write(&file, history.text()).expect("room for a history");
+        }
+        if let Err(story) = verdict {
+            panic!("seed {}, all of it in {}:\n{story}", self.setting.seed, file.display());
+        }
+    }
+}
+
+impl Drop for Scene {
+    /// What is needed to understand a failure stays.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.dir.disable_cleanup(true);
+            eprintln!("--- kept: {}", self.dir.path().display());
+        }
+    }
+}
+
+fn audit(block: u64, data: &[u8], invoked: Step, returned: Step) -> Event {
+    let tag = name_of(data, block).unwrap_or_else(|story| panic!("at the end {story}"));
+    let op = Op { invoked, returned, write: false, tag };
+    Event { block, client: AUDITOR, op, failed: None }
+}
