@@ -46,13 +46,15 @@ pub enum Fault {
     Pause,
     /// A connection broke.
     Cut,
-    /// The writer died in its role.
+    /// A node died at which somebody was writing.
     WriterCrash,
+    /// A disk node died, and somebody did not hear of its next life for a while.
+    Isolate,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -68,6 +70,7 @@ impl Fault {
         Self::Pause,
         Self::Cut,
         Self::WriterCrash,
+        Self::Isolate,
     ];
 }
 

@@ -145,6 +145,17 @@ impl Nodes {
             }
             run.later(delay, RunDeed::Nodes(Deed::Notice { at, peer: node, life }));
         }
+        if has_disk && self.rng.chance(self.options.isolate) {
+            // Somebody does not hear of the next life for a while, and may hold leases of this one.
+            let others: Vec<NodeId> = run.all_nodes().filter(|other| *other != node).collect();
+            if !others.is_empty() {
+                let other = self.rng.pick(&others);
+                run.world.models().count(Fault::Isolate);
+                let time = self.options.downtime + self.options.cut;
+                run.errors.cut(node, other, now, now + time);
+                self.sever(run, node, other, time);
+            }
+        }
         if !has_disk && self.rng.chance(self.options.stays_dead) {
             self.stay_dead.push(node);
             return;

@@ -114,6 +114,8 @@ pub struct NodeOptions {
     pub notice: Duration,
     /// Notices that never come, per mille.
     pub no_notice: u32,
+    /// A member hears nothing of a disk node's next life for a while, per mille of the disk nodes' deaths.
+    pub isolate: u32,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.
@@ -165,6 +167,20 @@ impl Options {
         if rng.chance(60) && storm {
             for volume in options.world.volumes.iter_mut().filter(|v| v.coherence == Coherence::Confirmed) {
                 "chaos".clone_into(&mut volume.policy);
+            }
+        }
+        if storm {
+            options.nodes.isolate = rng.pick(&[0, 300, 800]);
+            if rng.chance(300) {
+                // Members that are cut off for longer than their leases, again and again.
+                options.world.lease = Duration::from_millis(rng.range(100, 400));
+                options.nodes.cut_every = Duration::from_millis(rng.range(200, 800));
+                options.nodes.cut = Duration::from_millis(rng.range(500, 3_000));
+            }
+            if rng.chance(200) {
+                // Cards that come and go, and messages from before.
+                options.nodes.detach = 30;
+                options.network.rare = 200;
             }
         }
         options.writers = rng.pick(&[1, 2, 2, 3, 4]);
@@ -274,6 +290,7 @@ impl Options {
             cut: Duration::from_millis(rng.range(1, 2_000)),
             notice: Duration::from_millis(rng.range(1, 2_000)),
             no_notice: rng.pick(&[0, 200, 1000]),
+            isolate: 0,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))

@@ -20,8 +20,6 @@ pub enum Mistake {
     UseStale,
     /// A new card accepts blocks from before its time.
     SkipSync,
-    /// What nodes say of each other's writes is believed.
-    BelieveHearsay,
     /// The disk node serves blocks that are being written.
     ServeUnderWrite,
     /// A write goes into the writer's copy although another one was under way.
@@ -36,7 +34,7 @@ pub enum Mistake {
     SkipGrace,
     /// A card that was lost keeps its copies.
     KeepAfterSuspension,
-    /// A write that was given up leaves its blocks readable.
+    /// A write that was given up leaves its blocks readable, and the card as it is.
     ForgetDoubt,
     /// A card that may only read may write.
     LetReadersWrite,
@@ -50,7 +48,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -58,7 +56,6 @@ impl Mistake {
         Self::ExpireEarly,
         Self::UseStale,
         Self::SkipSync,
-        Self::BelieveHearsay,
         Self::ServeUnderWrite,
         Self::PatchAfterOther,
         Self::AcceptOldCard,

@@ -196,7 +196,7 @@ impl Shard {
         if from == id.disk_node() {
             volume.horizon = volume.horizon.max(floor);
         }
-        let believed = if makes(Mistake::BelieveHearsay) { floor } else { floor.min(volume.horizon) };
+        let believed = floor.min(volume.horizon);
         self.learn_floor(id, believed);
     }
 

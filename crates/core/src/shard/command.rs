@@ -1,6 +1,6 @@
 //! Writes, zeroes, trims and flushes: at the node whose client asked, and at the disk node.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -23,6 +23,17 @@ pub(super) struct Commands {
     /// Given up, but the disk node may still do them until the card is attached anew. Their blocks stay
     /// locked: this node gets no invalidation for what it writes itself.
     doubtful: Vec<(VolumeId, Range<u32>)>,
+    /// Those that wait for reads of their blocks to end, which have waited for writes before.
+    later: VecDeque<Later>,
+}
+
+/// A command of a client that has not begun.
+struct Later {
+    token: Token,
+    volume: VolumeId,
+    change: Change,
+    fua: bool,
+    payload: Payload,
 }
 
 struct Command {
@@ -117,7 +128,7 @@ const OPEN_MAX: usize = 4096;
 
 impl Commands {
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.later.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -225,6 +236,32 @@ impl Shard {
             self.disk_command(id, change, fua, payload, Client::Local(token));
             return;
         }
+        let later = Later { token, volume: id, change, fua, payload };
+        if self.must_wait(&later) {
+            self.commands.later.push_back(later);
+        } else {
+            self.begin_command(later);
+        }
+    }
+
+    /// A read of one of the blocks goes first.
+    fn must_wait(&self, command: &Later) -> bool {
+        let mut blocks = command.change.blocks(self.config.block_bytes);
+        blocks.any(|index| self.fetches.goes_first(BlockId::new(command.volume, index)))
+    }
+
+    /// Reads have ended that commands may have waited for.
+    pub(super) fn start_later_commands(&mut self) {
+        for command in core::mem::take(&mut self.commands.later) {
+            if self.must_wait(&command) {
+                self.commands.later.push_back(command);
+            } else {
+                self.begin_command(command);
+            }
+        }
+    }
+
+    fn begin_command(&mut self, Later { token, volume: id, change, fua, payload }: Later) {
         let request = self.next_request();
         let blocks = change.blocks(self.config.block_bytes);
         for index in blocks.clone() {
@@ -527,8 +564,9 @@ impl Shard {
             let (id, blocks) = (command.volume, command.change.blocks(size));
             let overlaps =
                 |other: &DiskCommand| other.volume == id && overlap(&other.change.blocks(size), &blocks);
-            let blocked =
-                self.held_commands.iter().take(at).any(overlaps) || self.disk_commands.values().any(overlaps);
+            let blocked = self.held_commands.iter().take(at).any(overlaps)
+                || self.disk_commands.values().any(overlaps)
+                || blocks.clone().any(|index| self.fetches.goes_first(BlockId::new(id, index)));
             if blocked {
                 at += 1;
             } else if let Some(command) = self.held_commands.remove(at) {

@@ -39,6 +39,8 @@ struct Fetch {
     landing: bool,
     /// The block was written after the disk began to read it.
     overtaken: bool,
+    /// It had to wait for a write to the block. Writes that come later wait for it, or it might never end.
+    passed_over: bool,
     ahead: bool,
     /// A stale answer leads to another question at once, but not again before this: were answers repeated on
     /// their way, questions and answers would multiply.
@@ -72,6 +74,7 @@ impl Fetch {
             from_disk_node: false,
             landing: false,
             overtaken: false,
+            passed_over: false,
             ahead,
             patient_until: Instant(0),
             // It is about to be taken further, and gets its timer then.
@@ -155,8 +158,15 @@ impl Shard {
 
     /// Takes every fetch that can go on as far as it goes.
     pub(super) fn settle(&mut self) {
-        while let Some(request) = self.fetches.ready.pop_front() {
-            self.advance(request);
+        loop {
+            while let Some(request) = self.fetches.ready.pop_front() {
+                self.advance(request);
+            }
+            if !core::mem::take(&mut self.fetches.made_way) {
+                return;
+            }
+            self.start_held_commands();
+            self.start_later_commands();
         }
     }
 
@@ -165,7 +175,11 @@ impl Shard {
         let block = fetch.block;
         let from_disk_node = fetch.from_disk_node;
         let reserved = fetch.slot;
-        if !self.may_hold(block.volume) || self.is_being_written(block) {
+        let is_being_written = self.is_being_written(block);
+        if !self.may_hold(block.volume) || is_being_written {
+            if let Some(fetch) = self.fetches.get_mut(request) {
+                fetch.passed_over |= is_being_written;
+            }
             self.wait_in(request, State::Waiting);
             return;
         }

@@ -122,7 +122,12 @@ impl Shard {
         let Some(slot) = fetch.slot else { return };
         let overtaken = fetch.overtaken || self.is_being_written(fetch.block);
         match result {
-            Ok(()) if overtaken => self.make_ready(request),
+            Ok(()) if overtaken => {
+                if let Some(fetch) = self.fetches.get_mut(request) {
+                    fetch.passed_over = true;
+                }
+                self.make_ready(request);
+            }
             Ok(()) => {
                 let from = self.config.node;
                 let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false };

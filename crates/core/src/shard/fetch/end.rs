@@ -13,6 +13,7 @@ impl Shard {
     fn end(&mut self, request: RequestId) -> Option<Fetch> {
         let fetch = self.fetches.remove(request)?;
         self.timers.clear(fetch.deadline, Timer::Fetch(request));
+        self.fetches.made_way |= fetch.passed_over;
         Some(fetch)
     }
 

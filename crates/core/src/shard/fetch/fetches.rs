@@ -25,6 +25,8 @@ pub(in crate::shard) struct Fetches {
     /// The others that do. They end when other nodes answer, so they never take the last slots: two nodes
     /// that wait for each other's disks would wait for ever.
     pub(super) peer_waiters: VecDeque<RequestId>,
+    /// A fetch has ended that writes may have waited for.
+    pub(super) made_way: bool,
 }
 
 /// Places at first.
@@ -46,6 +48,7 @@ impl Default for Fetches {
             ready: VecDeque::new(),
             disk_waiters: VecDeque::new(),
             peer_waiters: VecDeque::new(),
+            made_way: false,
         }
     }
 }
@@ -94,6 +97,11 @@ impl Fetches {
     /// Somebody waits for the block.
     pub(in crate::shard) fn is_under_way(&self, block: BlockId) -> bool {
         self.place_of_block(block).is_some()
+    }
+
+    /// Somebody has waited for the block while it was written: the next write waits in turn.
+    pub(in crate::shard) fn goes_first(&self, block: BlockId) -> bool {
+        self.of_block(block).is_some_and(|fetch| fetch.passed_over && !fetch.waiters.is_empty())
     }
 
     pub(super) fn of_block_mut(&mut self, block: BlockId) -> Option<&mut Fetch> {

@@ -421,3 +421,27 @@ fn doubts_do_not_pile_up() {
     c.finish_reads();
     assert!(c.has(1, 0));
 }
+
+/// Neither clients of the same node nor those of others can write a block so often that nobody gets to read it.
+#[test]
+fn a_read_goes_before_the_writes_that_come_after_it() {
+    for writer in [0, 1, 2] {
+        let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+        c.hold_disk = true;
+        c.give(writer, command(1, 0, BLOCK_BYTES));
+        c.run();
+        c.give(1, Input::Read { token: Token(100), block: BlockId::new(V, 0) });
+        c.run();
+        let mut writes = 2;
+        while !c.answers.iter().any(|(_, o)| matches!(o, Output::Ready { token: Token(100), .. })) {
+            assert!(writes < 8, "{writes} writes have gone before: {:?}", c.log);
+            // There is always another write before the last one is done.
+            c.give(writer, command(writes, 0, BLOCK_BYTES));
+            c.run();
+            writes += 1;
+            let (node, op) = c.disk.pop_front().expect("the disk has something to do");
+            c.give(node.0, Input::DiskDone { op, result: Ok(()) });
+            c.run();
+        }
+    }
+}
