@@ -50,11 +50,13 @@ pub enum Fault {
     WriterCrash,
     /// A disk node died, and somebody did not hear of its next life for a while.
     Isolate,
+    /// A message was lost because nothing arrived in its direction for a while.
+    OneWay,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -71,6 +73,7 @@ impl Fault {
         Self::Cut,
         Self::WriterCrash,
         Self::Isolate,
+        Self::OneWay,
     ];
 }
 
@@ -93,6 +96,8 @@ pub struct Faults {
     pub disk_reads: BTreeMap<VolumeId, u64>,
     /// When the last message from one node to another arrives.
     last_arrival: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Until when nothing arrives that one node sends another.
+    pub deaf_until: BTreeMap<(NodeId, NodeId), Instant>,
 }
 
 impl Faults {
@@ -108,6 +113,7 @@ impl Faults {
             disk_errors: Vec::new(),
             disk_reads: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
+            deaf_until: BTreeMap::new(),
             options: options.clone(),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) enum Deed {
     Pause,
     /// Some connection breaks.
     Cut,
+    /// Some node does not hear another, which hears it.
+    Deafen,
     /// A dead node comes back.
     Restart(NodeId),
     /// `at` learns that its connection to that life of `peer` is gone.
@@ -55,7 +57,7 @@ impl Nodes {
         }
         run.later(Duration::ZERO, RunDeed::Nodes(Deed::Connect));
         if run.options.mode == Mode::Storm {
-            for deed in [Deed::Crash, Deed::Pause, Deed::Cut] {
+            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen] {
                 self.again(run, deed);
             }
         }
@@ -72,11 +74,12 @@ impl Nodes {
 
     pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
         match deed {
-            Deed::Crash | Deed::Pause | Deed::Cut => {
+            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen => {
                 if run.phase == Phase::Storm {
                     match deed {
                         Deed::Crash => self.crash(run, workload),
                         Deed::Pause => self.pause(run),
+                        Deed::Deafen => self.deafen(run),
                         _ => self.cut(run),
                     }
                     self.again(run, deed);
@@ -106,6 +109,7 @@ impl Nodes {
         let every = match deed {
             Deed::Crash => self.options.crash_every,
             Deed::Pause => self.options.pause_every,
+            Deed::Deafen => self.options.deafen_every,
             _ => self.options.cut_every,
         };
         if every > Duration::ZERO {
@@ -186,6 +190,20 @@ impl Nodes {
             let cut = self.options.cut * self.rng.range(1, 1000) as u32 / 1000;
             run.errors.cut(one, other, run.world.now(), run.world.now() + cut);
             self.sever(run, one, other, cut);
+        }
+    }
+
+    /// Mostly somebody does not hear a disk node, which then waits for answers that are never sent.
+    fn deafen(&mut self, run: &mut Run) {
+        let volumes = &run.options.world.volumes;
+        let disk_node = volumes[self.rng.below(volumes.len() as u64) as usize].id.disk_node();
+        let from = if self.rng.chance(700) { Some(disk_node) } else { self.victim(run) };
+        let (Some(from), Some(to)) = (from, self.victim(run)) else { return };
+        if from != to {
+            let now = run.world.now();
+            let time = self.options.cut * self.rng.range(1, 1000) as u32 / 1000;
+            run.errors.cut(from, to, now, now + time);
+            run.world.models().deaf_until.insert((from, to), now + time);
         }
     }
 

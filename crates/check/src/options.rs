@@ -110,6 +110,8 @@ pub struct NodeOptions {
     pub cut_every: Duration,
     /// And comes back within this.
     pub cut: Duration,
+    /// A node does not hear another one, which hears it, for up to [`Self::cut`].
+    pub deafen_every: Duration,
     /// Notice of a death comes within this; per mille of them never.
     pub notice: Duration,
     /// Notices that never come, per mille.
@@ -172,6 +174,9 @@ impl Options {
         if storm {
             options.nodes.isolate = rng.pick(&[0, 300, 800]);
             if rng.chance(300) {
+                options.nodes.deafen_every = Duration::from_millis(rng.range(100, 1_000));
+            }
+            if rng.chance(300) {
                 // Members that are cut off for longer than their leases, again and again.
                 options.world.lease = Duration::from_millis(rng.range(100, 400));
                 options.nodes.cut_every = Duration::from_millis(rng.range(200, 800));
@@ -184,6 +189,12 @@ impl Options {
             }
         }
         options.writers = rng.pick(&[1, 2, 2, 3, 4]);
+        if storm && rng.chance(200) {
+            // Nodes that die again and again under writers of the same few blocks.
+            options.nodes.crash_every = Duration::from_millis(rng.range(150, 600));
+            options.nodes.downtime = Duration::from_millis(rng.range(10, 300));
+            (options.hot_blocks, options.writers) = (2, 4);
+        }
         for volume in options.world.volumes.iter().filter(|volume| !volume.read_only) {
             let others = (0..nodes).map(NodeId).filter(|&node| node != volume.id.disk_node());
             options.readers.extend(others.filter(|_| rng.chance(150)).map(|node| (node, volume.id)));
@@ -291,6 +302,7 @@ impl Options {
             notice: Duration::from_millis(rng.range(1, 2_000)),
             no_notice: rng.pick(&[0, 200, 1000]),
             isolate: 0,
+            deafen_every: Duration::ZERO,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))

@@ -19,6 +19,9 @@ impl Network for Faults {
         let payload = matches!(parcel, Parcel::Shard { payload_bytes: 1.., .. });
         let mut copies = 1;
         if !self.calm {
+            if self.deaf_until.get(&(from, to)).is_some_and(|&until| now < until) {
+                return self.count(Fault::OneWay);
+            }
             if self.network_rng.chance(options.loss) {
                 return self.count(Fault::Loss);
             }
