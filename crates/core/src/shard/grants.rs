@@ -140,9 +140,11 @@ impl Shard {
         stripe * STRIPE_BLOCKS + index % STRIPE_BLOCKS
     }
 
-    fn index_of(&self, local: u32) -> u32 {
-        let stripe = local / STRIPE_BLOCKS * u32::from(self.config.shards) + u32::from(self.config.shard);
-        stripe * STRIPE_BLOCKS + local % STRIPE_BLOCKS
+    /// The block at a place; none beyond the numbers that blocks can have.
+    fn index_of(&self, local: u32) -> Option<u32> {
+        let (stripe, size) = (u64::from(local / STRIPE_BLOCKS), u64::from(STRIPE_BLOCKS));
+        let stripe = stripe * u64::from(self.config.shards) + u64::from(self.config.shard);
+        u32::try_from(stripe * size + u64::from(local % STRIPE_BLOCKS)).ok()
     }
 
     /// Blocks of one stripe, by their places.
@@ -182,17 +184,19 @@ impl Shard {
     pub(super) fn give_up(&mut self, id: VolumeId, blocks: &Range<u32>) -> (Range<u32>, u64) {
         let locals = self.locals(blocks);
         let number = locals.start / REGION;
+        let Some(volume) = self.volumes.get(&id) else { return (0..0, 0) };
+        let size = volume.spec.blocks();
         let is_free = |local: u32| {
-            let block = BlockId::new(id, self.index_of(local));
+            let index = self.index_of(local).filter(|&index| u64::from(index) < size);
+            let Some(block) = index.map(|index| BlockId::new(id, index)) else { return false };
             self.cache.lookup(block).is_none()
                 && !self.leaving.contains_key(&block)
                 && !self.fetches.is_under_way(block)
                 && !self.is_being_written(block)
         };
-        let Some(volume) = self.volumes.get(&id) else { return (0..0, 0) };
         let known = volume.given_up.regions.get(&number).map(|lost| lost.range.clone());
         let full = known.is_none() && volume.given_up.regions.len() >= REGIONS_MAX;
-        if full || !locals.clone().all(is_free) {
+        if full || locals.is_empty() || !locals.clone().all(is_free) {
             return (0..0, 0);
         }
         // What is given up already is free.
@@ -206,7 +210,7 @@ impl Shard {
         while start > number * REGION && is_free(start - 1) {
             start -= 1;
         }
-        while end < (number + 1) * REGION && is_free(end) {
+        while end < u32::MAX && end / REGION == number && is_free(end) {
             end += 1;
         }
         let Some(volume) = self.volumes.get_mut(&id) else { return (0..0, 0) };
@@ -288,7 +292,7 @@ impl Shard {
         self.volumes.iter().flat_map(move |(&id, volume)| {
             volume.desk.grants.iter().filter_map(move |(node, range)| {
                 let generation = *volume.desk.cards.get(&node)?;
-                Some((id, node, generation, range.map(|local| self.index_of(local)).collect()))
+                Some((id, node, generation, range.filter_map(|local| self.index_of(local)).collect()))
             })
         })
     }

@@ -1,6 +1,7 @@
 //! Range locks: who is asked before a write, and who must ask before a read.
 
 use super::*;
+use crate::ids::Stamp;
 
 const RD: Setup = Setup { policy: "rd", ..SETUP };
 
@@ -109,4 +110,20 @@ fn a_new_card_has_given_nothing_up() {
     c.log.clear();
     c.write(1, 5);
     assert_eq!(c.logged("invalidate 5+1"), 1, "{:?}", c.log);
+}
+
+/// A disk node that names blocks which no volume has is ignored.
+#[test]
+fn blocks_beyond_the_volume_are_nobodys_to_give_up() {
+    let mut c = Cluster::new(RD);
+    for (block, count) in [(u32::MAX, 1), (u32::MAX - 15, 16), (u32::MAX - 20_000, 3), (5, 0)] {
+        let body = Body::Invalidate { generation: Generation(3), stamp: Stamp(9), block, count };
+        let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
+        c.give(2, Input::Message { from: NodeId(0), message, payload: Payload::None });
+        let body = Body::Acquire { generation: Generation(3), block, counter: 1 };
+        let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
+        c.give(0, Input::Message { from: NodeId(2), message, payload: Payload::None });
+    }
+    c.run();
+    assert_eq!(c.stats(2).locks_given_up, 0);
 }
