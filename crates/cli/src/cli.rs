@@ -7,7 +7,9 @@ use cards_node::admin::Client;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{bench, completions, demo, dev, man, paper, policy, replay, serve, sim, status, trace, volume};
+use crate::{
+    bench, check, completions, demo, dev, man, paper, policy, replay, serve, sim, status, trace, volume,
+};
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
 #[derive(Debug, Parser)]
@@ -42,6 +44,7 @@ pub(crate) enum Verb {
     Trace(trace::Trace),
     Paper(paper::PaperVerb),
     Replay(Box<replay::Replay>),
+    Check(Box<check::Check>),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
@@ -62,6 +65,7 @@ impl Cli {
             Verb::Trace(verb) => verb.run(),
             Verb::Paper(verb) => verb.run(),
             Verb::Replay(verb) => verb.run(self.verbose),
+            Verb::Check(verb) => Ok(verb.run(self.verbose)),
             Verb::Bench(verb) => verb.run(),
             Verb::Completions(verb) => verb.run().map(done),
             Verb::Man(verb) => verb.run().map(done),
@@ -129,6 +133,8 @@ mod tests {
             "cards paper",
             "cards paper xfs",
             "cards trace convert only-one",
+            "cards check --seeds 5..1",
+            "cards check --first",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

@@ -1,6 +1,7 @@
 //! `cards`: cluster-aware remote disks. One file per verb; `cli.rs` has the list.
 
 mod bench;
+mod check;
 mod cli;
 mod completions;
 mod demo;

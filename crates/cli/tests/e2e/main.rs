@@ -8,6 +8,7 @@ mod harness;
 
 mod abuse;
 mod admin;
+mod check;
 mod cluster;
 mod config;
 mod conformance;

@@ -1,0 +1,39 @@
+//! Seeds on the command line.
+
+use std::ops::RangeInclusive;
+
+/// There are more than anybody can run; a count of them fits.
+const SEED_MAX: u64 = u64::MAX / 2;
+
+/// One seed.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    let seed = text.parse::<u64>().map_err(|error| format!("`{text}`: {error}"))?;
+    if seed > SEED_MAX { Err(format!("{seed} is greater than {SEED_MAX}")) } else { Ok(seed) }
+}
+
+/// `FIRST..LAST`, both ends included; `FIRST..=LAST` too.
+pub(super) fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once("..").ok_or("want FIRST..LAST, for example 1..2000")?;
+    let (first, last) = (seed(first)?, seed(last.trim_start_matches('='))?);
+    if first > last { Err(format!("{first} is greater than {last}")) } else { Ok(first..=last) }
+}
+
+/// How many they are.
+pub(super) fn count(seeds: &RangeInclusive<u64>) -> u64 {
+    seeds.end() - seeds.start() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_with_both_ends() {
+        assert_eq!(seeds("1..200"), Ok(1..=200));
+        assert_eq!(seeds("7..=7"), Ok(7..=7));
+        assert_eq!(count(&(1..=200)), 200);
+        for wrong in ["", "5", "5..", "..5", "5..1", "a..b", "-1..5", "0..18446744073709551615"] {
+            assert!(seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

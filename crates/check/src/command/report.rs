@@ -1,0 +1,162 @@
+//! What seeds have come to, as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write as _};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use cards_core::Stats;
+use serde_json::{Value, json};
+
+use super::parse;
+use super::verdict::Verdict;
+use crate::faults::Fault;
+use crate::run::{self, Failure};
+use crate::seeds::Summary;
+
+/// What seeds have come to.
+pub(super) struct Report {
+    pub(super) seeds: RangeInclusive<u64>,
+    /// Of those that passed.
+    pub(super) summary: Summary,
+    pub(super) elapsed: Duration,
+    /// What a single seed did.
+    pub(super) ran: Option<Ran>,
+    pub(super) failed: Option<Failed>,
+    /// Faults that should have happened.
+    pub(super) missing: Vec<Fault>,
+    /// It was stopped before all seeds had run.
+    pub(super) stopped: bool,
+}
+
+/// What a single seed did that passed.
+pub(super) struct Ran {
+    hash: u64,
+    lines: u64,
+    outcomes: BTreeMap<&'static str, u64>,
+    stats: Stats,
+}
+
+/// A seed that failed.
+pub(super) struct Failed {
+    pub(super) seed: u64,
+    /// It is a cold read.
+    pub(super) cold: bool,
+    pub(super) failure: Failure,
+    /// The command that runs it again.
+    pub(super) replay: String,
+    /// Simpler runs that were tried.
+    pub(super) tried: u32,
+    /// The command that runs the simplest of them that fails too, and how it fails.
+    pub(super) simplest: Option<(String, Failure)>,
+}
+
+impl Ran {
+    pub(super) fn new(report: &run::Report) -> Self {
+        let run::Report { hash, lines, outcomes, stats, .. } = report;
+        Self { hash: *hash, lines: *lines, outcomes: outcomes.clone(), stats: *stats }
+    }
+}
+
+impl Report {
+    pub(super) fn verdict(&self) -> Verdict {
+        match &self.failed {
+            Some(failed) => Verdict::from(&failed.failure),
+            None if self.stopped => Verdict::Stopped,
+            None if !self.missing.is_empty() => Verdict::Untested,
+            None => Verdict::Passed,
+        }
+    }
+
+    /// Findings on standard output, failures on standard error.
+    pub(super) fn print(&self) {
+        let Summary { passed, faults, judged, stale_hints, .. } = &self.summary;
+        if let Some(Ran { hash, lines, outcomes, stats }) = &self.ran {
+            say(format_args!("seed {}: passed, {lines} trace lines, hash {hash:016x}", self.seeds.start()));
+            say(format_args!("outcomes: {outcomes:?}"));
+            say(format_args!("{stats:?}"));
+        } else if self.failed.is_none() || parse::count(&self.seeds) > 1 {
+            let (count, seconds) = (parse::count(&self.seeds), self.elapsed.as_secs_f64());
+            let stopped = if self.stopped { ", stopped" } else { "" };
+            say(format_args!("{passed} of {count} seeds passed in {seconds:.1} s{stopped}"));
+        }
+        if let Some(failed) = &self.failed {
+            return failed.print();
+        }
+        say(format_args!("faults: {faults:?}"));
+        say(format_args!("{judged} operations judged, {stale_hints} stale hints at the end"));
+        if !self.missing.is_empty() {
+            eprintln!("these faults never happened: {:?}", self.missing);
+        }
+    }
+
+    /// One object on standard output.
+    pub(super) fn print_json(&self) {
+        let faults: serde_json::Map<String, Value> =
+            self.summary.faults.iter().map(|(fault, count)| (format!("{fault:?}"), json!(count))).collect();
+        let missing: Vec<String> = self.missing.iter().map(|fault| format!("{fault:?}")).collect();
+        say(json!({
+            "first": self.seeds.start(),
+            "last": self.seeds.end(),
+            "passed": self.summary.passed,
+            "seconds": self.elapsed.as_secs_f64(),
+            "stopped": self.stopped,
+            "faults": faults,
+            "missing_faults": missing,
+            "judged": self.summary.judged,
+            "stale_hints": self.summary.stale_hints,
+            "run": self.ran.as_ref().map(Ran::to_json),
+            "failed": self.failed.as_ref().map(Failed::to_json),
+        }));
+    }
+}
+
+impl Ran {
+    fn to_json(&self) -> Value {
+        let counters: BTreeMap<&str, u64> = self.stats.iter().collect();
+        let hash = format!("{:016x}", self.hash);
+        json!({"hash": hash, "trace_lines": self.lines, "outcomes": self.outcomes, "counters": counters})
+    }
+}
+
+impl Failed {
+    fn print(&self) {
+        let cold = if self.cold { " (cold read, no faults)" } else { "" };
+        eprintln!("seed {}{cold}: {}", self.seed, self.failure);
+        eprintln!("replay: {} --verbose", self.replay);
+        match &self.simplest {
+            Some((replay, failure)) => {
+                eprintln!("the simplest run that fails too, of {} tried: {failure}", self.tried);
+                eprintln!("replay: {replay} --verbose");
+            }
+            None if self.tried > 0 => eprintln!("of {} simpler runs none fails in the same way", self.tried),
+            None => {}
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let failure = |failure: &Failure| {
+            let (Failure::Wrong(what) | Failure::Stuck(what) | Failure::Crashed(what)) = failure;
+            json!({"kind": Verdict::name(failure), "what": what})
+        };
+        let simplest = self.simplest.as_ref();
+        let simplest = simplest.map(|(replay, how)| json!({"replay": replay, "failure": failure(how)}));
+        json!({
+            "seed": self.seed,
+            "failure": failure(&self.failure),
+            "replay": self.replay,
+            "tried": self.tried,
+            "simplest": simplest,
+        })
+    }
+}
+
+/// Prints a line. A reader that has seen enough is no error.
+pub(super) fn say(line: impl Display) {
+    if let Err(error) = writeln!(std::io::stdout(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("standard output: {error}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What the command line puts in place of what the seed draws.
+
+mod kind;
+mod left_out;
+
+use std::fmt::Write as _;
+
+use cards_core::{Duration, NodeId, VolumeId};
+
+pub use kind::Kind;
+pub use left_out::LeftOut;
+
+use crate::options::Options;
+
+/// Overrides of what the seed draws.
+#[derive(clap::Args, Clone, PartialEq, Debug, Default)]
+#[command(next_help_heading = "Instead of what the seed draws")]
+pub struct Overrides {
+    /// Policy of all volumes
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub policy: Option<String>,
+    /// Messages lost, in per mille
+    #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u32).range(0..=500))]
+    pub loss: Option<u32>,
+    /// How long the storm lasts, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub storm_ms: Option<u64>,
+    /// At most so many nodes; the disks of the others go to those that remain
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
+    /// Clients of each node
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub clients: Option<u32>,
+    /// Writers of each volume that can be written
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub writers: Option<u32>,
+    /// Kinds of faults that do not happen.
+    #[command(flatten)]
+    pub left_out: LeftOut,
+    /// Make this mistake in the protocol, on purpose; a name that there is none of lists them
+    #[cfg(feature = "mistakes")]
+    #[arg(long, value_parser = mistake)]
+    pub mistake: Option<cards_core::mistakes::Mistake>,
+}
+
+/// A policy that nodes can run.
+fn policy(spec: &str) -> Result<String, String> {
+    cards_core::policy::build(spec).map(|_| spec.to_owned()).map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "mistakes")]
+fn mistake(name: &str) -> Result<cards_core::mistakes::Mistake, String> {
+    let all = cards_core::mistakes::Mistake::ALL;
+    let named = all.into_iter().find(|mistake| format!("{mistake:?}") == name);
+    named.ok_or_else(|| format!("there are {all:?}"))
+}
+
+impl Overrides {
+    /// Puts them in place of what was drawn.
+    pub fn apply(&self, options: &mut Options) {
+        if let Some(policy) = &self.policy {
+            options.world.volumes.iter_mut().for_each(|spec| spec.policy.clone_from(policy));
+        }
+        if let Some(storm_ms) = self.storm_ms {
+            options.storm = Duration::from_millis(storm_ms);
+        }
+        if let Some(nodes) = self.nodes {
+            keep_nodes(options, nodes);
+        }
+        if let Some(clients) = self.clients {
+            options.clients = clients;
+        }
+        if let Some(writers) = self.writers {
+            options.writers = writers;
+        }
+        self.left_out.iter().for_each(|kind| kind.remove(options));
+        if let Some(loss) = self.loss {
+            options.network.loss = loss;
+        }
+    }
+
+    /// As flags again, for the command that replays a run: each with a space in front.
+    #[must_use]
+    pub fn flags(&self) -> String {
+        let mut flags = String::new();
+        if let Some(policy) = &self.policy {
+            flags += &format!(" --policy '{policy}'");
+        }
+        let numbers = [
+            ("loss", self.loss.map(u64::from)),
+            ("storm-ms", self.storm_ms),
+            ("nodes", self.nodes.map(u64::from)),
+            ("clients", self.clients.map(u64::from)),
+            ("writers", self.writers.map(u64::from)),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                let _ = write!(flags, " --{name} {number}");
+            }
+        }
+        for flag in self.left_out.flags() {
+            let _ = write!(flags, " --{flag}");
+        }
+        #[cfg(feature = "mistakes")]
+        if let Some(mistake) = self.mistake {
+            let _ = write!(flags, " --mistake {mistake:?}");
+        }
+        flags
+    }
+}
+
+/// Keeps the first `nodes` nodes, and gives them the disks of the others.
+fn keep_nodes(options: &mut Options, nodes: u16) {
+    if usize::from(nodes) >= options.world.nodes.len() {
+        return;
+    }
+    options.world.nodes.truncate(usize::from(nodes));
+    // No two volumes of a run have the same disk number, whatever their nodes.
+    let moved = |id: VolumeId| VolumeId::new(NodeId(id.disk_node().0 % nodes), id.disk());
+    options.world.volumes.iter_mut().for_each(|spec| spec.id = moved(spec.id));
+    options.readers.iter_mut().for_each(|(_, volume)| *volume = moved(*volume));
+    let volumes = &options.world.volumes;
+    let writable = |id: VolumeId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
+    options.readers.retain(|(node, id)| node.0 < nodes && !(writable(*id) && id.disk_node() == *node));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        overrides: Overrides,
+    }
+
+    fn parse(flags: &str) -> Result<Overrides, clap::Error> {
+        let words = std::iter::once("check").chain(flags.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.overrides)
+    }
+
+    #[test]
+    fn flags_are_understood_as_they_are_written() {
+        for flags in [
+            "",
+            " --loss 7 --storm-ms 100 --nodes 2 --clients 0 --writers 1",
+            " --no-crashes --no-late-timers",
+            " --loss 3 --no-faults",
+        ] {
+            assert_eq!(parse(flags).expect(flags).flags(), flags);
+        }
+        let every: String = Kind::ALL.iter().map(|kind| format!(" --{}", kind.flag())).collect();
+        assert_eq!(parse(&every).expect("all kinds").flags(), " --no-faults");
+        let policy = Overrides { policy: Some("hscc depth=3".to_owned()), ..Overrides::default() };
+        assert_eq!(policy.flags(), " --policy 'hscc depth=3'");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for flags in [
+            "--loss 501",
+            "--nodes 0",
+            "--storm-ms 60001",
+            "--policy hsc",
+            "--policy opt",
+            "--no-loss --loss 1",
+        ] {
+            assert_eq!(parse(flags).expect_err(flags).exit_code(), 2, "{flags}");
+        }
+    }
+
+    #[test]
+    fn without_faults_nothing_is_injected() {
+        let overrides = parse("--no-faults --storm-ms 500").expect("two flags");
+        for seed in 1..=20 {
+            let mut options = Options::draw(seed);
+            overrides.apply(&mut options);
+            let report = crate::seeds::run_caught(options, cards_world::Trace::hashed());
+            assert_eq!(report.expect("it passes").faults, crate::faults::Counts::new(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn fewer_nodes_have_all_disks() {
+        for (seed, nodes) in (1..=60).zip([1, 2, 3].into_iter().cycle()) {
+            let mut options = Options::draw(seed);
+            let (volumes, before) = (options.world.volumes.len(), options.world.nodes.len());
+            Overrides { nodes: Some(nodes), ..Overrides::default() }.apply(&mut options);
+            assert_eq!(options.world.nodes.len(), before.min(usize::from(nodes)));
+            let kept = |node: NodeId| usize::from(node.0) < options.world.nodes.len();
+            assert!(options.world.volumes.iter().all(|spec| kept(spec.id.disk_node())));
+            let ids: std::collections::BTreeSet<_> =
+                options.world.volumes.iter().map(|spec| spec.id).collect();
+            assert_eq!(ids.len(), volumes, "seed {seed}");
+            assert!(options.readers.iter().all(|(node, id)| kept(*node) && ids.contains(id)), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Kinds of faults that can be left out of a run.
+
+use cards_core::Duration;
+
+use crate::options::Options;
+
+/// A kind of faults, as the flags `--no-...` name it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Processes die, and come back.
+    Crashes,
+    /// Nodes stand still.
+    Pauses,
+    /// Connections break.
+    Cuts,
+    /// Nodes that do not hear another one, which hears them.
+    OneWayCuts,
+    /// Members that hear nothing of a disk node's next life.
+    Isolation,
+    /// Messages are lost.
+    Loss,
+    /// Messages are delivered twice.
+    Duplicates,
+    /// Messages overtake each other.
+    Reordering,
+    /// Messages take far longer than others.
+    Late,
+    /// Payloads break off.
+    Broken,
+    /// Disks fail to read or write.
+    DiskErrors,
+    /// Cards are detached and attached again.
+    Detach,
+    /// Timers fire late.
+    LateTimers,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::Crashes,
+        Self::Pauses,
+        Self::Cuts,
+        Self::OneWayCuts,
+        Self::Isolation,
+        Self::Loss,
+        Self::Duplicates,
+        Self::Reordering,
+        Self::Late,
+        Self::Broken,
+        Self::DiskErrors,
+        Self::Detach,
+        Self::LateTimers,
+    ];
+
+    /// The flag that leaves it out, without dashes.
+    pub(super) const fn flag(self) -> &'static str {
+        match self {
+            Self::Crashes => "no-crashes",
+            Self::Pauses => "no-pauses",
+            Self::Cuts => "no-cuts",
+            Self::OneWayCuts => "no-one-way-cuts",
+            Self::Isolation => "no-isolation",
+            Self::Loss => "no-loss",
+            Self::Duplicates => "no-duplicates",
+            Self::Reordering => "no-reordering",
+            Self::Late => "no-late-messages",
+            Self::Broken => "no-broken-payloads",
+            Self::DiskErrors => "no-disk-errors",
+            Self::Detach => "no-detach",
+            Self::LateTimers => "no-late-timers",
+        }
+    }
+
+    /// What the flag means, for `--help`.
+    pub(super) const fn help(self) -> &'static str {
+        match self {
+            Self::Crashes => "No node dies",
+            Self::Pauses => "No node stands still",
+            Self::Cuts => "No connection breaks",
+            Self::OneWayCuts => "No connection breaks in one direction only",
+            Self::Isolation => "Everybody hears of a disk node's next life",
+            Self::Loss => "No message is lost",
+            Self::Duplicates => "No message comes twice",
+            Self::Reordering => "No message overtakes another",
+            Self::Late => "No message takes far longer than others",
+            Self::Broken => "No payload breaks off",
+            Self::DiskErrors => "No disk fails",
+            Self::Detach => "No client detaches a card",
+            Self::LateTimers => "No timer fires late",
+        }
+    }
+
+    /// Takes it out of `options`.
+    pub(super) fn remove(self, options: &mut Options) {
+        let Options { network, disk, nodes, .. } = options;
+        match self {
+            Self::Crashes => nodes.crash_every = Duration::ZERO,
+            Self::Pauses => nodes.pause_every = Duration::ZERO,
+            Self::Cuts => nodes.cut_every = Duration::ZERO,
+            Self::OneWayCuts => nodes.deafen_every = Duration::ZERO,
+            Self::Isolation => nodes.isolate = 0,
+            Self::Loss => network.loss = 0,
+            Self::Duplicates => network.duplicate = 0,
+            Self::Reordering => network.reorder = false,
+            Self::Late => network.rare = 0,
+            Self::Broken => network.broken = 0,
+            Self::DiskErrors => (disk.read_errors, disk.write_errors) = (0, 0),
+            Self::Detach => nodes.detach = 0,
+            Self::LateTimers => nodes.timer_late = Duration::ZERO,
+        }
+    }
+}
