@@ -84,6 +84,16 @@ pub enum ControlInput {
         /// The volume.
         volume: VolumeId,
     },
+    /// A card does not answer the shards of this node, its disk node: its lease is renewed no more, so that it ends,
+    /// even if the card's own messages arrive.
+    Silent {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
+        /// The card.
+        generation: Generation,
+    },
     /// Give the card up.
     Detach {
         /// The volume.
@@ -256,6 +266,7 @@ impl Control {
                 self.attach(token, volume, policy, access, takeover);
             }
             ControlInput::Reattach { volume } => self.reattach(volume),
+            ControlInput::Silent { volume, node, generation } => self.silent(volume, node, generation),
             ControlInput::Detach { volume } => self.detach(volume),
             ControlInput::Extents { token, volume, offset, length } => {
                 self.extents(token, volume, offset, length);

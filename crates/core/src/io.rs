@@ -215,6 +215,16 @@ pub enum Output {
         /// The bytes: from a buffer, or zeroes.
         from: Patch,
     },
+    /// At the disk node: a card does not confirm that its copies are gone, again and again
+    /// ([`crate::ControlInput::Silent`]).
+    Silent {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
+        /// The card.
+        generation: Generation,
+    },
     /// The card must be attached anew ([`crate::ControlInput::Reattach`]): a command was given up that the disk
     /// node may still do, which it will not for an older card.
     Reattach {

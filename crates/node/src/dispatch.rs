@@ -110,6 +110,9 @@ impl Local {
                     self.node.threads[thread].post(Event::Output { shard, output });
                 }
             }
+            Output::Silent { volume, node, generation } => {
+                self.control(ControlInput::Silent { volume, node, generation });
+            }
             Output::Reattach { volume } => self.control(ControlInput::Reattach { volume }),
             Output::Release { buffer } => {
                 self.node.buffers.remove(buffer);

@@ -422,12 +422,15 @@ impl<M: Models> World<M> {
     }
 
     fn drain_shard(&mut self, node: NodeId, shard: u16) {
-        let mut reattach = Vec::new();
+        let mut told = Vec::new();
         while let Some(output) = self.shard(node, shard).core.poll() {
             trace!(self, "{node:?}.{shard} < {output:?}");
             match output {
                 // The control will have inputs for this shard, which wants to be drained first.
-                Output::Reattach { volume } => reattach.push(volume),
+                Output::Reattach { volume } => told.push(ControlInput::Reattach { volume }),
+                Output::Silent { volume, node, generation } => {
+                    told.push(ControlInput::Silent { volume, node, generation });
+                }
                 output => self.shard_output(node, shard, output),
             }
         }
@@ -441,8 +444,8 @@ impl<M: Models> World<M> {
         {
             self.set_timer(node, Unit::Shard(shard), due);
         }
-        for volume in reattach {
-            self.control_input(node, ControlInput::Reattach { volume });
+        for input in told {
+            self.control_input(node, input);
         }
     }
 
@@ -486,7 +489,7 @@ impl<M: Models> World<M> {
                 };
                 memory.patch(slot, at, &tags);
             }
-            Output::Reattach { .. } => unreachable!("taken out by the caller"),
+            Output::Reattach { .. } | Output::Silent { .. } => unreachable!("taken out by the caller"),
             Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),
         }
     }

@@ -38,7 +38,7 @@ struct Holder {
     /// The request it was attached by.
     request: RequestId,
     access: Access,
-    /// It is being given up: it is not renewed, and its writes are refused.
+    /// It is being given up: it is not renewed.
     fenced: bool,
     /// When it is given up; never, for a volume without leases.
     expires: Instant,
@@ -239,6 +239,14 @@ impl Control {
 
     fn holder(&mut self, volume: VolumeId, node: NodeId, generation: Generation) -> Option<&mut Holder> {
         self.desk.cards.get_mut(&(volume, node)).filter(|holder| holder.generation == generation)
+    }
+
+    /// See [`crate::ControlInput::Silent`]. If the card hears of it, it attaches anew at once.
+    pub(super) fn silent(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
+        if let Some(holder) = self.holder(volume, node, generation) {
+            holder.fenced = true;
+            self.push_send(node, ControlMessage::Expired { volume, generation });
+        }
     }
 
     pub(super) fn peer_renew(

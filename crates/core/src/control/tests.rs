@@ -207,6 +207,38 @@ fn a_takeover_waits_for_the_lease_of_a_card_that_is_cut_off() {
     assert!(p.is_attached(0));
 }
 
+/// It hears nothing, but its renewals arrive: it would hold up all writers for ever.
+#[test]
+fn a_card_that_does_not_answer_is_renewed_no_more() {
+    let mut p = Pair::new(false);
+    let generation = p.attach(1, "", Access::Write).unwrap();
+    let until = |p: &Pair| {
+        let leases = p.outputs.iter().filter_map(|(_, o)| match o {
+            ControlOutput::Shards { input: Input::Lease { until, .. } } => Some(*until),
+            _ => None,
+        });
+        leases.max().unwrap()
+    };
+    let lease = until(&p);
+    // Its renewals arrive, and nothing arrives there.
+    let gone = Input::CardDetached { volume: V, node: NodeId(1) };
+    p.give(0, ControlInput::Silent { volume: V, node: NodeId(1), generation });
+    p.wire.clear();
+    for sequence in 2.. {
+        p.now = p.now + LEASE / 4;
+        let renewal = ControlMessage::Renew { volume: V, generation, sequence };
+        p.give(0, ControlInput::Message { from: NodeId(1), message: renewal });
+        p.give(0, ControlInput::Timeout);
+        p.wire.clear();
+        if p.told(0, &gone) {
+            break;
+        }
+        assert!(p.now < Instant(0) + LEASE * 2, "it is never given up");
+    }
+    assert!(p.now > lease, "its own lease must have ended before");
+    assert_eq!(until(&p), lease);
+}
+
 /// Two takeovers at the same time: one has its way, the other is told of it.
 #[test]
 fn takeovers_do_not_take_from_each_other() {

@@ -81,6 +81,8 @@ pub(super) struct DiskCommand {
     client: Client,
     /// Cards that have not confirmed yet.
     unconfirmed: Vec<NodeId>,
+    /// How often they have been asked again.
+    repetitions: u32,
     deadline: Instant,
 }
 
@@ -122,6 +124,9 @@ struct Outcome {
     stamp: Stamp,
     result: Result<(), IoError>,
 }
+
+/// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
+const SILENT_AFTER: u32 = 20;
 
 /// Commands of one card the disk node takes at the same time.
 const OPEN_MAX: usize = 4096;
@@ -542,6 +547,7 @@ impl Shard {
             payload,
             client,
             unconfirmed: Vec::new(),
+            repetitions: 0,
             deadline: Instant::NEVER,
         };
         if change.kind == CommandKind::Flush {
@@ -646,9 +652,17 @@ impl Shard {
     }
 
     pub(super) fn invalidate_timeout(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get(&op) else { return };
-        let cards = command.unconfirmed.clone();
-        cards.into_iter().for_each(|card| self.send_invalidation(op, card));
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
+        command.repetitions += 1;
+        let (volume, cards) = (command.volume, command.unconfirmed.clone());
+        let silent = command.repetitions.is_multiple_of(SILENT_AFTER);
+        for card in cards {
+            self.send_invalidation(op, card);
+            let generation = self.volumes.get(&volume).and_then(|v| v.desk.cards.get(&card));
+            if let (true, Some(&generation)) = (silent, generation) {
+                self.outputs.push_back(Output::Silent { volume, node: card, generation });
+            }
+        }
         self.arm_invalidation(op);
     }
 

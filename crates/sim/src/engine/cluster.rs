@@ -222,7 +222,10 @@ impl Cluster {
                     self.window.done(node);
                     self.part_done(kernel, (token.0 >> PART_BITS) as IoToken, now);
                 }
-                Output::Patch { .. } | Output::Release { .. } | Output::Reattach { .. } => {}
+                Output::Patch { .. }
+                | Output::Release { .. }
+                | Output::Reattach { .. }
+                | Output::Silent { .. } => {}
             }
         }
         self.arm(kernel, shard);
