@@ -234,12 +234,14 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     {
         return Err(Refusal { kind: RefusalKind::BadRequest, message: error.to_string() });
     }
+    // A takeover may have to wait for the leases of cards that do not answer.
+    let patience = if attach.takeover { ATTACH + node.config.lease * 2 } else { ATTACH };
     let card = node.cards.add(attach).ok_or_else(|| Refusal {
         kind: RefusalKind::AlreadyAttached,
         message: format!("volume {name:?} is attached here already; `cards volume show {name}` says how"),
     })?;
     node.threads[0].post(Event::ResolveCards);
-    let deadline = tokio::time::Instant::now() + ATTACH;
+    let deadline = tokio::time::Instant::now() + patience;
     let refusal = loop {
         match card.state() {
             CardState::Attached => return Ok(()),

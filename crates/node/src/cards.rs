@@ -1,7 +1,7 @@
 //! The cards of this node: attachments of volumes.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(crate) struct Card {
     volume: OnceLock<VolumeId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
+    /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
+    takeover: AtomicBool,
 }
 
 /// Where an attachment stands.
@@ -45,10 +47,11 @@ pub(crate) enum CardState {
 impl Card {
     fn new(attach: Attach) -> Self {
         Self {
-            attach,
             volume: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
+            takeover: AtomicBool::new(attach.takeover),
+            attach,
         }
     }
 
@@ -153,8 +156,8 @@ impl Local {
     }
 
     fn attach(self: &Rc<Self>, card: &Card, spec: &VolumeSpec) {
-        let Attach { policy, mode, takeover, .. } = &card.attach;
-        let (volume, takeover) = (spec.id, *takeover);
+        let Attach { policy, mode, .. } = &card.attach;
+        let (volume, takeover) = (spec.id, card.takeover.load(Relaxed));
         let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
         let access = mode.access(spec.read_only);
         // The answer is found by the volume, not by the token.
@@ -175,8 +178,11 @@ impl Local {
                 let leave = card.attach.attached.map(|attached| attached == Attached::Computer);
                 self.all_shards(&Input::LeaveCopies { volume, leave });
                 tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
+                card.takeover.store(false, Relaxed);
                 card.set_state(CardState::Attached);
             }
+            // Those who are in the way are being given up.
+            Err(Refusal::NoAnswer) if card.takeover.load(Relaxed) => self.attach_later(card, volume),
             Err(refusal) => {
                 let reason = explain(&self.node, &card.attach, &refusal);
                 let retry = matches!(refusal, Refusal::Exclusive(_) | Refusal::InUse(_) | Refusal::NoAnswer);
@@ -187,17 +193,22 @@ impl Local {
                 }
                 card.set_state(state);
                 if retry {
-                    let local = Rc::clone(self);
-                    spawn(async move {
-                        tokio::time::sleep(RETRY).await;
-                        let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
-                        if still && let Some(spec) = local.node.volume(&card.attach.volume) {
-                            local.attach(&card, &spec);
-                        }
-                    });
+                    self.attach_later(card, volume);
                 }
             }
         }
+    }
+
+    /// Tries again after a while, if the card is still wanted.
+    fn attach_later(self: &Rc<Self>, card: Arc<Card>, volume: VolumeId) {
+        let local = Rc::clone(self);
+        spawn(async move {
+            tokio::time::sleep(RETRY).await;
+            let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
+            if still && let Some(spec) = local.node.volume(&card.attach.volume) {
+                local.attach(&card, &spec);
+            }
+        });
     }
 }
 

@@ -1,19 +1,19 @@
 //! Which copies may be used: any number of readers and writers, and invalidation confirmed before each write.
 //!
 //! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the
-//! disk, every card of another node drops its copies of the blocks and confirms; until the write is
-//! complete the disk node serves none of these blocks. A *floor* travels with each message: all writes up
-//! to it are complete, hence every card has confirmed their invalidation and its copies are as new. (The disk
+//! disk, every card of another node that has a lock on the blocks ([`super::grants`]) drops its copies and confirms;
+//! until the write is complete the disk node serves none of these blocks. A *floor* travels with each message: all
+//! writes up to it are complete, hence every card has confirmed those of blocks that it has copies of. (The disk
 //! node's copies are as new as the last write it has begun, for it uses none that is being written.) So a
-//! block delivered by anybody may be used if it is as new as the receiver's floor (and, for a
-//! new card, at least the last write that had begun when it was attached), and at least the stamp of the last write to that very block which the receiver has confirmed (`recent`). It follows
-//! that no copy is ever older than the last complete write, whatever the network does to messages, and
+//! block delivered by anybody may be used if it is as new as the receiver's floor (and, for a new card or lock, at
+//! least the last write that had begun when it was given), and at least the stamp of the last write to that very
+//! block which the receiver has confirmed (`recent`). It follows that no copy is ever older than the last complete write, whatever the network does to messages, and
 //! that nobody sees a write's new contents while anybody may still see the old.
 //!
 //! A card that does not confirm holds writes up until its lease has ended at the disk node, by when it has
 //! ended at the card too and the card uses no copies (see [`crate::Control`]).
 //!
-//! Range locks can replace this file: nothing outside it decides about the use of copies.
+//! Nothing outside this file and [`super::grants`] decides about the use of copies.
 
 use alloc::vec::Vec;
 

@@ -73,6 +73,32 @@ fn an_exclusive_card_is_the_only_one() {
     client.write(0, b"again").unwrap();
 }
 
+/// Also at the node with the disk; and whoever was taken from does not take back.
+#[test]
+fn the_disk_node_takes_over_and_is_taken_over_from() {
+    let cluster = Cluster::with(3, 16 * BLOCK, |config| {
+        if config.node != "n2" {
+            config.attach.clear();
+        }
+    });
+    let take = |node| {
+        let mode = crate::config::Mode::Exclusive;
+        let card = crate::config::Attach { mode, takeover: true, ..crate::config::Attach::new("disk") };
+        cluster.admin(node).attach(card)
+    };
+    take(1).unwrap();
+    cluster.client(1).write(0, b"first").unwrap();
+    take(3).unwrap();
+    cluster.client(3).write(0, b"third").unwrap();
+    cluster.wait("node 1 knows who has it", || {
+        let reason = cluster.status(1).volumes[0].reason.clone();
+        reason.is_some_and(|reason| reason.contains("node n3 has volume"))
+    });
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(cluster.client(3).read(0, 5).unwrap(), b"third", "node 1 has not taken it back");
+    cluster.client(3).write(0, b"still").unwrap();
+}
+
 #[test]
 fn two_clients_of_one_node_write_together() {
     let cluster = Cluster::start(2, 16 * BLOCK);
