@@ -4,15 +4,16 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARDS := $(TARGET)/release/cards
 
-.PHONY: help run test test-full bench soak man
+.PHONY: help run test test-full bench soak man dist
 
 help:
 	@echo 'make run    build and show the main job on this machine'
 	@echo 'make test   all tests that are not long'
 	@echo 'make test-full  all tests, with the long ones and those that test the tests'
 	@echo 'make bench  measure side by side with other NBD servers'
-	@echo 'make soak   fault injection from 100 000 fresh seeds, or until Ctrl-C'
+	@echo 'make soak   fault injection from fresh seeds, until one fails or Ctrl-C'
 	@echo 'make man    the man pages, into target/man'
+	@echo 'make dist   a Debian package, into target/dist'
 
 run:
 	$(CARGO) build --release --bin cards
@@ -29,8 +30,12 @@ bench:
 	$(CARDS) bench run
 
 soak:
-	first=$$(date +%s) && $(CARGO) run --profile sim --bin cards-check -- --seeds $$first..$$((first + 100000))
+	$(CARGO) run --profile sim --bin cards -- check --seeds $$(date +%s)000000..
 
 man:
 	$(CARGO) build --release --bin cards
 	$(CARDS) man --out $(TARGET)/man
+
+dist:
+	$(CARGO) build --release --bin cards
+	packaging/build-deb $(CARDS) $(TARGET)/dist

@@ -9,6 +9,7 @@ use cards_bench::coop::{self, CoopOptions};
 use cards_bench::load::{self, Access, Mode, Options, Target};
 use cards_bench::peers::{self, Site};
 use cards_bench::report::{self, Style};
+use cards_bench::sharing;
 use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
@@ -39,6 +40,7 @@ Examples:
   cards-bench run --only peers,cards,nbdkit-memory --rounds 9 --seconds 0.5
   cards-bench run --quick --markdown > bench.md      one short round, as a document
   cards-bench remote --json                          remote hits against a bare round trip
+  cards-bench sharing                                what it costs that several nodes may write
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
@@ -53,10 +55,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Everything: NBD servers side by side, remote hits, Table 1, the cooperative effect
+    /// Everything: NBD servers side by side, remote hits, sharing, Table 1, the cooperative effect
     Run(Common),
     /// A remote hit against a bare request/response
     Remote(Common),
+    /// Several nodes that may write one volume: without conflict, with a few writes, and one block in turn
+    Sharing(Common),
     /// The CARDs paper's Table 1 on this machine
     Table1(Common),
     /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
@@ -89,7 +93,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Common {
-    /// Only these servers, transports, clients, loads, connection counts (c1, c4) or parts (peers, remote, table1, coop)
+    /// Only these servers, transports, clients, loads, connection counts (c1, c4) or parts (peers, remote, sharing, table1, coop)
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
     /// Rounds per cell; the median counts
@@ -214,6 +218,7 @@ fn run(verb: Verb) -> Result<(), Error> {
             measure(common, |part| filter.part(part))
         }
         Verb::Remote(common) => measure(common, |part| part == Part::Remote),
+        Verb::Sharing(common) => measure(common, |part| part == Part::Sharing),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Simulators(args) => measure_simulators(args),
@@ -297,6 +302,12 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
         say(&remote::format(&result, style));
         hits = Some(result);
     }
+    let (shared, sharing_skipped) = if begins(Part::Sharing) {
+        title("Sharing: three nodes that may write one volume");
+        measure_sharing(&site, &effort, &say, style)?
+    } else {
+        (None, None)
+    };
     let (paper, table1_skipped) = if begins(Part::Table1) {
         title("Table 1: a card as a remote disk, and the local disk");
         measure_table1(&common, &site, &say, style)?
@@ -312,6 +323,7 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
     let hits_skipped = hits.iter().flat_map(|hits: &remote::Remote| &hits.skipped);
     let skipped = comparison.skipped.iter().chain(hits_skipped).chain(&table1_skipped);
     let skipped = skipped.chain(&coop_skipped).chain(coop.iter().flat_map(|coop| &coop.skipped));
+    let skipped = skipped.chain(&sharing_skipped).chain(shared.iter().flat_map(|shared| &shared.skipped));
     let failures = skipped.filter(|skipped| skipped.is_failure).count();
     if common.json {
         let table1 = paper
@@ -324,6 +336,7 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
             "aims": report::aims(&comparison),
             "comparison": comparison,
             "remote": hits,
+            "sharing": shared,
             "table1": table1,
             "coop": coop,
         });
@@ -352,6 +365,25 @@ fn measure_table1(
     };
     say(&table1::format(&result, style));
     Ok((Some(result), skipped))
+}
+
+fn measure_sharing(
+    site: &Site,
+    effort: &Effort,
+    say: &impl Fn(&str),
+    style: Style,
+) -> Result<(Option<sharing::Sharing>, Option<Skipped>), Error> {
+    match sharing::run(site, effort) {
+        Ok(result) => {
+            say(&sharing::format(&result, style));
+            Ok((Some(result), None))
+        }
+        Err(error @ Error::MissingTool { .. }) => {
+            say(&format!("skipped: sharing: {error}"));
+            Ok((None, Some(Skipped::new("sharing".to_owned(), &error))))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn measure_coop(

@@ -140,6 +140,8 @@ fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
         disk: site.image("disk-cards.raw")?,
         disk_delay: Duration::ZERO,
         read_only: true,
+        network_attached: false,
+        handover: None,
         tcp: false,
     };
     let cluster = Cluster::start(site, &options)?;
@@ -148,7 +150,8 @@ fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
     Ok(cluster)
 }
 
-fn start_pong(site: &Site, host: &str, block: u32, limit: Duration) -> Result<Guard, Error> {
+/// Starts the far end of a bare round trip that answers with blocks of `block` bytes.
+pub(crate) fn start_pong(site: &Site, host: &str, block: u32, limit: Duration) -> Result<Guard, Error> {
     let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
     let mut command = Command::new(program);
     command.args(["pong", "--listen", host, "--block", &block.to_string()]);

@@ -82,10 +82,12 @@ pub enum Part {
     Table1,
     /// The CARDs paper's figures 2 to 5.
     Coop,
+    /// What it costs that several nodes may write one volume.
+    Sharing,
 }
 
 impl Part {
-    const ALL: [Part; 4] = [Part::Peers, Part::Remote, Part::Table1, Part::Coop];
+    const ALL: [Part; 5] = [Part::Peers, Part::Remote, Part::Sharing, Part::Table1, Part::Coop];
 
     /// The name in filters.
     pub fn name(self) -> &'static str {
@@ -94,6 +96,7 @@ impl Part {
             Part::Remote => "remote",
             Part::Table1 => "table1",
             Part::Coop => "coop",
+            Part::Sharing => "sharing",
         }
     }
 }

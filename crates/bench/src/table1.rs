@@ -108,6 +108,8 @@ pub fn run(site: &Site, options: &Table1Options) -> Result<Table1, Error> {
         disk: image.clone(),
         disk_delay: options.disk_delay,
         read_only: true,
+        network_attached: false,
+        handover: None,
         tcp: false,
     };
     let read = Options {

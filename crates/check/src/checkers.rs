@@ -1,148 +1,261 @@
 //! Those who judge a run. None of them draws random numbers.
+//!
+//! Some look at the world as a whole, now and then or at the end. The others follow what clients are told and what the
+//! models of network and disks see. Each counts how often it had something to judge.
 
+mod cards;
+mod contents;
+mod counters;
+mod durability;
 pub mod errors;
+mod exclusion;
+mod fencing;
+mod grace;
+mod hints;
+mod leaks;
+mod leases;
 pub mod linearizable;
+mod pages;
+mod single_flight;
+mod succession;
+mod takeovers;
+mod wake_ups;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{BlockId, Coherence, Stats};
-use cards_world::initial_tag;
+use cards_core::{Coherence, Generation, Instant, NodeId, VolumeId};
+use cards_world::{Completion, Outcome, PageEvent, World};
 
-use crate::history::Step;
-use crate::run::Run;
+use crate::faults::{Faults, Seen, Word};
+use crate::history::History;
+use crate::options::{Mode, Options};
+use crate::workload::{Ticket, What};
 
-/// What clients read is what clients wrote, and so is what the disks hold at the end. Returns the number of
-/// operations judged.
-pub(crate) fn contents(run: &mut Run) -> Result<u64, String> {
-    let specs = run.options.world.volumes.clone();
-    for spec in &specs {
-        for sector in 0..run.world.media(spec.id).sectors() {
-            let now = run.tick();
-            let tag = run.world.media(spec.id).tag(sector);
-            run.history.read((spec.id, sector), tag, now, now);
+use cards::{Card, Cards};
+use durability::Durability;
+use fencing::Fencing;
+use grace::Grace;
+use pages::Pages;
+use single_flight::Fetches;
+use succession::Succession;
+use takeovers::Takeovers;
+
+pub(crate) use contents::contents;
+pub(crate) use counters::counters;
+pub(crate) use exclusion::exclusion;
+pub(crate) use hints::stale_hints;
+pub(crate) use leaks::leaks;
+pub(crate) use single_flight::single_flight;
+pub(crate) use wake_ups::{all_woken, unanswered};
+
+/// Those who judge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Observer {
+    /// Sector reads and writes.
+    Linearizability,
+    /// Ranges whose lock a card has given up.
+    Exclusion,
+    /// Reads at nodes that need a lease for them.
+    Leases,
+    /// Pages that kernels keep.
+    Pages,
+    /// Commands that came after their card was fenced.
+    Fencing,
+    /// Cards of nodes that could not prove that their last process had ended.
+    Succession,
+    /// Requests for a volume that another node has for itself.
+    Takeovers,
+    /// Writes soon after their disk node has restarted.
+    Grace,
+    /// Flushes, and writes that were to be durable.
+    Durability,
+    /// Requests without an answer when the faults stopped.
+    WakeUps,
+    /// Shards when all is quiet.
+    Leaks,
+    /// Blocks that all nodes read at the same time.
+    SingleFlight,
+    /// Errors that clients were told.
+    Errors,
+    /// Shards whose counters have to add up.
+    Counters,
+}
+
+impl Observer {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Linearizability,
+        Self::Exclusion,
+        Self::Leases,
+        Self::Pages,
+        Self::Fencing,
+        Self::Succession,
+        Self::Takeovers,
+        Self::Grace,
+        Self::Durability,
+        Self::WakeUps,
+        Self::Leaks,
+        Self::SingleFlight,
+        Self::Errors,
+        Self::Counters,
+    ];
+}
+
+/// How often each had something to judge.
+pub type Judged = BTreeMap<Observer, u64>;
+
+/// Those that follow what happens.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    /// How often each had something to judge.
+    pub(crate) judged: Judged,
+    /// Volumes whose cards run out.
+    writable: BTreeSet<VolumeId>,
+    /// Volumes of which copies are used under a lease.
+    leased: BTreeSet<VolumeId>,
+    cold: bool,
+    cards: Cards,
+    pages: Pages,
+    fencing: Fencing,
+    succession: Succession,
+    takeovers: Takeovers,
+    grace: Grace,
+    nodes: u16,
+    durability: Durability,
+    fetches: Fetches,
+}
+
+impl Observers {
+    pub(crate) fn new(options: &Options) -> Self {
+        let volumes = options.world.volumes.iter();
+        let writable = volumes.clone().filter(|spec| !spec.read_only).map(|spec| spec.id).collect();
+        let leased = volumes.filter(|spec| !spec.read_only && spec.coherence == Coherence::Confirmed);
+        Self {
+            judged: Judged::new(),
+            writable,
+            leased: leased.map(|spec| spec.id).collect(),
+            cold: options.mode == Mode::ColdRead,
+            cards: Cards::new(options),
+            pages: Pages::new(options),
+            fencing: Fencing::default(),
+            succession: Succession::default(),
+            takeovers: Takeovers::default(),
+            grace: Grace::default(),
+            nodes: options.world.nodes.len() as u16,
+            durability: Durability::default(),
+            fetches: Fetches::default(),
         }
     }
-    let mut judged = 0;
-    for ((volume, sector), ops) in run.history.iter() {
-        let spec = specs.iter().find(|spec| spec.id == volume).expect("a volume of the run");
-        let initial = initial_tag(volume, sector);
-        judged += ops.len() as u64;
-        let verdict = match spec.coherence {
-            Coherence::Confirmed => linearizable::check(initial, ops),
-            Coherence::Policy => written(initial, ops),
-        };
-        let blocks = run.options.world.sectors;
-        verdict.map_err(|story| {
-            format!("sector {sector} of {volume:?} (block {}) is {story}", sector / u64::from(blocks))
-        })?;
-    }
-    Ok(judged)
-}
 
-/// All that is promised without coherence: what is read was written, before.
-fn written(initial: u64, ops: &[crate::history::Op]) -> Result<(), String> {
-    let begun = |tag: u64, by: Step| ops.iter().any(|op| op.write && op.tag == tag && op.invoked < by);
-    match ops.iter().find(|op| !op.write && op.tag != initial && !begun(op.tag, op.returned)) {
-        Some(op) => Err(format!("made up: step {} reads {:#x}, which nobody wrote", op.returned, op.tag)),
-        None => Ok(()),
+    /// An observer has judged so many things.
+    pub(crate) fn count(&mut self, observer: Observer, judged: u64) {
+        if judged > 0 {
+            *self.judged.entry(observer).or_default() += judged;
+        }
     }
-}
 
-/// Where the disk node believes that a card has given its lock up, that card has no copies, and will ask.
-pub(crate) fn exclusion(run: &Run) -> Result<(), String> {
-    for disk_node in run.running_nodes() {
-        for (number, shard) in run.world.shards(disk_node).enumerate() {
-            for (volume, node, generation, blocks) in shard.given_up_ranges() {
-                if !run.world.is_running(node) {
-                    continue;
+    /// What nodes have fetched in a cold read.
+    pub(crate) fn fetches(&self) -> &Fetches {
+        &self.fetches
+    }
+
+    /// What was seen in one step of the world.
+    pub(crate) fn saw(&mut self, world: &World<Faults>, seen: &[Seen]) -> Result<(), String> {
+        self.fencing.step();
+        for node in (0..self.nodes).map(NodeId) {
+            self.grace.lives(node, world.life(node), world.now());
+        }
+        for seen in seen {
+            if let Seen::Sent { at, from, to, word: Word::Control(message), .. } = seen {
+                let judged = self.pages.said(*from, *to, message)?;
+                self.count(Observer::Pages, u64::from(judged));
+                self.succession.said(&self.cards, *from, world.life(*from), message);
+                if let Some((card, before)) = self.cards.follow(*at, *from, *to, message) {
+                    self.granted(*at, world.life(*to), &card, before.as_ref())?;
                 }
-                let Some(card) = run.world.shards(node).nth(number) else { continue };
-                let holds = |&index: &u32| card.may_use(BlockId::new(volume, index));
-                if card.card(volume) == Some(generation)
-                    && let Some(index) = blocks.into_iter().find(holds)
-                {
-                    return Err(format!(
-                        "{disk_node:?} believes that {node:?} has no lock on block {index} of {volume:?}, but it has"
-                    ));
+            }
+            let late = self.fencing.saw(seen)?;
+            self.count(Observer::Fencing, u64::from(late));
+            let others = self.takeovers.saw(&self.cards, seen)?;
+            self.count(Observer::Takeovers, u64::from(others));
+            let early = self.grace.saw(&self.cards, self.nodes, seen)?;
+            self.count(Observer::Grace, u64::from(early));
+            self.durability.saw(seen);
+            if self.cold {
+                self.fetches.saw(seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn granted(&mut self, at: Instant, life: u64, card: &Card, before: Option<&Card>) -> Result<(), String> {
+        self.fencing.granted(&self.cards, at, card, before);
+        self.takeovers.granted(&self.cards, at, card)?;
+        if self.writable.contains(&card.volume) {
+            let judged = self.succession.granted(at, life, card, before)?;
+            self.count(Observer::Succession, u64::from(judged));
+        }
+        Ok(())
+    }
+
+    /// A client has its answer.
+    pub(crate) fn answered(
+        &mut self,
+        world: &World<Faults>,
+        history: &History,
+        ticket: &Ticket,
+        completion: &Completion,
+    ) -> Result<(), String> {
+        let at = completion.at;
+        let away = ticket.node != ticket.volume.disk_node();
+        if self.takeovers.is_in_the_way_of(ticket) {
+            self.count(Observer::Takeovers, 1);
+        }
+        match (&ticket.what, &completion.outcome) {
+            (What::Read(_), Outcome::Read { .. }) if away && self.leased.contains(&ticket.volume) => {
+                self.count(Observer::Leases, 1);
+                leases::judge(&self.cards, ticket, at)
+            }
+            (What::Write { range, durable, .. }, Outcome::Done) => {
+                self.takeovers.written(&self.cards, ticket, at)?;
+                if !durable {
+                    return Ok(());
                 }
+                self.count(Observer::Durability, 1);
+                self.durability.judge(world, history, ticket, Some(*range), at)
             }
-        }
-    }
-    Ok(())
-}
-
-/// When nothing is going on, nothing is held.
-pub(crate) fn leaks(run: &Run) -> Result<(), String> {
-    for node in run.running_nodes() {
-        let (slots, buffers) = run.world.in_use(node);
-        if slots + buffers > 0 {
-            return Err(format!("{node:?} still uses {slots} slots and {buffers} buffers at the end"));
-        }
-        for (number, shard) in run.world.shards(node).enumerate() {
-            if !shard.is_quiet() {
-                return Err(format!("{node:?}.{number} is still at work at the end"));
+            (What::Flush, Outcome::Done) => {
+                self.count(Observer::Durability, 1);
+                self.durability.judge(world, history, ticket, None, at)
             }
+            _ => Ok(()),
         }
     }
-    Ok(())
-}
 
-/// Every read is counted once, and where it came from. Returns the sum over all nodes.
-pub(crate) fn counters(run: &Run) -> Result<Stats, String> {
-    let mut sum = Stats::default();
-    for node in run.running_nodes() {
-        for (number, shard) in run.world.shards(node).enumerate() {
-            let stats = shard.stats();
-            let answered = stats.local_hits + stats.remote_hits + stats.disk_reads;
-            if stats.reads != answered {
-                return Err(format!(
-                    "{node:?}.{number} counts {} reads but {} local hits + {} remote hits + {} disk reads",
-                    stats.reads, stats.local_hits, stats.remote_hits, stats.disk_reads
-                ));
-            }
-            sum.add(stats);
-        }
+    /// Something has happened to a page.
+    pub(crate) fn paged(&mut self, event: &PageEvent) -> Result<(), String> {
+        let judged = self.pages.happened(&self.cards, event)?;
+        self.count(Observer::Pages, u64::from(judged));
+        Ok(())
     }
-    Ok(sum)
-}
 
-/// Many nodes that ask for one cold block cost one disk read.
-pub(crate) fn single_flight(run: &mut Run) -> Result<(), String> {
-    for spec in run.options.world.volumes.clone() {
-        // A network-attached disk's node keeps nothing. Then somebody must know who has asked already.
-        if spec.network_attached && !spec.policy.starts_with("hscc") {
-            continue;
-        }
-        let reads = run.world.models().disk_reads.get(&spec.id).copied().unwrap_or(0);
-        if reads != spec.blocks() {
-            return Err(format!(
-                "all nodes together read {} blocks of {:?} ({}) once each, the disk was asked {reads} times",
-                spec.blocks(),
-                spec.id,
-                spec.policy
-            ));
-        }
+    /// A client is told that its node has the volume for itself.
+    pub(crate) fn takeover_begins(&mut self, ticket: &Ticket, generation: Generation, now: u64) {
+        self.takeovers.begins(ticket, generation, now);
     }
-    Ok(())
-}
 
-/// Index entries that lead to a node without a copy. They cost a hop, never a wrong byte.
-pub(crate) fn stale_hints(run: &Run) -> u64 {
-    let mut stale = 0;
-    for spec in &run.options.world.volumes {
-        for block in (0..spec.blocks() as u32).map(|index| BlockId::new(spec.id, index)) {
-            let shard = usize::from(block.shard(run.options.world.shards));
-            let holders: HashSet<_> = run
-                .running_nodes()
-                .into_iter()
-                .filter(|node| run.world.shards(*node).nth(shard).is_some_and(|shard| shard.contains(block)))
-                .collect();
-            for node in run.running_nodes() {
-                let (_, next) =
-                    run.world.shards(node).nth(shard).expect("a shard of the node").index_entry(block);
-                stale += u64::from(next.is_some_and(|next| !holders.contains(&next)));
-            }
-        }
+    /// A client gives its node's card up.
+    pub(crate) fn detached(&mut self, node: NodeId, volume: VolumeId) {
+        self.takeovers.ends(volume, node);
     }
-    stale
+
+    /// This life of the node cannot prove that the one before has ended.
+    pub(crate) fn unproven(&mut self, node: NodeId, life: u64) {
+        self.succession.unproven(node, life);
+    }
+
+    /// A node dies.
+    pub(crate) fn died(&mut self, node: NodeId) {
+        self.takeovers.forgotten(node);
+    }
 }

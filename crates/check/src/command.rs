@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use cards_core::Stats;
 use cards_world::Trace;
 
 pub use verdict::Verdict;
@@ -25,7 +26,7 @@ use report::{Failed, Ran, Report};
 /// What to run, and what to print.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Command {
-    /// Seeds to run, both ends included
+    /// Seeds to run, both ends included; without the last, until stopped
     #[arg(long, value_name = "FIRST..LAST", default_value = "1..200", value_parser = parse::seeds)]
     seeds: RangeInclusive<u64>,
     /// Run this seed only
@@ -34,6 +35,9 @@ pub struct Command {
     /// With --seed: draw as at first, as seeds marked `first` in the regression files were
     #[arg(long, requires = "seed")]
     first: bool,
+    /// With --seed: draw as seeds marked `second` were
+    #[arg(long, requires = "seed", conflicts_with = "first")]
+    second: bool,
     /// Seeds run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -94,8 +98,12 @@ impl Command {
         let (summary, ran) = match run_caught(options, trace) {
             Ok(report) => {
                 let ran = Ran::new(&report);
-                let run::Report { faults, judged, stale_hints, .. } = report;
-                (Summary { passed: 1, faults, judged, stale_hints, failed: None }, Some(ran))
+                let run::Report { faults, judged, stale_hints, stats, .. } = report;
+                let Stats { handed_over, withdrawals, .. } = stats;
+                let failed = None;
+                let summary =
+                    Summary { passed: 1, faults, judged, stale_hints, handed_over, withdrawals, failed };
+                (summary, Some(ran))
             }
             Err(failure) => (Summary { failed: Some((seed, failure)), ..Summary::default() }, None),
         };
@@ -106,14 +114,13 @@ impl Command {
         let begin = Instant::now();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or_else(cores, usize::from);
-        let count = parse::count(&self.seeds);
         if !self.json {
-            report::say(format_args!("seeds {}..{}", self.seeds.start(), self.seeds.end()));
+            report::say(format_args!("seeds {}", parse::text(&self.seeds)));
         }
         let terminal = std::io::stderr().is_terminal();
         let progress = |passed: u64| {
             if terminal {
-                eprint!("\r{passed} of {count} seeds passed");
+                eprint!("\r{} passed", parse::share(passed, &self.seeds));
             }
         };
         let adjust = |options: &mut Options| self.overrides.apply(options);
@@ -137,20 +144,24 @@ impl Command {
         let count = parse::count(&seeds);
         let done = summary.passed == count;
         // Few seeds, or overridden ones, need not have all.
-        let missing = if done && count >= 200 && self.overrides.flags().is_empty() {
-            summary.missing_faults()
+        let (missing, idle) = if done && count >= 200 && self.overrides.flags().is_empty() {
+            (summary.missing_faults(), summary.idle_observers())
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
         let stopped = caller.stop.load(Ordering::Relaxed) && !done && failed.is_none();
-        Report { seeds, summary, elapsed, ran, failed, missing, stopped }
+        Report { seeds, summary, elapsed, ran, failed, missing, idle, stopped }
     }
 
     fn failed(&self, seed: u64, failure: Failure, caller: &Caller<'_>) -> Failed {
         let drawn = self.drawn(seed);
         let replay = |overrides: &Overrides| {
-            let first = if self.first { " --first" } else { "" };
-            format!("{} --seed {seed}{first}{}", caller.program, overrides.flags())
+            let drawn = match (self.first, self.second) {
+                (true, _) => " --first",
+                (_, true) => " --second",
+                _ => "",
+            };
+            format!("{} --seed {seed}{drawn}{}", caller.program, overrides.flags())
         };
         let (cold, again) = (drawn.mode == Mode::ColdRead, replay(&self.overrides));
         if self.no_shrink || caller.verbose {
@@ -166,6 +177,10 @@ impl Command {
     }
 
     fn drawn(&self, seed: u64) -> Options {
-        if self.first { Options::first(seed) } else { Options::draw(seed) }
+        match (self.first, self.second) {
+            (true, _) => Options::first(seed),
+            (_, true) => Options::second(seed),
+            _ => Options::draw(seed),
+        }
     }
 }

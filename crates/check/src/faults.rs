@@ -5,7 +5,9 @@
 
 mod disk;
 mod host;
+mod kernel;
 mod network;
+mod seen;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use cards_core::{Instant, NodeId, VolumeId};
 
 use crate::options::Options;
 use crate::rng::Rng;
+
+pub use seen::{Seen, Word};
 
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -52,11 +56,35 @@ pub enum Fault {
     Isolate,
     /// A message was lost because nothing arrived in its direction for a while.
     OneWay,
+    /// A card has taken a volume for itself.
+    Takeover,
+    /// A member was declared dead while it was alive.
+    DeclaredDead,
+    /// A member gave its cards up and left.
+    Leave,
+    /// A node that was no member became one.
+    Join,
+    /// A node heard of the members late.
+    LateView,
+    /// Nobody heard of the members for a while.
+    CoordinatorLoss,
+    /// A clock ran at a rate of its own.
+    Drift,
+    /// A node came back without a proof that its last process had ended.
+    Unproven,
+    /// A kernel took long to let pages go.
+    SlowWithdrawal,
+    /// An answer that was to become a page was void when it came.
+    VoidAnswer,
+    /// A kernel had pages when its lease ran out.
+    Lapse,
+    /// A kernel had pages when its node's process had ended.
+    Orphans,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 29] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -74,6 +102,18 @@ impl Fault {
         Self::WriterCrash,
         Self::Isolate,
         Self::OneWay,
+        Self::Takeover,
+        Self::DeclaredDead,
+        Self::Leave,
+        Self::Join,
+        Self::LateView,
+        Self::CoordinatorLoss,
+        Self::Drift,
+        Self::Unproven,
+        Self::SlowWithdrawal,
+        Self::VoidAnswer,
+        Self::Lapse,
+        Self::Orphans,
     ];
 }
 
@@ -87,9 +127,12 @@ pub struct Faults {
     network_rng: Rng,
     disk_rng: Rng,
     host_rng: Rng,
+    kernel_rng: Rng,
     calm: bool,
     /// What was injected.
     pub counts: Counts,
+    /// What was seen and not yet taken out, in order.
+    pub seen: Vec<Seen>,
     /// When disks failed, in order.
     pub disk_errors: Vec<(Instant, VolumeId)>,
     /// Reads each volume's disk was asked for.
@@ -104,18 +147,22 @@ impl Faults {
     /// Models with the options' faults.
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        Self {
+        let mut faults = Self {
             network_rng: Rng::new(options.seed, 1),
             disk_rng: Rng::new(options.seed, 2),
             host_rng: Rng::new(options.seed, 3),
+            kernel_rng: Rng::new(options.seed, 15),
             calm: false,
             counts: Counts::new(),
+            seen: Vec::new(),
             disk_errors: Vec::new(),
             disk_reads: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
             deaf_until: BTreeMap::new(),
             options: options.clone(),
-        }
+        };
+        (0..options.clocks.drifting()).for_each(|_| faults.count(Fault::Drift));
+        faults
     }
 
     /// From now on nothing goes wrong.

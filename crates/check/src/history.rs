@@ -63,6 +63,12 @@ impl History {
         self.sectors.iter().map(|(sector, ops)| (*sector, ops.as_slice()))
     }
 
+    /// The sectors of one volume, as [`Self::iter`] has them.
+    pub fn of_volume(&self, volume: VolumeId) -> impl Iterator<Item = (Sector, &[Op])> {
+        let sectors = self.sectors.range((volume, 0)..=(volume, u64::MAX));
+        sectors.map(|(sector, ops)| (*sector, ops.as_slice()))
+    }
+
     /// Reads in the history.
     #[must_use]
     pub fn reads(&self) -> usize {

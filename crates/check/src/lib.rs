@@ -8,6 +8,7 @@
 
 pub mod checkers;
 pub mod command;
+mod coordinator;
 pub mod faults;
 pub mod history;
 mod nodes;
@@ -17,8 +18,10 @@ pub mod rng;
 pub mod run;
 pub mod seeds;
 pub mod shrink;
+mod takeovers;
 mod workload;
 
+pub use checkers::Observer;
 pub use faults::Fault;
 pub use options::Options;
 pub use run::{Failure, Report};

@@ -16,7 +16,8 @@ const PROGRAM: &str = if cfg!(feature = "mistakes") {
 /// Attacks a simulated cluster with random faults and checks what its clients see.
 ///
 /// Exit status: 0 nothing found, 1 a promise was broken, 2 bad usage, 3 something never completed,
-/// 4 a node panicked, 5 some kind of fault never happened (only with 200 seeds or more).
+/// 4 a node panicked, 5 some kind of fault never happened or some observer never had anything to judge (only with
+/// 200 seeds or more).
 #[derive(Parser, Debug)]
 #[command(name = "cards-check", version)]
 struct Arguments {

@@ -1,6 +1,6 @@
 //! What happens to nodes and connections: deaths, restarts, pauses, cuts, and who hears of it when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cards_core::{Duration, Instant, NodeId};
 use cards_world::Action;
@@ -19,6 +19,8 @@ pub(crate) struct Nodes {
     held: BTreeMap<(NodeId, NodeId), Instant>,
     paused: BTreeMap<NodeId, Instant>,
     stay_dead: Vec<NodeId>,
+    /// Lives that cannot prove that the one before has ended.
+    unproven: BTreeSet<(NodeId, u64)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +49,7 @@ impl Nodes {
             held: BTreeMap::new(),
             paused: BTreeMap::new(),
             stay_dead: Vec::new(),
+            unproven: BTreeSet::new(),
         }
     }
 
@@ -72,6 +75,11 @@ impl Nodes {
         }
     }
 
+    /// Whether the node is dead and does not come back.
+    pub(crate) fn stays_dead(&self, node: NodeId) -> bool {
+        self.stay_dead.contains(&node)
+    }
+
     pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
         match deed {
             Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen => {
@@ -85,10 +93,15 @@ impl Nodes {
                     self.again(run, deed);
                 }
             }
+            Deed::Restart(node) if run.world.has_orphans(node) => {
+                // A process starts when devices have let go what they had from the last one.
+                run.later(Duration::from_millis(1), RunDeed::Nodes(deed));
+            }
             Deed::Restart(node) => {
                 if !run.world.is_running(node) {
                     run.world.models().count(Fault::Restart);
                     run.errors.recovered(node, run.world.now());
+                    self.prove(run, node);
                     let now = run.world.now();
                     run.world.schedule(now, Action::Boot(node));
                     workload.booted(run, node);
@@ -118,6 +131,16 @@ impl Nodes {
         }
     }
 
+    /// Decides whether the life of the node that is about to begin can prove that the last one has ended.
+    fn prove(&mut self, run: &mut Run, node: NodeId) {
+        if self.options.unproven > 0 && self.rng.chance(self.options.unproven) {
+            run.world.models().count(Fault::Unproven);
+            let life = run.world.life(node) + 1;
+            run.observers.unproven(node, life);
+            self.unproven.insert((node, life));
+        }
+    }
+
     fn victim(&mut self, run: &Run) -> Option<NodeId> {
         let nodes = run.running_nodes();
         (!nodes.is_empty()).then(|| self.rng.pick(&nodes))
@@ -136,6 +159,7 @@ impl Nodes {
             run.world.models().count(Fault::DiskNodeCrash);
         }
         run.errors.unreachable(node, now, Instant::NEVER);
+        run.observers.died(node);
         run.world.schedule(now, Action::Crash(node));
         self.paused.remove(&node);
         for at in run.all_nodes().filter(|at| *at != node) {
@@ -234,7 +258,8 @@ impl Nodes {
                 for (at, peer) in [(one, other), (other, one)] {
                     let when = now + self.rng.skewed(Duration::from_millis(10));
                     last = last.max(when);
-                    run.world.schedule(when, Action::PeerUp { at, peer });
+                    let proof = !self.unproven.contains(&(peer, run.world.life(peer)));
+                    run.world.schedule(when, Action::PeerUp { at, peer, proof });
                 }
                 self.held.insert((one, other), last);
             }

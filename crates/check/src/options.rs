@@ -8,16 +8,31 @@
 //!   longer than a lease; notice of a death early, late or never. The contents of disks survive: only
 //!   processes die, the operating system below them does not. A disk node always comes back.
 //! - Connections: broken without reason, at one end first.
+//! - Clocks: each at its own rate, none a third faster than another or more. (What lies beyond that is not claimed
+//!   either, and `--drift beyond` shows that it is noticed.)
+//! - Succession: a node that comes back without a proof that its last process has ended.
+//! - Devices: kernels that keep pages, take long to let them go, and notice late that their node's process has ended;
+//!   devices that go on while their node stands still or is dead, and come and go. Words between a device and its node come
+//!   in order. A device lets all pages go when the lease that it was told of has run out, by when the disk node has waited
+//!   for one and a half; and a node starts when its devices have no pages that they got from its last process.
+//! - Takeovers: a card that has a volume for itself, while others go on writing.
+//! - Members: views that come late, in an order of their own at each node but never backwards, or not at all while the
+//!   coordinator is lost; members that leave, or are declared dead while they live, and come back.
 //! - Disks: slow, failing reads and writes; a failed write may have done half of its work. What a disk has
 //!   acknowledged is there.
 //!
-//! Not claimed (and not injected): wrong bytes from disk or wire, clocks that run at different speeds, loss
-//! of a disk, a writer's volume under [`Coherence::Policy`] being coherent.
+//! Not claimed (and not injected): wrong bytes from disk or wire, loss of a disk or of the power of its computer, two
+//! processes of one node at the same time, a writer's volume under [`cards_core::Coherence::Policy`] being coherent.
 
-use cards_core::{Coherence, Duration, NodeId, PlacementKind, Replacement, VolumeId, VolumeSpec};
-use cards_world::{NodeConfig, WorldConfig};
+mod clocks;
+mod draw;
+mod first;
+mod second;
 
-use crate::rng::Rng;
+use cards_core::{Duration, NodeId, VolumeId};
+use cards_world::WorldConfig;
+
+pub use clocks::Clocks;
 
 /// What a run is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +72,16 @@ pub struct Options {
     pub disk: DiskOptions,
     /// Nodes and connections.
     pub nodes: NodeOptions,
+    /// Cards that take a volume for themselves.
+    pub takeovers: TakeoverOptions,
+    /// The local devices, if there are any.
+    pub devices: DeviceOptions,
+    /// The coordinator and the members.
+    pub members: MemberOptions,
+    /// How fast each node's clock is.
+    pub clocks: Clocks,
+    /// In a cold read, clients of each node that want each block at the same time.
+    pub readers_of_block: u32,
 }
 
 /// How messages travel. Rates are per mille.
@@ -118,216 +143,51 @@ pub struct NodeOptions {
     pub no_notice: u32,
     /// A member hears nothing of a disk node's next life for a while, per mille of the disk nodes' deaths.
     pub isolate: u32,
+    /// A node that comes back cannot prove that its last process has ended, per mille.
+    pub unproven: u32,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.
     pub timer_late: Duration,
 }
 
-const POLICIES: [&str; 7] =
-    ["rd", "hdc", "hscc", "hscc", "hscc depth=0", "hscc depth=3", "hscc load=home room=dup"];
+/// Takeovers during the storm.
+#[derive(Clone, Debug, Default)]
+pub struct TakeoverOptions {
+    /// Mean time between two; zero for never.
+    pub every: Duration,
+    /// A card has its volume for itself for up to this, and two leases.
+    pub hold: Duration,
+}
 
-const REPLACEMENTS: [Replacement; 3] = [Replacement::Lru, Replacement::Sieve, Replacement::S3Fifo];
+/// Local devices and the kernels that keep pages of them.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceOptions {
+    /// Clients of each device.
+    pub clients: u32,
+    /// A word between a device and its node takes up to this.
+    pub word: Duration,
+    /// Pages that are withdrawn are gone within this, most much sooner ...
+    pub withdraw: Duration,
+    /// ... and now and then, per mille, like answers to reads, ...
+    pub slow: u32,
+    /// ... within this.
+    pub withdraw_slow: Duration,
+    /// A device notices within this that its node's process has ended.
+    pub notice: Duration,
+    /// Mean time until a device's user goes, to come back; zero for never.
+    pub close_every: Duration,
+}
 
-/// Policies that came later, see [`Options::draw`].
-const LATER_POLICIES: [&str; 14] = [
-    "hints",
-    "hints forwards=1 discard_share=100",
-    "gms",
-    "gms epoch=1 boost=2 pages=10",
-    "greedy",
-    "central",
-    "central split=30",
-    "hdc split=80",
-    "nchance",
-    "nchance n=1 peer=two_choices search=2",
-    "nchance n=8 peer=free search=all",
-    "demote",
-    "demote insert=mid excl=off",
-    "demote insert=adaptive",
-];
-
-impl Options {
-    /// Draws all options. What came later is drawn from a generator of its own and put over [`Self::first`], so that
-    /// seeds which once found something keep finding it there.
-    #[must_use]
-    pub fn draw(seed: u64) -> Self {
-        let mut options = Self::first(seed);
-        let nodes = options.world.nodes.len() as u16;
-        let mut rng = Rng::new(seed, 9);
-        let storm = options.mode == Mode::Storm;
-        for volume in &mut options.world.volumes {
-            if rng.chance(600) {
-                volume.policy = rng.pick(&LATER_POLICIES).to_owned();
-                let policy_tells = storm && rng.chance(80);
-                volume.coherence = if policy_tells { Coherence::Policy } else { Coherence::Confirmed };
-            }
-        }
-        // Some policies leave a node a fifth of its cache; a cold volume fits in that too.
-        let apart =
-            options.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"));
-        if rng.chance(60) && storm {
-            for volume in options.world.volumes.iter_mut().filter(|v| v.coherence == Coherence::Confirmed) {
-                "chaos".clone_into(&mut volume.policy);
-            }
-        }
-        if storm {
-            options.nodes.isolate = rng.pick(&[0, 300, 800]);
-            if rng.chance(300) {
-                options.nodes.deafen_every = Duration::from_millis(rng.range(100, 1_000));
-            }
-            if rng.chance(300) {
-                // Members that are cut off for longer than their leases, again and again.
-                options.world.lease = Duration::from_millis(rng.range(100, 400));
-                options.nodes.cut_every = Duration::from_millis(rng.range(200, 800));
-                options.nodes.cut = Duration::from_millis(rng.range(500, 3_000));
-            }
-            if rng.chance(200) {
-                // Cards that come and go, and messages from before.
-                options.nodes.detach = 30;
-                options.network.rare = 200;
-            }
-        }
-        options.writers = rng.pick(&[1, 2, 2, 3, 4]);
-        if storm && rng.chance(200) {
-            // Nodes that die again and again under writers of the same few blocks.
-            options.nodes.crash_every = Duration::from_millis(rng.range(150, 600));
-            options.nodes.downtime = Duration::from_millis(rng.range(10, 300));
-            (options.hot_blocks, options.writers) = (2, 4);
-        }
-        for volume in options.world.volumes.iter().filter(|volume| !volume.read_only) {
-            let others = (0..nodes).map(NodeId).filter(|&node| node != volume.id.disk_node());
-            options.readers.extend(others.filter(|_| rng.chance(150)).map(|node| (node, volume.id)));
-        }
-        for node in &mut options.world.nodes {
-            if rng.chance(500) {
-                node.replacement = rng.pick(&Replacement::ALL);
-            }
-            if apart && !storm {
-                node.capacity_blocks *= 5;
-            }
-        }
-        options
-    }
-
-    /// The options as they were drawn at first.
-    #[must_use]
-    pub fn first(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 0);
-        let mode = if rng.chance(120) { Mode::ColdRead } else { Mode::Storm };
-        let storm = mode == Mode::Storm;
-        // Half of the storms have all kinds of faults, the others leave each out with some probability.
-        let all = rng.chance(500);
-        let on = |rng: &mut Rng, per_mille: u32| storm && (all || rng.chance(per_mille));
-
-        let nodes = rng.pick(&[1, 2, 3, 3, 3, 4, 5, 7]);
-        let sectors = rng.pick(&[2, 4]);
-        let block_bytes = 4096;
-        let volumes = rng.range(1, 2);
-        let volumes: Vec<VolumeSpec> = (0..volumes)
-            .map(|number| {
-                let blocks = rng.range(8, 96);
-                let short = rng.below(u64::from(sectors));
-                let policy = rng.pick(&POLICIES);
-                let node = NodeId(rng.below(nodes) as u16);
-                VolumeSpec {
-                    id: VolumeId::new(node, number as u16),
-                    name: format!("volume{number}"),
-                    size_bytes: blocks * block_bytes - short * block_bytes / u64::from(sectors),
-                    block_bytes: block_bytes as u32,
-                    policy: policy.to_owned(),
-                    read_only: rng.chance(if storm { 100 } else { 500 }),
-                    network_attached: rng.chance(300),
-                    coherence: if policy.starts_with("hscc") && storm && rng.chance(80) {
-                        Coherence::Policy
-                    } else {
-                        Coherence::Confirmed
-                    },
-                }
-            })
-            .collect();
-        let blocks: u64 = volumes.iter().map(VolumeSpec::blocks).sum();
-        let peer_timeout = Duration::from_millis(rng.range(10, 200));
-        let lease = Duration::from_millis(rng.range(200, 3_000));
-        let world = WorldConfig {
-            nodes: (0..nodes)
-                .map(|_| NodeConfig {
-                    capacity_blocks: if storm { rng.pick(&[8, 8, 12, 24, 64]) } else { blocks as u32 + 8 },
-                    replacement: rng.pick(&REPLACEMENTS),
-                    park: !storm || rng.chance(700),
-                })
-                .collect(),
-            shards: rng.pick(&[1, 1, 2, 4]),
-            block_bytes: block_bytes as u32,
-            sectors,
-            volumes,
-            placement: rng.pick(&[PlacementKind::Rendezvous, PlacementKind::Modulo]),
-            peer_timeout,
-            // A write may have to wait for a dead reader's lease, and readers for the write.
-            disk_wait: peer_timeout * 60 + lease * 3,
-            lease,
-            seed,
-            check: true,
-        };
-        let rate = |rng: &mut Rng, on: bool, most: u64| if on { rng.range(1, most) as u32 } else { 0 };
-        let every = |rng: &mut Rng, on: bool| {
-            if on { Duration::from_millis(rng.range(300, 3_000)) } else { Duration::ZERO }
-        };
-        let lossy = on(&mut rng, 500);
-        let network = NetworkOptions {
-            delay_min: Duration::from_micros(rng.range(10, 200)),
-            delay_spread: Duration::from_micros(rng.range(10, 5_000)),
-            delay_rare: peer_timeout * 3,
-            rare: if storm { rng.pick(&[0, 5, 50]) } else { 0 },
-            reorder: on(&mut rng, 500),
-            loss: rate(&mut rng, lossy, 200),
-            duplicate: if on(&mut rng, 500) { rng.pick(&[5, 50, 200]) } else { 0 },
-            broken: if on(&mut rng, 300) { rng.pick(&[5, 50]) } else { 0 },
-        };
-        let disk = DiskOptions {
-            latency_min: Duration::from_micros(rng.range(20, 500)),
-            latency_spread: Duration::from_micros(rng.range(10, 20_000)),
-            read_errors: if on(&mut rng, 150) { rng.pick(&[1, 20]) } else { 0 },
-            write_errors: if on(&mut rng, 150) { rng.pick(&[1, 20]) } else { 0 },
-        };
-        let (crashes, pauses, cuts) = (on(&mut rng, 500), on(&mut rng, 300), on(&mut rng, 300));
-        let nodes = NodeOptions {
-            crash_every: every(&mut rng, crashes),
-            downtime: Duration::from_millis(rng.range(10, 3_000)),
-            stays_dead: rng.pick(&[0, 100]),
-            pause_every: every(&mut rng, pauses),
-            pause: Duration::from_millis(rng.range(10, 4_000)),
-            cut_every: every(&mut rng, cuts),
-            cut: Duration::from_millis(rng.range(1, 2_000)),
-            notice: Duration::from_millis(rng.range(1, 2_000)),
-            no_notice: rng.pick(&[0, 200, 1000]),
-            isolate: 0,
-            deafen_every: Duration::ZERO,
-            detach: if on(&mut rng, 300) { 5 } else { 0 },
-            timer_late: if on(&mut rng, 300) {
-                Duration::from_millis(rng.range(0, 20))
-            } else {
-                Duration::ZERO
-            },
-        };
-        let read_only = world.volumes.iter().filter(|volume| volume.read_only);
-        let members = world.nodes.len() as u16;
-        let everywhere = |volume| (0..members).map(move |node| (NodeId(node), volume));
-        let readers = read_only.flat_map(|volume| everywhere(volume.id)).collect();
-        Self {
-            seed,
-            mode,
-            world,
-            clients: rng.range(1, 3) as u32,
-            writers: 1,
-            readers,
-            storm: Duration::from_millis(rng.range(500, 4_000)),
-            think: Duration::from_millis(rng.pick(&[1, 10, 40])),
-            hot_blocks: rng.pick(&[2, 8, 32]),
-            read_ahead: rng.chance(400),
-            network,
-            disk,
-            nodes,
-        }
-    }
+/// What the coordinator does during the storm: mean time between two events of a kind, zero for never.
+#[derive(Clone, Debug, Default)]
+pub struct MemberOptions {
+    /// A member leaves, is declared dead, or comes back.
+    pub change_every: Duration,
+    /// Nodes hear of a view within this.
+    pub late: Duration,
+    /// The coordinator is lost.
+    pub lose_every: Duration,
+    /// For up to this: nobody hears of a view meanwhile.
+    pub lost: Duration,
 }

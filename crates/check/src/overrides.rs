@@ -10,7 +10,8 @@ use cards_core::{Duration, NodeId, VolumeId};
 pub use kind::Kind;
 pub use left_out::LeftOut;
 
-use crate::options::Options;
+use crate::options::{Clocks, Options};
+use crate::rng::Rng;
 
 /// Overrides of what the seed draws.
 #[derive(clap::Args, Clone, PartialEq, Debug, Default)]
@@ -34,6 +35,9 @@ pub struct Overrides {
     /// Writers of each volume that can be written
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub writers: Option<u32>,
+    /// How far clocks differ: within what is promised, or beyond it, where stale reads must be noticed
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub drift: Option<Drift>,
     /// Kinds of faults that do not happen.
     #[command(flatten)]
     pub left_out: LeftOut,
@@ -41,6 +45,34 @@ pub struct Overrides {
     #[cfg(feature = "mistakes")]
     #[arg(long, value_parser = mistake)]
     pub mistake: Option<cards_core::mistakes::Mistake>,
+}
+
+/// How far the clocks of the nodes differ.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drift {
+    /// None is a third faster than another.
+    Within,
+    /// Some are three times as fast as others.
+    Beyond,
+}
+
+impl Drift {
+    /// The word on the command line.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Within => "within",
+            Self::Beyond => "beyond",
+        }
+    }
+
+    fn apply(self, options: &mut Options) {
+        let mut rng = Rng::new(options.seed, 12);
+        let nodes = options.world.nodes.len();
+        options.clocks = match self {
+            Self::Within => Clocks::within(&mut rng, nodes),
+            Self::Beyond => Clocks::beyond(&mut rng, nodes),
+        };
+    }
 }
 
 /// A policy that nodes can run.
@@ -77,6 +109,9 @@ impl Overrides {
         if let Some(loss) = self.loss {
             options.network.loss = loss;
         }
+        if let Some(drift) = self.drift {
+            drift.apply(options);
+        }
     }
 
     /// As flags again, for the command that replays a run: each with a space in front.
@@ -98,6 +133,9 @@ impl Overrides {
                 let _ = write!(flags, " --{name} {number}");
             }
         }
+        if let Some(drift) = self.drift {
+            let _ = write!(flags, " --drift {}", drift.name());
+        }
         for flag in self.left_out.flags() {
             let _ = write!(flags, " --{flag}");
         }
@@ -118,7 +156,9 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     // No two volumes of a run have the same disk number, whatever their nodes.
     let moved = |id: VolumeId| VolumeId::new(NodeId(id.disk_node().0 % nodes), id.disk());
     options.world.volumes.iter_mut().for_each(|spec| spec.id = moved(spec.id));
-    options.readers.iter_mut().for_each(|(_, volume)| *volume = moved(*volume));
+    let (readers, devices) = (&mut options.readers, &mut options.world.devices);
+    readers.iter_mut().chain(&mut *devices).for_each(|(_, volume)| *volume = moved(*volume));
+    devices.retain(|(node, _)| node.0 < nodes);
     let volumes = &options.world.volumes;
     let writable = |id: VolumeId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
     options.readers.retain(|(node, id)| node.0 < nodes && !(writable(*id) && id.disk_node() == *node));
@@ -148,6 +188,8 @@ mod tests {
             " --loss 7 --storm-ms 100 --nodes 2 --clients 0 --writers 1",
             " --no-crashes --no-late-timers",
             " --loss 3 --no-faults",
+            " --drift beyond --no-crashes",
+            " --drift within",
         ] {
             assert_eq!(parse(flags).expect(flags).flags(), flags);
         }
@@ -166,6 +208,8 @@ mod tests {
             "--policy hsc",
             "--policy opt",
             "--no-loss --loss 1",
+            "--no-drift --drift beyond",
+            "--drift far",
         ] {
             assert_eq!(parse(flags).expect_err(flags).exit_code(), 2, "{flags}");
         }

@@ -1,21 +1,24 @@
 //! One run: boot, storm, calm, and the verdict.
 //!
 //! In the storm, clients work while faults happen; safety must hold. Then the faults stop, and liveness must
-//! hold: whatever is outstanding completes, every node can take the writer's role and read everything
+//! hold: whatever is outstanding completes, every node can write and read everything
 //! without an error, and nothing is left over. The checkers judge the whole.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use cards_core::{Duration, Instant, NodeId, Stats, Token};
-use cards_world::{Action, Completion, Trace, World};
+use cards_world::models::Why;
+use cards_world::{Action, Completion, PageEvent, Trace, World};
 
-use crate::checkers::{self, errors::Errors};
-use crate::faults::{Counts, Faults};
+use crate::checkers::{self, Judged, Observer, Observers, errors::Errors};
+use crate::coordinator::Coordinator;
+use crate::faults::{Counts, Fault, Faults};
 use crate::history::History;
 use crate::nodes::Nodes;
 use crate::options::{Mode, Options};
 use crate::rng::Rng;
+use crate::takeovers::Takeovers;
 use crate::workload::{Ticket, Workload};
 
 /// What a run that found nothing wrong has done.
@@ -29,8 +32,8 @@ pub struct Report {
     pub faults: Counts,
     /// Client requests that completed, by name of their outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// Sector reads and writes judged by the checker of linearizability.
-    pub judged: u64,
+    /// How often each observer had something to judge.
+    pub judged: Judged,
     /// Hints at the end that lead to a node without a copy.
     pub stale_hints: u64,
     /// Counters of all shards that lived to the end.
@@ -68,6 +71,7 @@ pub(crate) struct Run {
     pub(crate) clock: u64,
     pub(crate) tickets: BTreeMap<Token, Ticket>,
     pub(crate) errors: Errors,
+    pub(crate) observers: Observers,
     pub(crate) outcomes: BTreeMap<&'static str, u64>,
     deeds: Vec<Deed>,
     steps: u64,
@@ -89,6 +93,58 @@ pub(crate) enum Phase {
 pub(crate) enum Deed {
     Nodes(crate::nodes::Deed),
     Workload(crate::workload::Deed),
+    Takeovers(crate::takeovers::Deed),
+    Coordinator(crate::coordinator::Deed),
+}
+
+/// Those who act.
+struct Actors {
+    nodes: Nodes,
+    workload: Workload,
+    takeovers: Takeovers,
+    coordinator: Coordinator,
+}
+
+impl Actors {
+    fn new(options: &Options) -> Self {
+        Self {
+            nodes: Nodes::new(options),
+            workload: Workload::new(options),
+            takeovers: Takeovers::new(options),
+            coordinator: Coordinator::new(options),
+        }
+    }
+
+    fn begin(&mut self, run: &mut Run) {
+        self.nodes.begin(run);
+        self.workload.begin(run);
+        self.takeovers.begin(run);
+        self.coordinator.begin(run);
+    }
+
+    fn calm(&mut self, run: &mut Run) {
+        self.nodes.calm(run);
+        self.takeovers.calm(run, &mut self.workload);
+        self.workload.calm_devices(run, |node| self.nodes.stays_dead(node));
+        let living = run.all_nodes().filter(|node| !self.nodes.stays_dead(*node));
+        self.coordinator.calm(run, living.collect());
+    }
+
+    fn act(&mut self, run: &mut Run, deed: Deed) {
+        match deed {
+            Deed::Nodes(deed) => {
+                self.nodes.act(run, &mut self.workload, deed);
+                if let crate::nodes::Deed::Restart(node) = deed
+                    && !run.world.has_orphans(node)
+                {
+                    self.coordinator.booted(run, node);
+                }
+            }
+            Deed::Workload(deed) => self.workload.act(run, deed),
+            Deed::Takeovers(deed) => self.takeovers.act(run, &mut self.workload, deed),
+            Deed::Coordinator(deed) => self.coordinator.act(run, &mut self.workload, deed),
+        }
+    }
 }
 
 /// Runs `options`.
@@ -99,8 +155,7 @@ pub(crate) enum Deed {
 /// # Panics
 /// When a core does: see [`crate::seeds::run_caught`].
 pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
-    let mut nodes = Nodes::new(&options);
-    let mut workload = Workload::new(&options);
+    let mut actors = Actors::new(&options);
     let mut run = Run {
         world: World::new(options.world.clone(), Faults::new(&options), Some(trace)),
         phase: Phase::Storm,
@@ -108,42 +163,43 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
         clock: 0,
         tickets: BTreeMap::new(),
         errors: Errors::new(&options),
+        observers: Observers::new(&options),
         outcomes: BTreeMap::new(),
         deeds: Vec::new(),
         steps: 0,
         options,
     };
     run.world.note(format_args!("{:?}", run.options));
-    nodes.begin(&mut run);
-    workload.begin(&mut run);
+    actors.begin(&mut run);
 
     let lease = run.options.world.lease;
     let disk_wait = run.options.world.disk_wait;
     if run.options.mode == Mode::Storm {
         let storm = Instant::default() + run.options.storm;
-        run.until(&mut nodes, &mut workload, storm)?;
+        run.until(&mut actors, storm)?;
         run.world.note(format_args!("calm"));
         run.phase = Phase::Calm;
         run.world.models().calm();
-        nodes.calm(&mut run);
+        run.observers.count(Observer::WakeUps, run.tickets.len() as u64);
+        actors.calm(&mut run);
         let settled = run.world.now() + disk_wait + lease * 4 + run.options.nodes.pause + SETTLE;
-        run.until(&mut nodes, &mut workload, settled)?;
+        run.until(&mut actors, settled)?;
     } else {
-        run.until(&mut nodes, &mut workload, Instant::default() + SETTLE)?;
+        run.until(&mut actors, Instant::default() + SETTLE)?;
     }
-    run.all_done("after the faults stopped")?;
+    checkers::all_woken(&run, "after the faults stopped")?;
     run.world.note(format_args!("final"));
     run.phase = Phase::Final;
-    workload.finish(&mut run);
+    actors.workload.finish(&mut run);
     let limit = run.world.now() + disk_wait + lease * 4 + SETTLE;
-    while !workload.is_finished(&run) && run.world.now() < limit {
-        run.step(&mut nodes, &mut workload)?;
+    while !actors.workload.is_finished(&run) && run.world.now() < limit {
+        run.step(&mut actors)?;
     }
-    if !workload.is_finished(&run) {
-        return Err(Failure::Stuck(format!("the final round: {}", run.waiting(&workload))));
+    if !actors.workload.is_finished(&run) {
+        return Err(Failure::Stuck(format!("the final round: {}", run.waiting(&actors.workload))));
     }
     let end = run.world.now() + lease + run.options.world.peer_timeout * 4 + SETTLE;
-    run.until(&mut nodes, &mut workload, end)?;
+    run.until(&mut actors, end)?;
     run.verdict()
 }
 
@@ -180,14 +236,14 @@ impl Run {
         self.clock
     }
 
-    fn until(&mut self, nodes: &mut Nodes, workload: &mut Workload, end: Instant) -> Result<(), Failure> {
+    fn until(&mut self, actors: &mut Actors, end: Instant) -> Result<(), Failure> {
         while self.world.next_at().is_some_and(|at| at <= end) {
-            self.step(nodes, workload)?;
+            self.step(actors)?;
         }
         Ok(())
     }
 
-    fn step(&mut self, nodes: &mut Nodes, workload: &mut Workload) -> Result<(), Failure> {
+    fn step(&mut self, actors: &mut Actors) -> Result<(), Failure> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
             return Err(Failure::Stuck(format!(
@@ -196,53 +252,70 @@ impl Run {
             )));
         }
         if let Some(number) = self.world.step() {
-            match self.deeds[number as usize] {
-                Deed::Nodes(deed) => nodes.act(self, workload, deed),
-                Deed::Workload(deed) => workload.act(self, deed),
-            }
+            actors.act(self, self.deeds[number as usize]);
         }
+        while let Some(event) = self.world.page_event() {
+            self.paged(&event).map_err(Failure::Wrong)?;
+        }
+        let seen = std::mem::take(&mut self.world.models().seen);
+        self.observers.saw(&self.world, &seen).map_err(Failure::Wrong)?;
         if self.steps.is_multiple_of(EXCLUSION_EVERY) {
-            checkers::exclusion(self).map_err(Failure::Wrong)?;
+            let judged = checkers::exclusion(self).map_err(Failure::Wrong)?;
+            self.observers.count(Observer::Exclusion, judged);
+        }
+        while let Some((node, volume)) = self.world.eviction() {
+            actors.workload.evicted(self, node, volume);
         }
         while let Some(completion) = self.world.completion() {
             *self.outcomes.entry(outcome_name(&completion)).or_default() += 1;
-            workload.completed(self, completion)?;
+            actors.workload.completed(self, completion)?;
         }
         Ok(())
     }
 
-    fn all_done(&self, when: &str) -> Result<(), Failure> {
-        match self.tickets.iter().next() {
-            None => Ok(()),
-            Some((token, ticket)) => Err(Failure::Stuck(format!(
-                "{} requests have no answer {when}, the first is {token:?}: {ticket:?}",
-                self.tickets.len()
-            ))),
+    /// Something has happened to a page.
+    fn paged(&mut self, event: &PageEvent) -> Result<(), String> {
+        let faults = self.world.models();
+        match event {
+            PageEvent::Voided(..) => faults.count(Fault::VoidAnswer),
+            PageEvent::Cleared(.., Why::Lapsed, 1..) => faults.count(Fault::Lapse),
+            PageEvent::Cleared(.., Why::Orphaned, 1..) => faults.count(Fault::Orphans),
+            PageEvent::Cleared(..)
+            | PageEvent::Filled(..)
+            | PageEvent::Used(..)
+            | PageEvent::Withdrawn(..) => {}
         }
+        self.observers.paged(event)
     }
 
     fn waiting(&self, workload: &Workload) -> String {
-        match self.tickets.iter().next() {
-            Some((token, ticket)) => {
-                format!("{} requests have no answer, the first is {token:?}: {ticket:?}", self.tickets.len())
-            }
-            None => workload.waits_for(),
-        }
+        checkers::unanswered(self).unwrap_or_else(|| workload.waits_for())
     }
 
     fn verdict(mut self) -> Result<Report, Failure> {
-        self.errors.judge().map_err(Failure::Wrong)?;
-        let judged = checkers::contents(&mut self).map_err(Failure::Wrong)?;
-        checkers::leaks(&self).map_err(Failure::Wrong)?;
-        let stats = checkers::counters(&self).map_err(Failure::Wrong)?;
-        if self.options.mode == Mode::ColdRead {
-            checkers::single_flight(&mut self).map_err(Failure::Wrong)?;
-        }
+        let stats = self.judge().map_err(Failure::Wrong)?;
         let stale_hints = checkers::stale_hints(&self);
         let trace = self.world.trace().expect("a run has a trace");
         let (hash, lines) = (trace.hash(), trace.lines());
         let faults = self.world.models().counts.clone();
-        Ok(Report { hash, lines, faults, outcomes: self.outcomes, judged, stale_hints, stats })
+        let (outcomes, judged) = (self.outcomes, self.observers.judged);
+        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats })
+    }
+
+    /// Those judge who look at the whole, at the end.
+    fn judge(&mut self) -> Result<Stats, String> {
+        self.errors.judge()?;
+        self.observers.count(Observer::Errors, self.errors.count());
+        let operations = checkers::contents(self)?;
+        self.observers.count(Observer::Linearizability, operations);
+        let shards = checkers::leaks(self)?;
+        self.observers.count(Observer::Leaks, shards);
+        let stats = checkers::counters(self)?;
+        if self.options.mode == Mode::ColdRead {
+            let blocks = checkers::single_flight(self)?;
+            self.observers.count(Observer::SingleFlight, blocks);
+        }
+        Ok(stats)
     }
 }
 

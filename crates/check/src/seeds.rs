@@ -11,6 +11,7 @@ use std::thread;
 
 use cards_world::Trace;
 
+use crate::checkers::{Judged, Observer};
 use crate::faults::{Counts, Fault};
 use crate::options::Options;
 use crate::run::{Failure, Report, run};
@@ -57,15 +58,25 @@ pub struct Summary {
     pub passed: u64,
     /// Faults injected.
     pub faults: Counts,
-    /// Operations judged for linearizability.
-    pub judged: u64,
+    /// How often each observer had something to judge.
+    pub judged: Judged,
     /// Stale hints at the ends.
     pub stale_hints: u64,
+    /// Blocks that readers got out of the memory of whoever wrote them.
+    pub handed_over: u64,
+    /// Withdrawals of pages, of shards that lived to the end.
+    pub withdrawals: u64,
     /// The lowest seed that failed.
     pub failed: Option<(u64, Failure)>,
 }
 
 impl Summary {
+    /// Observers that never had anything to judge.
+    #[must_use]
+    pub fn idle_observers(&self) -> Vec<Observer> {
+        Observer::ALL.into_iter().filter(|observer| !self.judged.contains_key(observer)).collect()
+    }
+
     /// Faults that never happened.
     #[must_use]
     pub fn missing_faults(&self) -> Vec<Fault> {
@@ -112,8 +123,12 @@ impl Summary {
         match result {
             Ok(report) => {
                 self.passed += 1;
-                self.judged += report.judged;
+                for (observer, judged) in report.judged {
+                    *self.judged.entry(observer).or_default() += judged;
+                }
                 self.stale_hints += report.stale_hints;
+                self.handed_over += report.stats.handed_over;
+                self.withdrawals += report.stats.withdrawals;
                 for (fault, count) in report.faults {
                     *self.faults.entry(fault).or_default() += count;
                 }

@@ -67,7 +67,9 @@ impl<'a> Shrinker<'a> {
     }
 
     fn shrink(mut self) -> Shrunk {
-        let none = |overrides: &mut Overrides| (overrides.left_out, overrides.loss) = (LeftOut::all(), None);
+        let none = |overrides: &mut Overrides| {
+            (overrides.left_out, overrides.loss, overrides.drift) = (LeftOut::all(), None, None);
+        };
         self.attempt(none);
         loop {
             let before = self.best.overrides.clone();
@@ -85,8 +87,10 @@ impl<'a> Shrinker<'a> {
         for kind in Kind::ALL {
             self.attempt(|overrides| {
                 overrides.left_out = overrides.left_out.and(kind);
-                if kind == Kind::Loss {
-                    overrides.loss = None;
+                match kind {
+                    Kind::Loss => overrides.loss = None,
+                    Kind::Drift => overrides.drift = None,
+                    _ => {}
                 }
             });
         }

@@ -1,17 +1,17 @@
 //! Clients: they read everywhere, and write where they may.
 //!
 //! Each node has some clients, which request, wait for the answer, think, and request again. Each writable
-//! volume has some writers, which move from node to node; a few of the cards may only read. Every sector of every write has a tag of
-//! its own. What clients do and see goes into the history.
+//! volume has some writers, which move from node to node; a few of the cards may only read. Every sector of
+//! every write has a tag of its own. What clients do and see goes into the history. Local devices have clients, too.
 
+mod cards;
 mod client;
+mod device;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{
-    Access, BlockId, CommandKind, Duration, Instant, IoError, NodeId, Refusal, Token, VolumeId, VolumeSpec,
-};
+use cards_core::{BlockId, CommandKind, Instant, IoError, NodeId, Token, VolumeId, VolumeSpec};
 use cards_world::{Completion, Outcome, Request};
 
 use crate::history::WriteId;
@@ -20,17 +20,22 @@ use crate::rng::Rng;
 use crate::run::{Deed as RunDeed, Failure, Phase, Run, stream};
 
 use client::Client;
+use device::DeviceClient;
 use writer::Writer;
 
 /// All clients.
 pub(crate) struct Workload {
     rng: Rng,
+    device_rng: Rng,
     clients: Vec<Client>,
+    device_clients: Vec<DeviceClient>,
     writers: Vec<Writer>,
     /// The life of the node whose card is attached, as the clients have been told.
     attached: BTreeMap<(NodeId, VolumeId), u64>,
     /// Cards that may only read.
     readers: BTreeSet<(NodeId, VolumeId)>,
+    /// Nodes that want volumes for themselves.
+    takers: BTreeMap<VolumeId, NodeId>,
     last_tag: u64,
     finals: Finals,
 }
@@ -48,6 +53,12 @@ pub(crate) enum Deed {
     Client(usize),
     /// A writer does something.
     Writer(usize),
+    /// A client of a device makes its next request.
+    DeviceClient(usize),
+    /// The device of this number is used ...
+    OpenDevice(usize),
+    /// ... and, for a while, is not.
+    CloseDevice(usize),
     /// A card is attached (again).
     Attach(NodeId, VolumeId),
 }
@@ -55,12 +66,14 @@ pub(crate) enum Deed {
 /// A request under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
-    node: NodeId,
-    volume: VolumeId,
-    invoked: u64,
-    at: Instant,
+    pub(crate) node: NodeId,
+    pub(crate) volume: VolumeId,
+    /// When it was made, by the count of what clients do and see ...
+    pub(crate) invoked: u64,
+    /// ... and by the clock of the world.
+    pub(crate) at: Instant,
     owner: Owner,
-    what: What,
+    pub(crate) what: What,
 }
 
 /// Who waits for it.
@@ -68,17 +81,31 @@ pub(crate) struct Ticket {
 enum Owner {
     Nobody,
     Client(usize),
+    DeviceClient(usize),
     Writer(usize),
     Final,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+pub(crate) enum What {
     Read(BlockId),
-    Write(Vec<WriteId>),
+    Write {
+        writes: Vec<WriteId>,
+        /// First byte and length.
+        range: (u64, u32),
+        /// It is to be durable when it is answered.
+        durable: bool,
+    },
+    Flush,
     /// A write through a card that may only read.
     Intrusion(Vec<WriteId>),
     Attach,
+    /// An attachment that keeps all others away.
+    TakeOver,
+    Detach {
+        /// It is attached again once this is done.
+        and_back: bool,
+    },
     Other,
 }
 
@@ -88,12 +115,19 @@ impl Workload {
         let nodes = options.world.nodes.len() as u16;
         Self {
             rng: stream(options, 5),
+            device_rng: stream(options, 16),
+            device_clients: (options.world.devices.iter())
+                .flat_map(|&(node, volume)| {
+                    (0..options.devices.clients).map(move |_| DeviceClient::new(node, volume))
+                })
+                .collect(),
             clients: (0..nodes)
                 .flat_map(|node| (0..options.clients).map(move |_| Client::new(NodeId(node))))
                 .collect(),
             writers: writable.flat_map(|spec| (0..options.writers).map(|_| Writer::new(spec.id))).collect(),
             attached: BTreeMap::new(),
             readers: options.readers.iter().copied().collect(),
+            takers: BTreeMap::new(),
             last_tag: 0,
             finals: Finals::default(),
         }
@@ -110,6 +144,7 @@ impl Workload {
             for writer in 0..self.writers.len() {
                 self.think(run, Deed::Writer(writer));
             }
+            self.open_devices(run);
         }
     }
 
@@ -129,17 +164,10 @@ impl Workload {
         match deed {
             Deed::Client(client) => self.client_acts(run, client),
             Deed::Writer(writer) => self.writer_acts(run, writer),
-            Deed::Attach(node, volume) => {
-                if run.world.life(node) == 0 {
-                    return run.later(Duration::from_millis(5), RunDeed::Workload(deed));
-                }
-                if !run.world.is_running(node) {
-                    return; // it is done when the node starts again
-                }
-                let access = if self.may_write(node, volume) { Access::Write } else { Access::Read };
-                let request = Request::Attach { volume, policy: String::new(), access, takeover: false };
-                self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
-            }
+            Deed::DeviceClient(client) => self.device_client_acts(run, client),
+            Deed::OpenDevice(device) => self.open_device(run, device),
+            Deed::CloseDevice(device) => self.close_device(run, device),
+            Deed::Attach(node, volume) => self.attach(run, node, volume),
         }
     }
 
@@ -172,11 +200,14 @@ impl Workload {
                     blocks.swap(place, self.rng.below(place as u64 + 1) as usize);
                 }
                 for index in blocks {
-                    self.finals.reads += 1;
-                    self.read(run, node, BlockId::new(spec.id, index), Owner::Final);
+                    for _ in 0..run.options.readers_of_block {
+                        self.finals.reads += 1;
+                        self.read(run, node, BlockId::new(spec.id, index), Owner::Final);
+                    }
                 }
             }
         }
+        self.read_devices(run);
     }
 
     fn think(&mut self, run: &mut Run, deed: Deed) {
@@ -238,9 +269,13 @@ impl Workload {
             writes.push(run.history.write((spec.id, sector), tag, invoked));
         }
         let what = match owner {
-            Owner::Client(_) if kind == CommandKind::Flush => What::Other, // anybody may
+            _ if kind == CommandKind::Flush => What::Flush, // anybody may
             Owner::Client(_) => What::Intrusion(writes),
-            Owner::Nobody | Owner::Writer(_) | Owner::Final => What::Write(writes),
+            Owner::Nobody | Owner::Writer(_) | Owner::DeviceClient(_) | Owner::Final => {
+                let sector_bytes = run.options.world.block_bytes / run.options.world.sectors;
+                let bytes = (first * u64::from(sector_bytes), count as u32 * sector_bytes);
+                What::Write { writes, range: bytes, durable: fua }
+            }
         };
         let request =
             Request::Command { volume: spec.id, kind, sector: first, count: count as u32, fua, tags };
@@ -259,11 +294,12 @@ impl Workload {
             run.errors.disk_failed(&errors);
             run.errors.seen(ticket.node, ticket.volume, error, ticket.at, completion.at, what);
         }
+        run.observers.answered(&run.world, &run.history, &ticket, &completion).map_err(Failure::Wrong)?;
         match (&ticket.what, &completion.outcome) {
             (What::Read(block), Outcome::Read { tags, .. }) => {
                 self.was_read(run, &ticket, *block, tags, returned)?
             }
-            (What::Write(writes), Outcome::Done) => {
+            (What::Write { writes, .. }, Outcome::Done) => {
                 writes.iter().for_each(|write| run.history.written(*write, returned));
             }
             (What::Intrusion(writes), Outcome::Done) => {
@@ -274,17 +310,8 @@ impl Workload {
                     ticket.volume
                 )));
             }
-            (What::Attach, Outcome::Attached(_)) => {
-                let life = run.world.life(ticket.node);
-                self.attached.insert((ticket.node, ticket.volume), life);
-            }
-            (What::Attach, Outcome::Refused(Refusal::NoAnswer))
-                if run.errors.was_detached(ticket.node, ticket.volume, ticket.at) => {}
-            (What::Attach, Outcome::Refused(refusal)) => {
-                return Err(Failure::Wrong(format!(
-                    "{:?} cannot attach {:?}: {refusal:?}",
-                    ticket.node, ticket.volume
-                )));
+            (What::Attach | What::TakeOver | What::Detach { .. }, _) => {
+                self.card_answered(run, &ticket, &completion.outcome, returned)?
             }
             _ => {}
         }
@@ -295,6 +322,7 @@ impl Workload {
         match ticket.owner {
             Owner::Nobody => {}
             Owner::Client(client) => self.client_answered(run, client),
+            Owner::DeviceClient(client) => self.device_answered(run, client),
             Owner::Writer(writer) => self.writer_answered(run, writer, ticket, outcome)?,
             Owner::Final => {
                 if let Outcome::Failed(error) = outcome {
@@ -326,14 +354,6 @@ impl Workload {
             }
         }
         Ok(())
-    }
-
-    fn is_attached(&self, run: &Run, node: NodeId, volume: VolumeId) -> bool {
-        run.world.is_running(node) && self.attached.get(&(node, volume)) == Some(&run.world.life(node))
-    }
-
-    fn may_write(&self, node: NodeId, volume: VolumeId) -> bool {
-        !self.readers.contains(&(node, volume))
     }
 
     fn stops(&self, run: &Run) -> bool {

@@ -20,9 +20,10 @@ fn seeds_that_once_failed_pass() {
     for path in files {
         let text = fs::read_to_string(&path).expect("a text");
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-            let (draw, number): (fn(u64) -> Options, _) = match line.trim().strip_prefix("first ") {
-                Some(number) => (Options::first, number),
-                None => (Options::draw, line.trim()),
+            let (draw, number): (fn(u64) -> Options, _) = match line.trim().split_once(' ') {
+                Some(("first", number)) => (Options::first, number),
+                Some(("second", number)) => (Options::second, number),
+                _ => (Options::draw, line.trim()),
             };
             let seed = number.parse().unwrap_or_else(|_| panic!("{}: `{line}` is no seed", path.display()));
             if let Err(failure) = run_caught(draw(seed), Trace::hashed()) {

@@ -17,5 +17,6 @@ fn seeds_pass() {
     assert_eq!(summary.passed, SEEDS);
     if SEEDS >= 200 {
         assert_eq!(summary.missing_faults(), [], "every kind of fault happens");
+        assert_eq!(summary.idle_observers(), [], "every observer has something to judge");
     }
 }

@@ -20,7 +20,8 @@ nodes, writers and clients, with a shorter storm. The command that replays the s
 Ctrl-C prints what is finished. With --json the output is exactly one object.
 
 Exit status: 0 nothing found, 1 a promise was broken, 2 wrong usage, 3 something never completed,
-4 a node panicked, 5 a kind of fault never happened (with 200 seeds or more), 130 stopped by Ctrl-C.
+4 a node panicked, 5 a kind of fault never happened or an observer had nothing to judge (with 200 seeds
+or more), 130 stopped by Ctrl-C. `--seeds N..` goes on until it is stopped.
 
 Examples:
   cards check --seeds 1..40

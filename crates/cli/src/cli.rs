@@ -1,6 +1,6 @@
 //! The command line: verbs and what they share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cards_node::admin::Client;
@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 use crate::{
-    bench, check, completions, demo, dev, man, paper, policy, replay, serve, sim, status, trace, volume,
+    advise, attach, bench, check, completions, demo, detach, dev, device, doctor, join, leave, lock, man,
+    mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace, umount, volume, warm, why,
 };
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
@@ -35,10 +36,26 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Join(Box<join::Join>),
+    Leave(leave::Leave),
+    Forget(leave::Forget),
     Dev(Box<dev::Dev>),
+    Device(Box<device::Device>),
     Demo(demo::Demo),
     Status(status::Status),
+    Top(top::Top),
+    Why(why::Why),
+    Spans(spans::Spans),
+    Doctor(doctor::Doctor),
+    Advise(advise::Advise),
     Volume(volume::Volume),
+    Warm(Box<warm::Warm>),
+    Profile(Box<profile::Profile>),
+    Attach(Box<attach::Attach>),
+    Detach(detach::Detach),
+    Mount(Box<mount::Mount>),
+    Umount(umount::Umount),
+    Lock(Box<lock::Lock>),
     Policy(policy::Policy),
     Sim(Box<sim::Sim>),
     Trace(trace::Trace),
@@ -56,10 +73,26 @@ impl Cli {
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
             Verb::Serve(verb) => verb.run(self.verbose).map(done),
+            Verb::Join(verb) => verb.run(self.verbose).map(done),
+            Verb::Leave(verb) => verb.run().map(done),
+            Verb::Forget(verb) => verb.run().map(done),
             Verb::Dev(verb) => verb.run(self.verbose),
+            Verb::Device(verb) => verb.run(self.verbose).map(done),
             Verb::Demo(verb) => verb.run(self.verbose).map(done),
             Verb::Status(verb) => verb.run(self.verbose).map(done),
+            Verb::Top(verb) => verb.run().map(done),
+            Verb::Why(verb) => verb.run().map(done),
+            Verb::Spans(verb) => verb.run().map(done),
+            Verb::Doctor(verb) => verb.run(),
+            Verb::Advise(verb) => verb.run().map(done),
             Verb::Volume(verb) => verb.run().map(done),
+            Verb::Warm(verb) => verb.run(),
+            Verb::Profile(verb) => verb.run(),
+            Verb::Attach(verb) => verb.run().map(done),
+            Verb::Detach(verb) => verb.run().map(done),
+            Verb::Mount(verb) => verb.run().map(done),
+            Verb::Umount(verb) => verb.run().map(done),
+            Verb::Lock(verb) => Ok(verb.run()),
             Verb::Policy(verb) => verb.run().map(done),
             Verb::Sim(verb) => verb.run(),
             Verb::Trace(verb) => verb.run(),
@@ -82,9 +115,19 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// Its admin socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Connects to its admin socket.
     pub(crate) fn connect(&self) -> Result<Client, Error> {
         Ok(Client::connect(&self.socket)?)
+    }
+
+    /// Connects to its admin socket; each request may take `timeout`.
+    pub(crate) fn connect_within(&self, timeout: std::time::Duration) -> Result<Client, Error> {
+        Ok(Client::connect_within(&self.socket, timeout)?)
     }
 }
 
@@ -126,6 +169,8 @@ mod tests {
             "cards dev --disk a --size 1G",
             "cards volume attach",
             "cards volume attach disk --mode maybe",
+            "cards lock acquire disk 0 1M --mode own",
+            "cards lock list --offset 0",
             "cards completions cobol",
             "cards sim gen:boot --jobs 0",
             "cards sim gen:boot --json --csv",
@@ -135,6 +180,11 @@ mod tests {
             "cards trace convert only-one",
             "cards check --seeds 5..1",
             "cards check --first",
+            "cards top --interval 1ms",
+            "cards status --interval 1s",
+            "cards status --cluster --watch",
+            "cards why disk",
+            "cards why disk 1Q",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

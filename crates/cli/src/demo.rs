@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cards_core::Replacement;
-use cards_node::config::{Attached, Delivery, Mode, PolicySpec, ReadAhead, duration, size};
+use cards_node::config::{Attached, Delivery, Handover, Mode, PolicySpec, ReadAhead, duration, size};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -132,6 +132,7 @@ impl Demo {
             disk_rate: self.disk_rate,
             delivery: Delivery::Event,
             attached: Attached::Computer,
+            handover: Handover::Cache,
             mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             shards: None,
@@ -141,6 +142,7 @@ impl Demo {
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),
             tcp: true,
+            coordinator: true,
             verbose,
         }
     }
@@ -163,6 +165,7 @@ fn next_steps(cluster: &Cluster) -> String {
     let tcp = cluster.tcp_uri(2).unwrap_or_default();
     let socket = cluster.nodes[2].config.admin_socket();
     let socket = socket.display();
+    let dashboard = cluster.dashboard(2).map(|page| format!("  {page} in a browser\n")).unwrap_or_default();
     format!(
         "
 The cluster stays up until Ctrl-C. In another terminal:
@@ -172,6 +175,6 @@ The cluster stays up until Ctrl-C. In another terminal:
   fio --name=hit --ioengine=nbd --uri='{uri3}' --rw=randread --bs=64k --iodepth=8 --time_based --runtime=5
   cards status --socket {socket}
   cards volume list --socket {socket}
-"
+{dashboard}"
     )
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_core::Replacement;
-use cards_node::config::{Attached, Delivery, PolicySpec, duration, size};
+use cards_node::config::{Attached, Delivery, Handover, PolicySpec, duration, size};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
@@ -33,6 +33,7 @@ use crate::volume::CardArgs;
 Node 1 has the disk; every node attaches it as the volume `disk` and exports it over NBD.
 The command is run by `sh -c` and gets
   $uri1 ... $uriN  the volume at each node: nbd+unix:///disk?socket=...    $uri is $uri1
+  $web1 ... $webN  the dashboard at each node: http://127.0.0.1:...
   $nbd             the same for old tools: nbd:unix:...:exportname=disk
   $tcp1 ... $tcpN  with --tcp: nbd://127.0.0.1:PORT/disk
   $CARDS_DIR       nodeN.toml, nodeN.pid, nodeN.log, nodeN/admin.sock, nodeN/nbd.sock
@@ -105,6 +106,11 @@ pub(crate) struct Dev {
         value_parser = PossibleValuesParser::new(["computer", "network"]).map(attached))]
     attached: Attached,
 
+    /// cache: what was just written is read from its writer's memory; disk: from the disk
+    #[arg(long, default_value = "cache",
+        value_parser = PossibleValuesParser::new(["cache", "disk"]).map(handover))]
+    handover: Handover,
+
     #[command(flatten)]
     card: CardArgs,
 
@@ -136,6 +142,10 @@ pub(crate) struct Dev {
     #[arg(long)]
     tcp: bool,
 
+    /// A fixed list of members in place of a coordinator at node 1: nobody joins or leaves, no lock groups
+    #[arg(long)]
+    fixed_members: bool,
+
     /// Print the counters as one JSON object
     #[arg(long)]
     json: bool,
@@ -156,6 +166,10 @@ fn delivery(name: String) -> Delivery {
 
 fn attached(name: String) -> Attached {
     if name == Attached::Network.name() { Attached::Network } else { Attached::Computer }
+}
+
+fn handover(name: String) -> Handover {
+    if name == Handover::Disk.name() { Handover::Disk } else { Handover::Cache }
 }
 
 impl Dev {
@@ -203,6 +217,7 @@ impl Dev {
             disk_rate: self.disk_rate,
             delivery: self.delivery,
             attached: self.attached,
+            handover: self.handover,
             mode: self.card.mode,
             read_ahead: self.card.read_ahead,
             shards: self.shards,
@@ -212,6 +227,7 @@ impl Dev {
             disk_wait: self.disk_wait,
             lease: self.lease,
             tcp: self.tcp,
+            coordinator: !self.fixed_members,
             verbose,
         }
     }

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use cards_node::admin::ClientError;
 use cards_node::config::ConfigError;
 
+use crate::advise::AdviseError;
 use crate::demo::DemoError;
 use crate::dev::DevError;
 use crate::paper::PaperError;
+use crate::profile::ProfileError;
 use crate::replay::ReplayError;
 use crate::sim::SimError;
+use crate::warm::WarmError;
 
 /// A verb failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +22,19 @@ pub(crate) enum Error {
     #[error(transparent)]
     Admin(#[from] ClientError),
     #[error(transparent)]
+    Local(#[from] crate::local::LocalError),
+    #[error(transparent)]
+    Mount(#[from] crate::mount::MountError),
+    #[error(transparent)]
     Serve(#[from] cards_node::ServeError),
+    #[error(transparent)]
+    Advise(#[from] AdviseError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Warm(#[from] WarmError),
+    #[error(transparent)]
+    Device(#[from] cards_device::DeviceError),
     #[error(transparent)]
     Dev(#[from] DevError),
     #[error(transparent)]
@@ -30,6 +45,12 @@ pub(crate) enum Error {
     Paper(#[from] PaperError),
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The command line asks for something that cannot be.
+    #[error("{problem}")]
+    Usage { problem: String },
+    /// A file cannot be written.
+    #[error("{}: {source}; name a file in a directory that can be written", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
     /// The log filter cannot be understood.
     #[error("CARDS_LOG={value:?}: {reason}; write a level such as debug, or target=level pairs")]
     LogFilter { value: String, reason: String },
@@ -50,7 +71,7 @@ impl Error {
         match self {
             Self::Sim(error) => error.exit_code(),
             Self::Replay(error) => error.exit_code(),
-            Self::Dev(DevError::Options(_) | DevError::Uri(_)) => 2,
+            Self::Usage { .. } | Self::Dev(DevError::Options(_) | DevError::Uri(_)) => 2,
             _ => 1,
         }
     }

@@ -1,31 +1,50 @@
 //! `cards`: cluster-aware remote disks. One file per verb; `cli.rs` has the list.
 
+mod advise;
+mod attach;
 mod bench;
 mod check;
 mod cli;
 mod completions;
 mod demo;
+mod detach;
 mod dev;
+mod device;
+mod doctor;
 mod error;
+mod join;
+mod leave;
+mod local;
+mod lock;
 mod man;
+mod mount;
 mod output;
 mod paper;
 mod policy;
+mod profile;
 mod progress;
 mod replay;
 mod serve;
 mod signals;
 mod sim;
+mod spans;
 mod status;
 mod table;
+mod top;
 mod trace;
+mod umount;
 mod volume;
+mod warm;
+mod why;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    if let Some(code) = mount::called_as_helper() {
+        return code;
+    }
     let cli = cli::Cli::parse();
     match cli.run() {
         Ok(code) => code,

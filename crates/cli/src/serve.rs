@@ -35,13 +35,18 @@ impl Serve {
         if self.check {
             return crate::output::print(&format!("{}: ok\n", self.config.display()));
         }
-        start_log(verbose)?;
-        Ok(cards_node::serve(config)?)
+        run(config, verbose)
     }
 }
 
+/// Runs the daemon with its log on standard error.
+pub(crate) fn run(config: Config, verbose: u8) -> Result<(), Error> {
+    start_log(verbose)?;
+    Ok(cards_node::serve(config)?)
+}
+
 /// Sends the log to standard error.
-fn start_log(verbose: u8) -> Result<(), Error> {
+pub(crate) fn start_log(verbose: u8) -> Result<(), Error> {
     let level = match verbose {
         0 => "info",
         1 => "debug",

@@ -1,5 +1,11 @@
 //! `cards status`: is it healthy, and is the cache worth it?
 
+mod cluster;
+mod io;
+mod watch;
+
+use std::time::Duration;
+
 use cards_node::admin::{self, MemberState, VolumeState};
 use cards_node::config::size;
 use clap::Args;
@@ -12,36 +18,66 @@ use crate::table::{Align, Table, count, percent};
 /// Show whether a node is well, and what its cache is worth
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The first line says whether all is well, or what to do. -v adds every counter.
+The first line says whether all is well, or what to do. -v adds every counter. With --watch it is said
+again and again, until a signal or until nobody reads it; a daemon that is away is waited for.
+--cluster asks every node and has one line for each.
 
 Examples:
   cards status
-  cards status --socket /run/cards/admin.sock --json | jq .counters")]
+  cards status --socket /run/cards/admin.sock --json | jq .counters
+  cards status --cluster
+  cards status --watch --json | jq --unbuffered .counters.disk_reads")]
 pub(crate) struct Status {
     #[command(flatten)]
     daemon: Daemon,
 
-    /// One JSON object
+    /// One JSON object; with --watch one in each line
     #[arg(long)]
     json: bool,
+
+    /// Every node of the cluster, one line each
+    #[arg(long, conflicts_with = "watch")]
+    cluster: bool,
+
+    /// Repeat it
+    #[arg(long)]
+    watch: bool,
+
+    /// How often
+    #[arg(long, default_value = "2s", value_name = "TIME", requires = "watch", value_parser = crate::top::interval)]
+    interval: Duration,
 }
 
 impl Status {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
+        if self.watch {
+            return watch::watch(&self.daemon, self.interval, |status, before| match self.json {
+                true => watch::json_line(status),
+                false => render(status, before, verbose > 0) + "\n",
+            });
+        }
+        if self.cluster {
+            let cluster = self.daemon.connect()?.cluster()?;
+            return match self.json {
+                true => output::print_json(&cluster),
+                false => output::print(&cluster::render(&cluster)),
+            };
+        }
         let status = self.daemon.connect()?.status()?;
         if self.json {
             return output::print_json(&status);
         }
-        output::print(&render(&status, verbose > 0))
+        output::print(&render(&status, None, verbose > 0))
     }
 }
 
-/// The status for people.
-fn render(status: &admin::Status, all_counters: bool) -> String {
+/// The status for people; what clients ask for is that since `before`, if there is an earlier one.
+fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: bool) -> String {
     let sections = [
         heading(status),
         members(status).to_string(),
         volume_table(status.volumes.iter().map(without_said)).to_string(),
+        io::render(status, before),
         cache(status),
         if all_counters { counters(status) } else { String::new() },
     ];
@@ -49,40 +85,34 @@ fn render(status: &admin::Status, all_counters: bool) -> String {
 }
 
 fn heading(status: &admin::Status) -> String {
-    let up = status.members.iter().filter(|m| matches!(m.state, MemberState::Here | MemberState::Up)).count();
-    let facts = format!(
-        "{} of {} nodes up, {} attached, version {}, up {}",
-        up,
-        status.members.len(),
-        plural(status.volumes.iter().filter(|volume| is_attached(volume)).count(), "volume"),
-        status.version,
-        uptime(status.uptime_s)
-    );
-    let who = format!("{} of cluster {}", status.node, status.cluster);
-    if status.healthy {
-        return format!("{who}: all is well ({facts})\n");
+    let mut text = status.headline() + "\n";
+    if !status.healthy {
+        status.problems.iter().skip(1).for_each(|problem| text += &format!("  {problem}\n"));
+        text += &format!("  ({})\n", status.facts());
     }
-    let mut problems = status.problems.iter().map(String::as_str);
-    let first = problems.next().unwrap_or("see the daemon's log");
-    let mut text = format!("{who}: {first}\n");
-    problems.for_each(|problem| text += &format!("  {problem}\n"));
-    text + &format!("  ({facts})\n")
+    text
 }
 
 fn members(status: &admin::Status) -> Table {
     let mut table = Table::new(&[("node", Align::Left), ("address", Align::Left), ("state", Align::Left)]);
     for member in &status.members {
-        let state = match member.state {
-            MemberState::Here => "here",
-            MemberState::Up => "up",
-            MemberState::Connecting => "connecting",
-            MemberState::Down => "down",
-            MemberState::Refused => "refused",
-        };
         // The reason is in the heading.
-        table.row([member.name.clone(), member.address.clone(), state.to_owned()]);
+        table.row([member.name.clone(), member.address.clone(), member_state(member.state).to_owned()]);
     }
     table
+}
+
+/// The state's name, for people.
+const fn member_state(state: MemberState) -> &'static str {
+    match state {
+        MemberState::Here => "here",
+        MemberState::Up => "up",
+        MemberState::Connecting => "connecting",
+        MemberState::Down => "down",
+        MemberState::Refused => "refused",
+        MemberState::Dead => "dead",
+        MemberState::Left => "left",
+    }
 }
 
 /// Volumes for people; `cards volume list` prints the same.
@@ -95,11 +125,6 @@ fn without_said(volume: &admin::Volume) -> (&admin::Volume, Option<&str>) {
     (volume, volume.reason.as_deref().filter(|_| volume.attached.is_none()))
 }
 
-/// There is a card, and the disk node has not refused it.
-fn is_attached(volume: &admin::Volume) -> bool {
-    volume.attached.is_some() && volume.state != VolumeState::Refused
-}
-
 fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a str>)>) -> Table {
     let mut table = Table::new(&[
         ("volume", Align::Left),
@@ -108,13 +133,14 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
         ("policy", Align::Left),
         ("disk at", Align::Left),
         ("attached", Align::Left),
+        ("device", Align::Left),
         ("cached here", Align::Right),
         ("state", Align::Left),
     ]);
     for (volume, reason) in volumes {
         let dash = || "-".to_owned();
         let known = |bytes: u64| if bytes == 0 { dash() } else { size::human(bytes) };
-        let card = volume.attached.as_ref().filter(|_| is_attached(volume));
+        let card = volume.attached.as_ref().filter(|_| volume.is_attached());
         let attached = card.map_or_else(dash, |card| card.mode.name().to_owned());
         let block = u64::from(volume.block);
         table.row([
@@ -124,11 +150,21 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
             volume.policy.as_ref().map_or_else(dash, ToString::to_string),
             volume.disk_node.clone().unwrap_or_else(dash),
             if volume.read_only && card.is_some() { "ro".into() } else { attached },
+            card.and_then(|card| card.device.as_ref()).map_or_else(dash, device),
             size::human(volume.cached_blocks.saturating_mul(block)),
             with_reason(state_name(volume.state), reason),
         ]);
     }
     table
+}
+
+/// The local device of a card, with its (major, minor) (CARD-11): `loop3 (7,3)`.
+fn device(device: &admin::Device) -> String {
+    let name = match device.path.file_name() {
+        Some(name) if device.kind != "fuse" => name.to_string_lossy(),
+        _ => "file".into(),
+    };
+    format!("{name} ({},{})", device.major, device.minor)
 }
 
 /// The state's name, for people.
@@ -199,19 +235,6 @@ fn with_reason(state: &str, reason: Option<&str>) -> String {
     reason.map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))
 }
 
-fn plural(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-fn uptime(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cards_core::Replacement;
@@ -222,18 +245,25 @@ mod tests {
 
     use super::*;
 
-    fn sample() -> admin::Status {
+    pub(super) fn sample() -> admin::Status {
         let member = |name: &str, state| Member {
             name: name.into(),
             address: format!("{name}:7400"),
             state,
             reason: (state == MemberState::Down).then(|| "no answer for 500ms".into()),
+            bytes_sent: 0,
+            bytes_received: 0,
         };
         admin::Status {
             cluster: "lab".into(),
             node: "n1".into(),
+            coordinator: None,
+            epoch: 0,
             version: "0.1.0".into(),
             uptime_s: 125,
+            time_ms: 0,
+            web: None,
+            nbd: None,
             healthy: true,
             problems: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
@@ -246,8 +276,14 @@ mod tests {
                 read_only: false,
                 state: VolumeState::Ready,
                 reason: None,
-                attached: Some(Card { mode: Mode::Rw, read_ahead: ReadAhead::Auto, clients: 1 }),
+                attached: Some(Card {
+                    mode: Mode::Rw,
+                    read_ahead: ReadAhead::Auto,
+                    clients: 1,
+                    device: None,
+                }),
                 cached_blocks: 16,
+                io: admin::Io::default(),
             }],
             cache: Cache {
                 bytes: 1 << 28,
@@ -264,13 +300,14 @@ mod tests {
                 disk_reads: 1,
                 ..Counters::default()
             },
+            slow: admin::SlowRequests::default(),
             disks: vec![Disk { name: "disk".into(), counters: DiskCounters::default() }],
         }
     }
 
     #[test]
     fn the_first_line_says_that_all_is_well() {
-        let text = render(&sample(), false);
+        let text = render(&sample(), None, false);
         let first = text.lines().next().unwrap();
         assert_eq!(
             first,
@@ -290,12 +327,32 @@ mod tests {
         status.problems = vec!["n2 is down; start it".into(), "volume x waits for n2".into()];
         status.members[1].state = MemberState::Down;
         status.members[1].reason = Some("no answer for 500ms".into());
-        let text = render(&status, false);
+        let text = render(&status, None, false);
         assert!(
             text.starts_with("n1 of cluster lab: n2 is down; start it\n  volume x waits for n2\n  (1 of 2"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn a_card_has_its_local_device_beside_it() {
+        let mut status = sample();
+        let here = |kind: &str, path: &str, (major, minor)| admin::Device {
+            kind: kind.into(),
+            path: path.into(),
+            major,
+            minor,
+            pid: 4711,
+        };
+        let mut shown = |device| {
+            if let Some(card) = &mut status.volumes[0].attached {
+                card.device = Some(device);
+            }
+            render(&status, None, false)
+        };
+        assert!(shown(here("loop", "/dev/loop3", (7, 3))).contains("rw        loop3 (7,3)"));
+        assert!(shown(here("fuse", "/run/cards/dev/disk", (0, 35))).contains("file (0,35)"));
     }
 
     #[test]
@@ -305,7 +362,7 @@ mod tests {
             (false, vec!["volume \"disk\" has policy \"rd\"; leave it out".into()]);
         (status.volumes[0].state, status.volumes[0].reason) =
             (VolumeState::Refused, Some("has policy".into()));
-        let text = render(&status, false);
+        let text = render(&status, None, false);
         assert!(text.contains("0 volumes attached") && text.contains(" - "), "{text}");
         assert_eq!(text.matches("has policy").count(), 1, "{text}");
         assert!(volumes(&status.volumes).to_string().contains("refused: has policy"));
@@ -313,7 +370,7 @@ mod tests {
 
     #[test]
     fn verbose_has_every_counter() {
-        let text = render(&sample(), true);
+        let text = render(&sample(), None, true);
         for name in ["served", "bytes_received", "stale_hints"] {
             assert!(text.contains(name), "{text}");
         }

@@ -67,6 +67,17 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
+/// A time to about two digits: `96 us`, `1.2 ms`, `14 s`.
+pub(crate) fn time(time: std::time::Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let (value, unit) = match seconds {
+        ..0.000_999_5 => (seconds * 1e6, "us"),
+        ..0.999_5 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    if unit == "us" || value >= 9.95 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
 /// A count to about three digits: `1.23 M`.
 pub(crate) fn short(number: u64) -> String {
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -124,6 +135,14 @@ mod tests {
             [7, 999, 1000, 12_345, 9_876_543_210].map(short),
             ["7", "999", "1.00 k", "12.3 k", "9.88 G"]
         );
+    }
+
+    #[test]
+    fn times_have_a_unit_that_fits() {
+        let shown = [0, 96, 999, 1_000, 1_250, 9_960, 999_400, 1_000_000, 65_000_000]
+            .map(|us| time(std::time::Duration::from_micros(us)));
+        let expected = ["0 us", "96 us", "999 us", "1.0 ms", "1.2 ms", "10 ms", "999 ms", "1.0 s", "65 s"];
+        assert_eq!(shown, expected);
     }
 
     #[test]

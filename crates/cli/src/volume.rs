@@ -84,7 +84,8 @@ pub(crate) struct CardArgs {
     pub(crate) read_ahead: ReadAhead,
 }
 
-fn mode(name: String) -> Mode {
+/// The mode of this name.
+pub(crate) fn mode(name: String) -> Mode {
     Mode::ALL.into_iter().find(|mode| mode.name() == name).unwrap_or_default()
 }
 

@@ -28,6 +28,10 @@ pub struct Join {
     /// The highest epoch the node has stored in any life; zero if none. A registry that is behind it has been
     /// restored from an old copy.
     pub seen: Epoch,
+    /// The life of the same node that this one follows, if the node has proof that it is over: it holds the lock
+    /// that the earlier life held. If that very life is live in the registry, the join ends it.
+    #[serde(default)]
+    pub succeeds: Option<Incarnation>,
 }
 
 /// A change of the registry. Each may be asked again when its answer was lost: the second time it does nothing

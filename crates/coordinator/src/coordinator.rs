@@ -1,4 +1,4 @@
-//! One interface for both homes.
+//! One interface, wherever the registry is.
 
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use crate::etcd::Etcd;
 use crate::ids::{Revision, WallClock};
 use crate::lease::Lease;
 use crate::record::{AttachMode, Volume};
+use crate::remote::Remote;
 use crate::view::View;
 
 /// The registry of a cluster, wherever it lives. Clones share it.
@@ -18,6 +19,8 @@ pub enum Coordinator {
     Embedded(Embedded),
     /// In an etcd cluster.
     Etcd(Etcd),
+    /// In a file of another node, which serves it.
+    Remote(Remote),
 }
 
 /// A membership that has begun, or goes on.
@@ -38,6 +41,7 @@ impl Coordinator {
         match self {
             Self::Embedded(home) => home.submit(change).await,
             Self::Etcd(home) => home.submit(change).await,
+            Self::Remote(home) => home.submit(change).await,
         }
     }
 
@@ -49,6 +53,7 @@ impl Coordinator {
         match self {
             Self::Embedded(home) => home.view().await,
             Self::Etcd(home) => home.view().await,
+            Self::Remote(home) => home.view().await,
         }
     }
 
@@ -61,6 +66,7 @@ impl Coordinator {
         match self {
             Self::Embedded(home) => home.changed(after).await,
             Self::Etcd(home) => home.changed(after).await,
+            Self::Remote(home) => home.changed(after).await,
         }
     }
 
@@ -82,11 +88,12 @@ impl Coordinator {
 
     async fn leased(&self, change: Change) -> Result<Membership, Error> {
         let asked = Instant::now();
-        let (applied, length) = match self {
-            Self::Embedded(home) => (home.submit(change).await?, home.lease()),
-            Self::Etcd(home) => (home.submit(change).await?, home.lease()),
+        let (applied, lease) = match self {
+            Self::Embedded(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),
+            Self::Etcd(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),
+            Self::Remote(home) => home.leased(change).await?,
         };
-        Ok(Membership { lease: Lease { asked, length }, applied })
+        Ok(Membership { lease, applied })
     }
 
     /// Begins to leave: homes and new work go elsewhere.

@@ -1,6 +1,7 @@
 //! The registry in a file of one named node. Nothing to install; while that node is away, nobody joins, leaves or
 //! is declared dead.
 
+mod attention;
 mod store;
 
 #[cfg(test)]
@@ -18,6 +19,7 @@ use crate::ids::{Now, Revision, WallClock};
 use crate::registry::{Effects, Registry, Terms};
 use crate::view::View;
 
+use attention::Attention;
 use store::Store;
 
 /// A registry in a file. Clones share it.
@@ -31,7 +33,8 @@ struct Shared {
     kept: Mutex<Kept>,
     /// The revision of the last durable change.
     revision: watch::Sender<Revision>,
-    started: Instant,
+    clock: Attention,
+    cluster: String,
     lease: Duration,
 }
 
@@ -65,9 +68,21 @@ impl Embedded {
         let registry = Registry::load(records, |_, head| head.lease())
             .map_err(|damage| FileError::Record { file: store.file().to_owned(), damage })?;
         let revision = watch::Sender::new(registry.head().revision);
-        let lease = registry.head().lease();
+        let (cluster, lease) = (registry.head().cluster.clone(), registry.head().lease());
         let kept = Mutex::new(Kept { registry, store, stopped: false });
-        Ok(Self { shared: Arc::new(Shared { kept, revision, started: Instant::now(), lease }) })
+        Ok(Self { shared: Arc::new(Shared { kept, revision, clock: Attention::new(lease), cluster, lease }) })
+    }
+
+    /// While this future is polled, time in which the process stands still ends nobody's lease: whoever renewed
+    /// meanwhile is heard first.
+    pub async fn attend(&self) {
+        self.shared.clock.pay().await;
+    }
+
+    /// Name of the cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.shared.cluster
     }
 
     /// Length of a lease.
@@ -90,6 +105,17 @@ impl Embedded {
     /// The disk refuses to write.
     pub async fn view(&self) -> Result<View, Error> {
         self.blocking(|shared| shared.with_current(|kept, _| Ok(kept.registry.view()))).await
+    }
+
+    /// As after a write that failed.
+    #[cfg(test)]
+    pub(crate) fn stop(&self) {
+        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+    }
+
+    /// The revision as it is now, after declaring dead who is.
+    pub(crate) async fn revision(&self) -> Result<Revision, Error> {
+        self.blocking(|shared| shared.with_current(|kept, _| Ok(kept.registry.head().revision))).await
     }
 
     /// Waits until the registry is at another revision than `after`. Members whose lease ends meanwhile are
@@ -159,7 +185,7 @@ impl Shared {
         if kept.stopped {
             return Err(FileError::Stopped { file: kept.store.file().to_owned() }.into());
         }
-        let now = Now { mono: self.started.elapsed(), wall: WallClock::now() };
+        let now = Now { mono: self.clock.counted(), wall: WallClock::now() };
         loop {
             let effects = kept.registry.decide(now, &Change::Expire)?;
             if effects.writes.is_empty() {
@@ -174,8 +200,11 @@ impl Shared {
         if !effects.writes.is_empty() {
             // Until the write is known to have succeeded, it is taken to have failed: also if it panics.
             kept.stopped = true;
+            let began = Instant::now();
             kept.store.commit(&effects.writes)?;
             kept.stopped = false;
+            // Renewals had to wait.
+            self.clock.leave_out(began.elapsed());
         }
         let applied = kept.registry.take(now, effects);
         self.revision

@@ -1,10 +1,11 @@
-//! What can go wrong, by who has to act: the asker, the keeper of the file, the keeper of etcd.
+//! What can go wrong, by who has to act: the asker, the keeper of the file, of etcd, of the network.
 
 use std::path::PathBuf;
 
 use crate::etcd::EtcdError;
 use crate::record::Damage;
 use crate::refusal::Refusal;
+use crate::remote::RemoteError;
 
 /// Why the coordinator gave no answer but this.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,9 @@ pub enum Error {
     /// Etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
+    /// The coordinator at another node cannot be used.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }
 
 impl Error {
@@ -26,7 +30,7 @@ impl Error {
     pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::File(_) | Self::Etcd(_) => None,
+            Self::File(_) | Self::Etcd(_) | Self::Remote(_) => None,
         }
     }
 }

@@ -232,6 +232,7 @@ impl Shared {
                 if self.lease_of(name, deadline).await? != Some(*id) {
                     return Ok(Outcome::Again);
                 }
+                sent.is_held(*id);
             }
             return Ok(Outcome::Done(effects.applied));
         }

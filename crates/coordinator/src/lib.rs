@@ -1,7 +1,8 @@
 //! The registry of a cluster: who is in, since which epoch, and what disks, volumes and attachments there are.
 //!
 //! - [`Registry`] is the state machine: deterministic, without I/O, time is an argument.
-//! - [`Embedded`] keeps it in a local file, [`Etcd`] in an etcd cluster; [`Coordinator`] is either.
+//! - [`Embedded`] keeps it in a local file, [`Etcd`] in an etcd cluster. [`serve`] answers other nodes out of a local
+//!   file, [`Remote`] is what they ask with. [`Coordinator`] is any of the three.
 //!
 //! A node joins, renews its lease well before it ends, and waits for changes:
 //!
@@ -17,6 +18,7 @@
 //!     address: "10.0.0.1:7700".into(),
 //!     clock: WallClock::now(),
 //!     seen: Epoch(0),
+//!     succeeds: None,
 //! };
 //! let joined = coordinator.join(join).await?;
 //! println!("a member until {:?} at least", joined.lease.ends(200));
@@ -29,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! The lease says when a node must stop by itself. It is the epoch, compared by whoever stores a block, that stops
-//! a node that does not.
+//! The lease says when a node must stop by itself. What stops a node that does not is what whoever stores a block
+//! compares: an epoch, or something that ends no later.
 
 mod change;
 mod coordinator;
@@ -42,7 +44,10 @@ mod lease;
 mod record;
 mod refusal;
 mod registry;
+mod remote;
+mod serve;
 mod view;
+mod wire;
 
 pub use change::{Applied, Change, Join, Seat};
 pub use coordinator::{Coordinator, Membership};
@@ -59,4 +64,6 @@ pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange, MEMBERS_MAX,
     NAME_BYTES_MAX, POLICY_BYTES_MAX, Registry, Terms, VOLUMES_MAX,
 };
+pub use remote::{Remote, RemoteConfig, RemoteError};
+pub use serve::serve;
 pub use view::View;

@@ -1,5 +1,8 @@
 //! Why the registry refuses a change: the thing, the value, the remedy.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, WallClock};

@@ -254,7 +254,7 @@ impl Registry {
 }
 
 /// Refuses what cannot be part of a key.
-fn check_name(kind: &str, name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_name(kind: &str, name: &str) -> Result<(), Refusal> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._:@+-".contains(&byte);
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(good) {
         return Ok(());

@@ -17,7 +17,8 @@ pub struct View {
     pub epoch: Epoch,
     /// Version of everything.
     pub revision: Revision,
-    /// Length of a lease.
+    /// Length of a lease; as JSON `lease_ms`, in milliseconds.
+    #[serde(rename = "lease_ms", with = "milliseconds")]
     pub lease: Duration,
     /// All members, the dead included, by name.
     pub members: BTreeMap<String, Member>,
@@ -33,5 +34,20 @@ impl View {
     /// The members that take part: all live ones that are not leaving, in the order of their names.
     pub fn joined(&self) -> impl Iterator<Item = &Member> {
         self.members.values().filter(|member| member.state == MemberState::Joined)
+    }
+}
+
+/// Durations as whole milliseconds.
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn join(name: &str, incarnation: u64, clock: WallClock) -> Join {
         address: format!("{name}.lan:7700"),
         clock,
         seen: Epoch(0),
+        succeeds: None,
     }
 }
 

@@ -6,11 +6,12 @@ mod cluster;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Coordinator, Error, Etcd, EtcdConfig, EtcdError, Login, MemberState, Refusal, Terms,
-    TlsFiles, WallClock,
+    AttachMode, Coordinator, Error, Etcd, EtcdConfig, EtcdError, Incarnation, Join, Login, MemberState,
+    Refusal, Terms, TlsFiles, WallClock,
 };
 
 use crate::common::{join, seat, volume};
+use crate::proxy::Proxy;
 use cluster::{Cluster, missing};
 
 fn terms() -> Terms {
@@ -85,6 +86,49 @@ async fn the_same_registry_as_in_a_file() {
     other.set_policy("v", "none").await.unwrap();
     let woken = waiter.await.unwrap().unwrap();
     assert_eq!(woken.volumes["v"].policy, "none");
+}
+
+#[tokio::test]
+async fn a_node_that_restarts_with_proof_takes_over_its_own_life_and_keeps_the_lease() {
+    if missing("etcd") {
+        return;
+    }
+    let cluster = Cluster::start(1, &[]);
+    let home = created(&cluster.config()).await;
+    home.join(join("a", 1, WallClock::now())).await.unwrap();
+    home.put_disk(&seat("a", 1), "wwn-1", 1 << 30).await.unwrap();
+    home.put_volume(volume("v", "wwn-1")).await.unwrap();
+    home.attach(&seat("a", 1), "v", AttachMode::Exclusive).await.unwrap();
+    let next = Join { succeeds: Some(Incarnation(1)), ..join("a", 2, WallClock::now()) };
+    let joined = home.join(next).await.unwrap();
+    assert_eq!((joined.applied.id, joined.applied.epoch.0), (Some(0), 2));
+    let late = home.renew(&seat("a", 1), WallClock::now()).await.unwrap_err();
+    assert!(matches!(late.refusal(), Some(Refusal::NameTaken { .. })), "{late}");
+    // Longer than the lease of the earlier life would have lasted.
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        home.renew(&seat("a", 2), WallClock::now()).await.unwrap();
+    }
+    let view = home.view().await.unwrap();
+    assert_eq!((view.epoch.0, view.attachments.len(), view.disks.len()), (2, 0, 1));
+}
+
+#[tokio::test]
+async fn a_join_whose_answer_is_lost_on_the_way_keeps_its_lease() {
+    if missing("etcd") {
+        return;
+    }
+    let cluster = Cluster::start(1, &[]);
+    drop(created(&cluster.config()).await);
+    let direct = &cluster.config().endpoints[0];
+    let proxy = Proxy::before(direct.strip_prefix("http://").unwrap().parse().unwrap()).await;
+    let config = EtcdConfig { endpoints: vec![format!("http://{}", proxy.address)], ..cluster.config() };
+    let home = opened(&config).await;
+    proxy.cut("POST /v3/kv/txn", true, || {});
+    let joined = home.join(join("a", 1, WallClock::now())).await.unwrap();
+    assert!(proxy.is_cut());
+    assert_eq!(joined.applied.epoch.0, 1);
+    home.renew(&seat("a", 1), WallClock::now()).await.unwrap();
 }
 
 #[tokio::test]
@@ -166,9 +210,10 @@ async fn three_members_of_which_one_is_killed_lose_no_change() {
     revisions.sort_unstable();
     revisions.dedup();
     assert_eq!(revisions.len() as u64, acknowledged, "no revision was given out twice");
-    // A change whose answer was lost with the killed member is found made when it is repeated.
+    // A change whose answer was lost with the killed member is found made when it is repeated; or it is made again,
+    // if another writer has undone it by then. Each writer had at most one on its way.
     let made = after.revision.0 - before.revision.0;
-    assert!((acknowledged..=120).contains(&made), "{made} made, {acknowledged} acknowledged");
+    assert!((acknowledged..=120 + 3).contains(&made), "{made} made, {acknowledged} acknowledged");
     assert!(acknowledged >= 60, "{acknowledged}");
     assert_eq!(after.epoch, before.epoch, "nobody died");
 
@@ -192,8 +237,8 @@ async fn an_etcd_that_hangs_is_slow_and_answers_again_when_it_goes_on() {
         patience: Duration::from_millis(800),
         ..cluster.config()
     };
-    let home = created(&config).await;
-    home.join(join("a", 1, WallClock::now())).await.unwrap();
+    created(&cluster.config()).await.join(join("a", 1, WallClock::now())).await.unwrap();
+    let home = opened(&config).await;
     cluster.signal(0, libc::SIGSTOP);
     let slow = etcd_error(home.view().await.unwrap_err());
     assert!(matches!(slow, EtcdError::Slow { .. }), "{slow}");

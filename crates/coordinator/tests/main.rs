@@ -1,10 +1,16 @@
-//! Tests of the registry in both homes.
+//! Tests of the registry in both homes, and over the network.
 
+mod battery;
 mod common;
 mod damage;
 mod embedded;
 mod etcd;
 mod kill;
 mod model;
+mod proxy;
 mod refusals;
+mod remote;
+mod remote_faults;
+mod remote_http;
+mod remote_kill;
 mod unreachable;

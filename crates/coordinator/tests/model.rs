@@ -41,9 +41,10 @@ fn mode() -> impl Strategy<Value = AttachMode> {
 fn change() -> impl Strategy<Value = Change> {
     let address = prop_oneof![4 => Just(None), 1 => Just(Some("same.lan:1".to_owned()))];
     prop_oneof![
-        4 => (a_seat(), address).prop_map(|(seat, address)| {
+        4 => (a_seat(), address, prop::option::of(1..4_u64)).prop_map(|(seat, address, back)| {
             let join = join(&seat.name, seat.incarnation.0, NOON);
-            Change::Join(Join { address: address.unwrap_or(join.address.clone()), ..join })
+            let succeeds = back.map(|back| Incarnation(seat.incarnation.0.saturating_sub(back)));
+            Change::Join(Join { address: address.unwrap_or(join.address.clone()), succeeds, ..join })
         }),
         4 => a_seat().prop_map(|seat| Change::Renew { seat, clock: NOON }),
         1 => a_seat().prop_map(|seat| Change::Renew { seat, clock: WallClock(0) }),
@@ -61,13 +62,26 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+/// A node with a disk and a volume on it, attached: random changes alone seldom get there.
+fn attached() -> [Change; 4] {
+    [
+        Change::Join(join("a", 1, NOON)),
+        Change::PutDisk { seat: seat("a", 1), disk: "d0".into(), bytes: 1 << 30 },
+        Change::PutVolume(volume("v0", "d0")),
+        Change::Attach { seat: seat("a", 1), volume: "v0".into(), mode: AttachMode::Rw },
+    ]
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => change().prop_map(Step::Change),
         3 => (0..2000_u64).prop_map(Step::Wait),
         1 => Just(Step::Restart),
     ];
-    prop::collection::vec(step, 1..120)
+    (any::<bool>(), prop::collection::vec(step, 1..120)).prop_map(|(begun, steps)| {
+        let first = attached().into_iter().filter(|_| begun).map(Step::Change);
+        first.chain(steps).collect()
+    })
 }
 
 fn restarted(registry: &Registry, now_ms: u64) -> Registry {
@@ -94,7 +108,17 @@ fn transitions(before: &View, after: &View) -> u64 {
 /// Lives that are over: no change may ever make one live again, except through forgetting the member.
 type Graves = BTreeMap<String, Incarnation>;
 
-fn observe(before: &View, after: &View, graves: &mut Graves) {
+/// The life that a change may end because another follows it.
+fn succeeded(change: &Change) -> Option<Seat> {
+    match change {
+        Change::Join(join) => {
+            join.succeeds.map(|life| Seat { name: join.seat.name.clone(), incarnation: life })
+        }
+        _ => None,
+    }
+}
+
+fn observe(before: &View, after: &View, succeeded: Option<&Seat>, graves: &mut Graves) {
     assert_eq!(
         after.epoch.0 - before.epoch.0,
         transitions(before, after),
@@ -115,10 +139,14 @@ fn observe(before: &View, after: &View, graves: &mut Graves) {
         if let Some(was) = before.members.get(&member.name) {
             assert_eq!(was.id, member.id, "a member keeps its number");
             assert!(was.incarnation <= member.incarnation, "a name goes to later lives only");
-            assert!(
-                was.incarnation == member.incarnation || !was.state.is_live(),
-                "one live member per name"
-            );
+            if was.incarnation != member.incarnation {
+                assert!(!was.state.is_live() || succeeded == Some(&was.seat()), "one live member per name");
+                assert!(
+                    after.attachments.iter().all(|held| held.node != member.name),
+                    "they end with the life"
+                );
+                assert!(graves.insert(member.name.clone(), was.incarnation) < Some(member.incarnation));
+            }
         }
     }
     for held in &after.attachments {
@@ -139,6 +167,10 @@ proptest! {
         let mut now = 0;
         for step in steps {
             let before = registry.view();
+            let succeeded = match &step {
+                Step::Change(change) => succeeded(change),
+                Step::Wait(_) | Step::Restart => None,
+            };
             match step {
                 Step::Wait(ms) => now += ms,
                 Step::Restart => {
@@ -175,7 +207,7 @@ proptest! {
                 }
             }
             prop_assert!(registry.verify().is_ok());
-            observe(&before, &registry.view(), &mut graves);
+            observe(&before, &registry.view(), succeeded.as_ref(), &mut graves);
         }
     }
 
@@ -189,12 +221,7 @@ proptest! {
         at in any::<prop::sample::Index>(), byte in any::<u8>(), which in any::<prop::sample::Index>(),
     ) {
         let mut registry = registry();
-        for change in [
-            Change::Join(join("a", 1, NOON)),
-            Change::PutDisk { seat: seat("a", 1), disk: "d0".into(), bytes: 1 << 30 },
-            Change::PutVolume(volume("v0", "d0")),
-            Change::Attach { seat: seat("a", 1), volume: "v0".into(), mode: AttachMode::Rw },
-        ] {
+        for change in attached() {
             registry.apply(crate::common::at(0), &change).unwrap();
         }
         let mut records: Vec<(String, Vec<u8>)> =

@@ -1,7 +1,8 @@
 //! Each refusal, with the message an operator sees.
 
 use cards_coordinator::{
-    AttachMode, Change, Epoch, Join, MEMBERS_MAX, MemberState, Refusal, Registry, Terms, WallClock,
+    AttachMode, Change, Epoch, Incarnation, Join, MEMBERS_MAX, MemberState, Refusal, Registry, Terms,
+    WallClock,
 };
 
 use crate::common::{NOON, at, join, registry, seat, volume};
@@ -56,6 +57,57 @@ fn a_restarted_node_waits_for_its_own_lease_to_end() {
     assert!(matches!(refused(&registry, 2999, &again), Refusal::NameInUse { wait_ms: 1, .. }));
     assert_eq!(registry.apply(at(3000), &Change::Expire).unwrap().dead, ["a"]);
     assert_eq!(registry.apply(at(3000), &again).unwrap().id, Some(0), "it keeps its number");
+}
+
+#[test]
+fn a_node_with_proof_that_its_earlier_life_is_over_does_not_wait() {
+    let mut registry = with_volume();
+    registry.apply(at(0), &Change::Join(join("b", 1, NOON))).unwrap();
+    registry.apply(at(0), &attach("a", AttachMode::Exclusive)).unwrap();
+    let before = registry.view();
+    let next = |succeeds| Join { succeeds: Some(Incarnation(succeeds)), ..join("a", 5, NOON) };
+    for other in [0, 2, 5] {
+        assert!(matches!(
+            refused(&registry, 1000, &Change::Join(next(other))),
+            Refusal::NameInUse { wait_ms: 2000, incarnation: Incarnation(1), .. }
+        ));
+    }
+    let applied = registry.apply(at(1000), &Change::Join(next(1))).unwrap();
+    assert_eq!((applied.id, applied.epoch.0), (Some(0), before.epoch.0 + 1), "one epoch, the same number");
+    assert!(applied.dead.is_empty());
+    let view = registry.view();
+    assert_eq!(view.members["a"].seat(), seat("a", 5));
+    assert_eq!((view.attachments.len(), &view.disks), (0, &before.disks), "disks stay");
+    registry.apply(at(1000), &attach("b", AttachMode::Exclusive)).unwrap();
+    assert!(
+        registry.decide(at(3999), &Change::Renew { seat: seat("a", 5), clock: NOON }).is_ok(),
+        "a full lease"
+    );
+    let late = Change::Renew { seat: seat("a", 1), clock: NOON };
+    assert!(matches!(refused(&registry, 1000, &late), Refusal::NameTaken { .. }));
+    let again = registry.apply(at(1000), &Change::Join(next(1))).unwrap();
+    assert_eq!((again.changed, again.id), (false, Some(0)), "a lost answer is given again");
+    // Who joined in between is no life that this one knows of.
+    let overtaken = Join { seat: seat("a", 6), ..next(1) };
+    assert!(matches!(refused(&registry, 1000, &Change::Join(overtaken)), Refusal::NameInUse { .. }));
+}
+
+#[test]
+fn succeeding_a_life_excuses_from_nothing_else() {
+    let registry = with_node_a();
+    let next = Join { succeeds: Some(Incarnation(1)), ..join("a", 2, NOON) };
+    let lower = Join { seat: seat("a", 0), ..next.clone() };
+    assert!(matches!(refused(&registry, 0, &Change::Join(lower)), Refusal::OldIncarnation { .. }));
+    let late = Join { clock: WallClock(0), ..next.clone() };
+    assert!(matches!(refused(&registry, 0, &Change::Join(late)), Refusal::ClockOff { .. }));
+    let behind = Join { seen: Epoch(9), ..next.clone() };
+    assert!(matches!(refused(&registry, 0, &Change::Join(behind)), Refusal::RegistryBehind { .. }));
+    let mut registry = registry;
+    registry.apply(at(0), &Change::Join(join("b", 1, NOON))).unwrap();
+    let taken = Join { address: "b.lan:7700".into(), ..next.clone() };
+    assert!(matches!(refused(&registry, 0, &Change::Join(taken)), Refusal::AddressInUse { .. }));
+    registry.apply(at(0), &Change::Left { seat: seat("a", 1) }).unwrap();
+    assert!(registry.decide(at(0), &Change::Join(next)).is_ok(), "a life that is over anyway");
 }
 
 #[test]
@@ -251,4 +303,7 @@ fn a_refusal_travels_as_json() {
     let change = Change::Join(join("a", 1, NOON));
     let json = serde_json::to_string(&change).unwrap();
     assert_eq!(serde_json::from_str::<Change>(&json).unwrap(), change);
+    let older = json.replace(r#","succeeds":null"#, "");
+    assert_ne!(older, json);
+    assert_eq!(serde_json::from_str::<Change>(&older).unwrap(), change, "what is missing is none");
 }

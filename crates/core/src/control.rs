@@ -11,6 +11,7 @@
 
 mod card;
 mod desk;
+mod parting;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
@@ -19,11 +20,13 @@ use alloc::vec::Vec;
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::mistakes::{Mistake, makes};
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
 use card::{Card, Pending, Wish};
 use desk::Desk;
+use parting::Partings;
 
 /// What a [`Control`] is told at its start.
 #[derive(Clone, Debug)]
@@ -40,6 +43,9 @@ pub struct ControlConfig {
     pub disk_wait: Duration,
     /// The disks of this node.
     pub disks: Vec<VolumeSpec>,
+    /// Nodes that may have cards from an earlier life of this one: it writes when all have heard of the new life, or
+    /// their leases are over.
+    pub acquainted: Vec<NodeId>,
 }
 
 /// Everything that can happen to a [`Control`].
@@ -51,6 +57,8 @@ pub enum ControlInput {
         node: NodeId,
         /// Which life of it.
         incarnation: u64,
+        /// The life of it that this one follows and that is over for certain: both have locked the same directory.
+        succeeds: Option<u64>,
         /// Its disks.
         disks: Vec<VolumeSpec>,
     },
@@ -117,6 +125,19 @@ pub enum ControlInput {
         /// The extents from the offset on.
         result: Result<Vec<Extent>, IoError>,
     },
+    /// Whether somebody beyond the shards keeps pages of the volume: see [`Input::Pages`], which must follow at the
+    /// shards.
+    Pages {
+        /// The volume.
+        volume: VolumeId,
+        /// Whether pages are kept.
+        kept: bool,
+    },
+    /// No page of a volume can be used any more that was there at its [`ControlOutput::Withdraw`].
+    Withdrawn {
+        /// The volume.
+        volume: VolumeId,
+    },
     /// The time of [`Control::next_timeout`] has come.
     Timeout,
 }
@@ -135,6 +156,12 @@ pub enum ControlOutput {
     Shards {
         /// The input.
         input: Input,
+    },
+    /// The card is void: have all pages of the volume go, and answer with [`ControlInput::Withdrawn`] when none can be
+    /// used any more. Until then the disk node hears nothing that says so.
+    Withdraw {
+        /// The volume.
+        volume: VolumeId,
     },
     /// A card is attached, or is not.
     AttachDone {
@@ -200,6 +227,7 @@ pub struct Control {
     lives: BTreeMap<NodeId, u64>,
     cards: BTreeMap<VolumeId, Card>,
     pending: BTreeMap<RequestId, Pending>,
+    partings: Partings,
     desk: Desk,
     last_request: u64,
     outputs: VecDeque<ControlOutput>,
@@ -218,6 +246,7 @@ impl Control {
             lives: BTreeMap::new(),
             cards: BTreeMap::new(),
             pending: BTreeMap::new(),
+            partings: Partings::default(),
             desk: Desk::new(&config, now),
             last_request: config.incarnation << 20,
             outputs: VecDeque::new(),
@@ -259,7 +288,9 @@ impl Control {
     pub fn handle(&mut self, now: Instant, input: ControlInput) {
         self.now = now;
         match input {
-            ControlInput::PeerUp { node, incarnation, disks } => self.peer_up(node, incarnation, disks),
+            ControlInput::PeerUp { node, incarnation, succeeds, disks } => {
+                self.peer_up(node, incarnation, succeeds, disks);
+            }
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
             ControlInput::Attach { token, volume, policy, access, takeover } => {
@@ -272,6 +303,8 @@ impl Control {
                 self.extents(token, volume, offset, length);
             }
             ControlInput::ExtentsRead { op, result } => self.extents_read(op, result),
+            ControlInput::Pages { volume, kept } => self.pages_kept(volume, kept),
+            ControlInput::Withdrawn { volume } => self.withdrawn(volume),
             ControlInput::Timeout => self.timeout(),
         }
     }
@@ -343,13 +376,14 @@ impl Control {
         }
     }
 
-    fn peer_up(&mut self, node: NodeId, incarnation: u64, disks: Vec<VolumeSpec>) {
+    fn peer_up(&mut self, node: NodeId, incarnation: u64, succeeds: Option<u64>, disks: Vec<VolumeSpec>) {
         if node.0 >= self.config.nodes || node == self.config.node {
             return;
         }
-        let reborn = self.lives.insert(node, incarnation).is_some_and(|life| life != incarnation);
+        let before = self.lives.insert(node, incarnation).filter(|&life| life != incarnation);
+        let reborn = before.is_some();
         if reborn {
-            self.desk_forgets(node);
+            self.desk_forgets(node, before == succeeds || makes(Mistake::BelieveSuccession));
         }
         for spec in disks {
             if spec.id.disk_node() == node {
@@ -363,7 +397,7 @@ impl Control {
             }
             self.attach_or_renew(volume);
         }
-        self.push_send(node, ControlMessage::Seen { incarnation });
+        self.send_seen(node, incarnation);
         let pending: Vec<RequestId> =
             self.pending.iter().filter(|(_, p)| p.volume.disk_node() == node).map(|(&r, _)| r).collect();
         pending.into_iter().for_each(|request| self.send_pending(request));

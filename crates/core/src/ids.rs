@@ -127,6 +127,10 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OpId(pub u64);
 
+/// A wish of one shard that pages go; comes back when they are gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WithdrawalId(pub u64);
+
 /// The order of writes to one shard of one volume, as its disk node decides it. Zero is before all writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Stamp(pub u64);

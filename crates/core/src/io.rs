@@ -1,7 +1,11 @@
 //! What goes into a shard and what comes out.
 
-use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId, WithdrawalId};
 use crate::message::{CommandKind, IoError, Message, Source};
+use crate::placement::Placement;
 use crate::time::Instant;
 use crate::volume::{Access, VolumeSpec};
 
@@ -92,6 +96,11 @@ pub enum Input {
         /// Who.
         node: NodeId,
     },
+    /// The members have changed: homes move.
+    Members {
+        /// The homes of blocks from now on.
+        placement: Placement,
+    },
     /// A volume of the cluster has become known (or has changed).
     Volume {
         /// Its description.
@@ -142,6 +151,14 @@ pub enum Input {
         /// Where.
         node: NodeId,
     },
+    /// At the disk node: another process speaks for `node` now, and the one that has the card may be alive. The card
+    /// is fenced, and until it is detached nobody can confirm anything on its behalf.
+    CardLost {
+        /// The volume.
+        volume: VolumeId,
+        /// Where.
+        node: NodeId,
+    },
     /// At the disk node: `node` has no card any more and serves no copies.
     CardDetached {
         /// The volume.
@@ -151,6 +168,19 @@ pub enum Input {
     },
     /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
     WritesAllowed,
+    /// Whether somebody beyond this node's cache keeps pages of the volume from now on: a kernel that has it as a local
+    /// device. When nobody does any more, none are left.
+    Pages {
+        /// The volume.
+        volume: VolumeId,
+        /// Whether pages are kept.
+        kept: bool,
+    },
+    /// No page of the blocks of an [`Output::Withdraw`] can be used any more.
+    Withdrawn {
+        /// Which.
+        id: WithdrawalId,
+    },
     /// Drop every copy that nobody is using.
     DropCaches,
 }
@@ -231,6 +261,16 @@ pub enum Output {
         /// The volume.
         volume: VolumeId,
     },
+    /// Have whoever keeps pages of these blocks at this node drop them, and answer with [`Input::Withdrawn`] when none
+    /// can be used any more. What has been read and not passed on counts as a page.
+    Withdraw {
+        /// Comes back in the answer.
+        id: WithdrawalId,
+        /// The volume.
+        volume: VolumeId,
+        /// The blocks.
+        blocks: Vec<Range<u32>>,
+    },
     /// The bytes of a write are no longer needed.
     Release {
         /// Which.
@@ -304,8 +344,9 @@ impl Origin {
 /// What [`crate::Shard::read`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
-    /// Here: the slot is pinned, call [`crate::Shard::unpin`] when done.
-    Hit(Slot),
+    /// Here, and where the block came from: another node's cache or the disk, if it was fetched ahead and is used for
+    /// the first time. The slot is pinned, call [`crate::Shard::unpin`] when done.
+    Hit(Slot, Origin),
     /// On its way: [`Output::Ready`] or [`Output::Failed`] will follow.
     Pending,
 }

@@ -57,7 +57,8 @@ mod volume;
 pub use cache::Frames;
 pub use control::{CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer};
 pub use ids::{
-    BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId, mix,
+    BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId,
+    WithdrawalId, mix,
 };
 pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
 pub use message::{
@@ -67,8 +68,8 @@ pub use message::{
 pub use nearest::nearest;
 pub use placement::{Placement, PlacementKind};
 pub use replacement::Replacement;
-pub use shard::{Shard, ShardConfig};
+pub use shard::{CardView, Course, Explanation, HolderView, Inquirer, Shard, ShardConfig, UnderWay};
 pub use stats::Stats;
 pub use time::{Duration, Instant};
 pub use timers::Timer;
-pub use volume::{Access, Coherence, VolumeSpec};
+pub use volume::{Access, Coherence, Handover, VolumeSpec};

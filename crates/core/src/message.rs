@@ -43,7 +43,8 @@ pub enum Body {
         leave_copy: bool,
         /// Nobody waits for it yet: the disk node may serve it after others.
         read_ahead: bool,
-        /// Cooperation has failed: the disk node does not pass it on, even if it is the home.
+        /// Cooperation has failed: the disk node passes it on to nobody but the block's last writer, even if it is the
+        /// home; and to nobody, if the requester itself says so.
         from_disk: bool,
     },
     /// A block. Payload: its bytes.

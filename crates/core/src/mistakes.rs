@@ -44,11 +44,23 @@ pub enum Mistake {
     BelieveLateGrant,
     /// A card that has its lock back uses copies from before.
     UseBeforeGrant,
+    /// A card that is being given up may still write.
+    ForgetFence,
+    /// A new life of a node is believed to follow its last one, which may be alive.
+    BelieveSuccession,
+    /// A card confirms an invalidation while a kernel still has pages.
+    ConfirmBeforeWithdrawn,
+    /// A node writes what its own kernel has pages of.
+    ForgetOwnPages,
+    /// The disk node writes what its own kernel has pages of.
+    ForgetPagesAtDisk,
+    /// A card that was lost is attached anew while a kernel still has pages.
+    KeepPagesAfterSuspension,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 25] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -68,6 +80,12 @@ impl Mistake {
         Self::ForgetGivenUp,
         Self::BelieveLateGrant,
         Self::UseBeforeGrant,
+        Self::ForgetFence,
+        Self::BelieveSuccession,
+        Self::ConfirmBeforeWithdrawn,
+        Self::ForgetOwnPages,
+        Self::ForgetPagesAtDisk,
+        Self::KeepPagesAfterSuspension,
     ];
 }
 

@@ -39,11 +39,12 @@ impl fmt::Display for PlacementKind {
 }
 
 /// The homes of all blocks; cheap to clone, the shards of a node share one.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
-    nodes: u16,
+    /// In ascending order; not empty.
+    members: Arc<[NodeId]>,
     /// The winner of each bucket's rendezvous; empty for [`PlacementKind::Modulo`].
-    winners: Arc<[u16]>,
+    winners: Arc<[NodeId]>,
 }
 
 /// Blocks are hashed to buckets and buckets to nodes, so that a lookup does not cost a hash per node.
@@ -53,35 +54,57 @@ impl Placement {
     /// Homes over the nodes `0..nodes` (at least one).
     #[must_use]
     pub fn new(kind: PlacementKind, nodes: u16) -> Self {
-        let nodes = nodes.max(1);
-        let winners = match kind {
-            PlacementKind::Modulo => Vec::new(),
-            PlacementKind::Rendezvous => (0..BUCKETS).map(|bucket| winner(bucket, nodes)).collect(),
-        };
-        Self { nodes, winners: winners.into() }
+        Self::over(kind, (0..nodes.max(1)).map(NodeId).collect())
     }
 
-    /// The number of nodes.
+    /// Homes over these nodes, in any order; node 0 if there are none.
     #[must_use]
-    pub const fn nodes(&self) -> u16 {
-        self.nodes
+    pub fn over(kind: PlacementKind, mut members: Vec<NodeId>) -> Self {
+        members.sort_unstable();
+        members.dedup();
+        if members.is_empty() {
+            members.push(NodeId(0));
+        }
+        let winners = match kind {
+            PlacementKind::Modulo => Vec::new(),
+            PlacementKind::Rendezvous => (0..BUCKETS).map(|bucket| winner(bucket, &members)).collect(),
+        };
+        Self { members: members.into(), winners: winners.into() }
+    }
+
+    /// The members, in ascending order.
+    #[must_use]
+    pub fn members(&self) -> &[NodeId] {
+        &self.members
+    }
+
+    pub(crate) fn shared_members(&self) -> Arc<[NodeId]> {
+        Arc::clone(&self.members)
+    }
+
+    /// One more than the highest number of a member.
+    #[must_use]
+    pub fn bound(&self) -> u16 {
+        self.members.last().map_or(1, |last| last.0 + 1)
     }
 
     /// The home of a block.
     #[must_use]
     pub fn home(&self, block: BlockId) -> NodeId {
-        NodeId(match self.winners.get((block.hash() % BUCKETS) as usize) {
+        match self.winners.get((block.hash() % BUCKETS) as usize) {
             Some(&node) => node,
             None => {
-                ((mix(u64::from(block.volume.0)) % u64::from(self.nodes) + u64::from(block.index))
-                    % u64::from(self.nodes)) as u16
+                let count = self.members.len() as u64;
+                let turn = mix(u64::from(block.volume.0)) % count + u64::from(block.index);
+                self.members[(turn % count) as usize]
             }
-        })
+        }
     }
 }
 
-fn winner(bucket: u64, nodes: u16) -> u16 {
-    (0..nodes).max_by_key(|&node| (mix(bucket << 16 | u64::from(node)), node)).unwrap_or(0)
+fn winner(bucket: u64, members: &[NodeId]) -> NodeId {
+    let drawn = |&&node: &&NodeId| (mix(bucket << 16 | u64::from(node.0)), node);
+    *members.iter().max_by_key(drawn).unwrap_or(&NodeId(0))
 }
 
 #[cfg(test)]
@@ -109,6 +132,20 @@ mod tests {
             let (old, new) = (before.home(block(i)), after.home(block(i)));
             assert!(old == new || new == NodeId(9));
         }
+    }
+
+    #[test]
+    fn when_a_node_goes_only_its_blocks_move() {
+        let before = Placement::new(PlacementKind::Rendezvous, 6);
+        let rest = [5, 0, 1, 3, 4].map(NodeId);
+        let after = Placement::over(PlacementKind::Rendezvous, rest.to_vec());
+        assert_eq!((after.members(), after.bound()), (&[0, 1, 3, 4, 5].map(NodeId)[..], 6));
+        for i in 0..10_000 {
+            let (old, new) = (before.home(block(i)), after.home(block(i)));
+            assert!(old == new || old == NodeId(2) && rest.contains(&new));
+        }
+        let modulo = Placement::over(PlacementKind::Modulo, rest.to_vec());
+        assert!((0..100).all(|i| rest.contains(&modulo.home(block(i)))));
     }
 
     /// HSCC-1: home = block number modulo n, the same at every node.

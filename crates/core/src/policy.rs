@@ -31,6 +31,7 @@ mod spec;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 pub use context::{Context, Effect};
@@ -63,6 +64,27 @@ pub trait Policy: Send {
             Request::Read { .. } => Answer::DiskNode,
             Request::Store { .. } | Request::Note { .. } => Answer::Drop,
         }
+    }
+
+    /// What [`Self::lookup`] would say now, with nothing changed.
+    fn would_ask(&self, _cx: &Context<'_>, _block: BlockId) -> Target {
+        Target::DiskNode
+    }
+
+    /// Whom [`Self::handle_request`] would pass a read on to that finds no copy here, with nothing changed; none if
+    /// that is the disk node.
+    fn would_pass_to(&self, _cx: &Context<'_>, _block: BlockId, _read: Asked) -> Option<NodeId> {
+        None
+    }
+
+    /// Who has a copy, as this node believes without the index.
+    fn believed_holders(&self, _block: BlockId) -> Vec<NodeId> {
+        Vec::new()
+    }
+
+    /// Whether chance has a say in [`Self::lookup`], so that nobody can tell what it would say.
+    fn is_random(&self) -> bool {
+        false
     }
 
     /// A block that was missing has come and is cached.
@@ -158,6 +180,17 @@ pub enum Request {
         /// What.
         note: Note,
     },
+}
+
+/// A [`Request::Read`] that has not been made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Who would want the block.
+    pub requester: NodeId,
+    /// Who would have passed the request on, if not the requester itself.
+    pub via: NodeId,
+    /// Cooperation would have failed, at `via`.
+    pub failed: bool,
 }
 
 /// What a policy answers to a [`Request`]. One that does not fit the request counts as [`Answer::Drop`], or

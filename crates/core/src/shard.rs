@@ -2,14 +2,20 @@
 //!
 //! This file has the state, the dispatch of inputs and the path of a local hit. What happens then is in
 //! [`fetch`] (a block is missing), [`evict`] (a block leaves, or comes from a node it left), [`command`]
-//! (writes) and [`coherence`] (which copies may be used: the only place that decides it).
+//! and [`disk_command`] (writes), [`handover`] (who gives what it has written to readers), [`coherence`] (which copies may be used: the only place that decides it)
+//! and [`withdraw`] (copies that a kernel has).
 
+mod change;
 mod coherence;
 mod command;
+mod disk_command;
 mod evict;
+mod explain;
 mod fetch;
 mod grants;
+mod handover;
 mod volume;
+mod withdraw;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -29,10 +35,16 @@ use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
 
-use command::{Commands, DiskCommand};
+use command::Commands;
+use disk_command::DiskCommand;
 use evict::Leaving;
 use fetch::Fetches;
+use handover::Writers;
 use volume::Volume;
+use withdraw::Withdrawals;
+
+pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
+pub use fetch::UnderWay;
 
 /// What a shard is told at its start.
 #[derive(Clone, Debug)]
@@ -77,6 +89,8 @@ pub struct Shard {
     leaving: BTreeMap<BlockId, Leaving>,
     commands: Commands,
     disk_commands: BTreeMap<OpId, DiskCommand>,
+    writers: Writers,
+    withdrawals: Withdrawals,
     /// Commands that wait for an earlier one on the same blocks, oldest first.
     held_commands: VecDeque<DiskCommand>,
     writes_allowed: bool,
@@ -114,6 +128,8 @@ impl Shard {
             leaving: BTreeMap::new(),
             commands: Commands::default(),
             disk_commands: BTreeMap::new(),
+            writers: Writers::default(),
+            withdrawals: Withdrawals::default(),
             held_commands: VecDeque::new(),
             writes_allowed: config.nodes == 1,
             up: vec![false; nodes],
@@ -175,7 +191,7 @@ impl Shard {
     /// Bytes of metadata, all tables together.
     #[must_use]
     pub fn index_bytes(&self) -> usize {
-        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes()
+        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes() + self.writers.bytes()
     }
 
     /// A client wants a block. On a hit, nothing is allocated and no output made.
@@ -189,7 +205,7 @@ impl Shard {
             let origin = self.use_copy(slot);
             self.count_read(origin);
             self.cache.pin(slot);
-            return Read::Hit(slot);
+            return Read::Hit(slot, origin);
         }
         self.read_missing(token, block);
         self.settle();
@@ -265,8 +281,8 @@ impl Shard {
         self.now = now;
         match input {
             Input::Read { token, block } => {
-                if let Read::Hit(slot) = self.read(now, token, block) {
-                    self.outputs.push_back(Output::Ready { token, block, slot, origin: Origin::Local });
+                if let Read::Hit(slot, origin) = self.read(now, token, block) {
+                    self.outputs.push_back(Output::Ready { token, block, slot, origin });
                 }
             }
             Input::ReadAhead { block } => self.read_ahead(block),
@@ -279,6 +295,7 @@ impl Shard {
             Input::Timeout => self.timeout(),
             Input::PeerUp { node } => self.peer_up(node),
             Input::PeerDown { node } => self.peer_down(node),
+            Input::Members { placement } => self.members_changed(placement),
             Input::Volume { spec } => self.volume_known(spec),
             Input::Attached { volume, generation } => self.attached(volume, generation),
             Input::LeaveCopies { volume, leave } => {
@@ -292,11 +309,14 @@ impl Shard {
                 self.card_attached(volume, node, generation, access);
             }
             Input::CardFenced { volume, node } => self.card_fenced(volume, node),
+            Input::CardLost { volume, node } => self.card_lost(volume, node),
             Input::CardDetached { volume, node } => self.card_detached(volume, node),
             Input::WritesAllowed => {
                 self.writes_allowed = true;
                 self.start_held_commands();
             }
+            Input::Pages { volume, kept } => self.pages_kept(volume, kept),
+            Input::Withdrawn { id } => self.withdrawn(id),
             Input::DropCaches => self.drop_caches(),
         }
         self.settle();
@@ -321,6 +341,26 @@ impl Shard {
             && self.commands.is_empty()
             && self.disk_commands.is_empty()
             && self.held_commands.is_empty()
+            && self.withdrawals.len() == 0
+    }
+
+    /// Entries of tables that belong to something under way or to a card that is gone: none when nothing is.
+    #[must_use]
+    pub fn table_entries(&self) -> usize {
+        let of_volume = |volume: &Volume| {
+            let desk = &volume.desk;
+            let gone = |node: &&NodeId| !desk.cards.contains_key(*node);
+            // Elsewhere a write is remembered until the next message tells that it is complete.
+            let recent = if volume.at_disk_node { volume.recent.len() } else { 0 };
+            recent + desk.open.len() + desk.readers.iter().chain(&desk.lost).filter(gone).count()
+        };
+        self.fetches.len()
+            + self.leaving.len()
+            + self.commands.len()
+            + self.disk_commands.len()
+            + self.held_commands.len()
+            + self.withdrawals.len()
+            + self.volumes.values().map(of_volume).sum::<usize>()
     }
 
     /// Panics when an invariant is broken.
@@ -349,7 +389,7 @@ impl Shard {
     fn message(&mut self, from: NodeId, message: Message, payload: Payload) {
         self.stats.messages_received += 1;
         let known = message.shard == self.config.shard
-            && from.0 < self.config.nodes
+            && usize::from(from.0) < self.up.len()
             && from != self.config.node
             && self.volumes.contains_key(&message.volume);
         if !known {
@@ -361,7 +401,7 @@ impl Shard {
         let block = |index| BlockId::new(message.volume, index);
         match message.body {
             Body::Read { request, block: index, requester, hops, leave_copy, read_ahead, from_disk } => {
-                if requester.0 < self.config.nodes {
+                if usize::from(requester.0) < self.up.len() {
                     let read =
                         fetch::PeerRead { request, requester, hops, leave_copy, read_ahead, from_disk };
                     self.peer_read(from, block(index), read);
@@ -394,11 +434,11 @@ impl Shard {
             Body::Sync { generation } => self.sync(from, message.volume, generation),
             Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
             Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
-                let command = command::PeerCommand {
+                let command = disk_command::PeerCommand {
                     generation,
                     request,
                     oldest,
-                    change: command::Change::new(kind, offset, length),
+                    change: change::Change::new(kind, offset, length),
                     fua,
                     again,
                 };
@@ -443,6 +483,19 @@ impl Shard {
             self.free_of[usize::from(node.0)] = u16::MAX;
             self.ask_elsewhere(node);
             self.forget_leaving_to(node);
+        }
+    }
+
+    /// Where copies are looked for and sent to changes; what is here stays, and is found by whoever still looks here.
+    fn members_changed(&mut self, placement: Placement) {
+        let nodes = self.up.len().max(usize::from(placement.bound()));
+        self.up.resize(nodes, false);
+        self.free_of.resize(nodes, u16::MAX);
+        self.placement = placement;
+        self.load_of.clear();
+        self.load_of.resize(nodes, 0);
+        for slot in self.cache.resident_slots() {
+            self.load_of[usize::from(self.placement.home(self.cache.block(slot)).0)] += 1;
         }
     }
 

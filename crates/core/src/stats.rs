@@ -49,6 +49,9 @@ stats! {
     served,
     /// Blocks delivered to other nodes out of the disk.
     served_from_disk,
+    /// Blocks given to readers out of a memory where the disk would have been read: by the node that wrote them last, or
+    /// by the disk node while it had the write in hand.
+    handed_over,
     /// Requests of other nodes passed on.
     passed_on,
     /// Requests that reached a node by a hint and found no copy there.
@@ -65,6 +68,12 @@ stats! {
     locks_given_up,
     /// Times that it was asked for again.
     locks_asked,
+    /// Reads that waited for it.
+    lock_waits,
+    /// How long they waited, together, in microseconds.
+    lock_wait_us,
+    /// Times that pages of this node's kernel were withdrawn, for somebody's write.
+    withdrawals,
     /// Messages sent.
     messages_sent,
     /// Messages received.

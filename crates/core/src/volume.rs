@@ -14,6 +14,16 @@ pub enum Coherence {
     Policy,
 }
 
+/// Where a reader gets a block from that another node has written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Handover {
+    /// Out of the writer's memory, if it is there: writers keep the blocks they have written whole. (GAP-4)
+    #[default]
+    Cache,
+    /// From the disk, unless the disk node has a copy. (SIOS-10)
+    Disk,
+}
+
 /// What a card may do with its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
@@ -53,6 +63,8 @@ pub struct VolumeSpec {
     pub network_attached: bool,
     /// How copies are kept coherent.
     pub coherence: Coherence,
+    /// How a block gets from its writer to its readers. Without [`Coherence::Confirmed`] it is always the disk.
+    pub handover: Handover,
 }
 
 impl VolumeSpec {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::error::DiskError;
 use crate::job::Op;
@@ -12,6 +13,9 @@ use crate::options::DiskOptions;
 
 /// Alignment assumed for `O_DIRECT` on a regular file; the largest logical block size in common use.
 const DIRECT_ALIGN: u32 = 4096;
+/// How long a lock may be somebody else's.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
+const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A disk that is opened for use; its lock lasts as long as this value.
 #[derive(Debug)]
@@ -63,16 +67,12 @@ impl Holder {
             Err(error) => return Err(open_error(path, error)),
         };
         let how = if options.read_only { libc::LOCK_SH } else { libc::LOCK_EX };
-        // SAFETY: flock takes a descriptor and flags.
-        if unsafe { libc::flock(lock.as_raw_fd(), how | libc::LOCK_NB) } != 0 {
-            let error = io::Error::last_os_error();
-            return Err(match error.raw_os_error() {
-                Some(libc::EWOULDBLOCK) => {
-                    DiskError::Busy { path: name(), by: "another daemon or program (flock)" }
-                }
-                _ => os("locking")(error),
-            });
-        }
+        lock_file(&lock, how).map_err(|error| match error.raw_os_error() {
+            Some(libc::EWOULDBLOCK) => {
+                DiskError::Busy { path: name(), by: "another daemon or program (flock)" }
+            }
+            _ => os("locking")(error),
+        })?;
         let shape = if device {
             device_shape(&lock).map_err(os("asking the device for its size"))?
         } else {
@@ -141,6 +141,23 @@ impl Files {
         } else {
             self.buffered()
         }
+    }
+}
+
+/// Locks a file as `how` says. A daemon that was killed a moment ago holds its lock for as long as the kernel is busy
+/// with what it had asked for.
+fn lock_file(file: &File, how: i32) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        // SAFETY: flock takes a descriptor and flags.
+        if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EWOULDBLOCK) || start.elapsed() >= LOCK_WAIT {
+            return Err(error);
+        }
+        std::thread::sleep(LOCK_AGAIN);
     }
 }
 

@@ -11,9 +11,19 @@
 
 mod activity;
 mod client;
+mod cluster;
 mod counters;
+mod headline;
+mod io;
+mod latency;
 mod recording;
+mod sampled;
+mod slow;
+mod spans;
 mod status;
+mod warmed;
+mod watch;
+mod why;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,16 +31,30 @@ use crate::config::{Attach, Mode, PolicySpec, ReadAhead};
 
 pub use activity::Activity;
 pub use client::{Client, ClientError};
+pub use cluster::{Cluster, NodeStatus};
 pub use counters::{Counters, DiskCounters};
-pub use recording::{Demand, DemandKind, Recorded, Recording};
+pub use headline::uptime;
+pub use io::{Io, Op, OpIo};
+pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
+pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
+pub use sampled::{Measured, Sampled, Samples, Silent};
+pub use slow::{SlowRequest, SlowRequests, WaitKind};
+pub use spans::{Span, SpanName, SpanOutcome, Spans};
 pub use status::{
     Cache, Card, Disk, DiskEngine, DiskEngineKind, Member, MemberState, Status, Volume, VolumeState,
 };
+
+pub use warmed::Warmed;
+pub use watch::{Device, Notice, Watching, Word};
+pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};
 
 /// Longest request line, in bytes, with its newline.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Longest reply line, in bytes, with its newline: 1024 members with 64 volumes each fit.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// Blocks that one [`Request::Warm`] may be about.
+pub const WARM_BLOCKS_MAX: u64 = 1024;
 
 /// What the daemon is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +62,15 @@ pub const REPLY_BYTES_MAX: usize = 64 << 20;
 pub enum Request {
     /// Everything about this node: [`Reply::Status`].
     Status {},
+    /// The status of every node of the cluster: [`Reply::Cluster`].
+    Cluster {},
+    /// Which way a read of a block would take here, and what all nodes know of it: [`Reply::Why`].
+    Why {
+        /// The volume's name.
+        volume: String,
+        /// An offset in the block, in bytes.
+        offset: u64,
+    },
     /// All volumes of the cluster, as far as this node knows: [`Reply::Volumes`].
     VolumeList {},
     /// One volume: [`Reply::Volume`].
@@ -67,6 +100,11 @@ pub enum Request {
         /// Its name.
         volume: String,
     },
+    /// Be the local device of a volume: [`Reply::Watching`]; from then on the connection speaks as [`Watching`] says.
+    Watch {
+        /// Its name.
+        volume: String,
+    },
     /// Forget every cached block of this node (for measurements): [`Reply::Done`].
     DropCaches {},
     /// Whether anything is under way: [`Reply::Activity`].
@@ -82,8 +120,37 @@ pub enum Request {
     Record {},
     /// What has been recorded since the last such request: [`Reply::Recorded`].
     TakeRecorded {},
+    /// A sample of what clients of all nodes ask of a volume: [`Reply::Samples`].
+    Sample {
+        /// Its name.
+        volume: String,
+    },
+    /// What happened to a sample of the requests, at all nodes: [`Reply::Spans`].
+    Spans {
+        /// Only of this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<String>,
+    },
+    /// Fetch ranges of a volume that is attached here into this node's cache: [`Reply::Warmed`].
+    Warm {
+        /// Its name.
+        volume: String,
+        /// Offsets and lengths in bytes; together at most [`WARM_BLOCKS_MAX`] blocks, and a quarter of the cache.
+        ranges: Vec<(u64, u64)>,
+    },
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
+    /// Leave the cluster for good, then drain and exit: [`Reply::Done`] before the socket closes.
+    Leave {
+        /// Also if clients or other nodes need this node.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Drop the record of a member that is dead or has left: [`Reply::Done`].
+    Forget {
+        /// Its name.
+        node: String,
+    },
 }
 
 impl Request {
@@ -101,6 +168,10 @@ impl Request {
 pub enum Reply {
     /// Everything about this node.
     Status(Box<Status>),
+    /// All nodes.
+    Cluster(Box<Cluster>),
+    /// The way of a read.
+    Why(Box<Why>),
     /// All volumes.
     Volumes(Vec<Volume>),
     /// One volume.
@@ -111,6 +182,14 @@ pub enum Reply {
     Recording(Recording),
     /// A part of a recording.
     Recorded(Recorded),
+    /// The device is served from now on.
+    Watching(Watching),
+    /// Samples of all nodes.
+    Samples(Box<Samples>),
+    /// Spans of all nodes.
+    Spans(Box<Spans>),
+    /// What was fetched.
+    Warmed(Warmed),
     /// Done, nothing to say.
     Done {},
     /// Not done.
@@ -147,6 +226,8 @@ pub enum RefusalKind {
     ReadOnly,
     /// The node that has the disk does not answer.
     Unreachable,
+    /// The coordinator does not let it happen, or there is none.
+    Coordinator,
     /// Anything else.
     Failed,
 }
@@ -198,6 +279,8 @@ mod tests {
     fn requests_read_back() {
         for request in [
             Request::Status {},
+            Request::Cluster {},
+            Request::Why { volume: "disk".into(), offset: 1 << 40 },
             Request::VolumeList {},
             Request::VolumeShow { volume: "disk".into() },
             Request::attach(Attach::new("disk")),
@@ -208,6 +291,9 @@ mod tests {
             Request::Release { to: 2 },
             Request::Record {},
             Request::TakeRecorded {},
+            Request::Sample { volume: "disk".into() },
+            Request::Spans { trace: Some("n2:0.1a".into()) },
+            Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)] },
             Request::Shutdown {},
         ] {
             assert_eq!(parse_request(&to_line(&request)), Ok(request));

@@ -13,18 +13,26 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::admin::{self, Activity, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request};
+use crate::admin::{
+    self, Activity, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Warmed,
+};
 use crate::cards::CardState;
 use crate::config::Attach;
+use crate::devices;
+use crate::front;
 use crate::inbox::Event;
+use crate::inquiry;
 use crate::local::Local;
+use crate::membership::Order;
 use crate::net::Link;
 use crate::node::Node;
 use crate::record;
 use crate::report;
+use crate::sampling;
+use crate::spans;
 
 /// Connections at a time.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 256;
 /// How long a connection may be silent, or leave a reply unread.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long an attachment may take before it is given up.
@@ -44,10 +52,12 @@ pub(crate) fn start(
         UnixListener::from_std(listener)?
     };
     let (node, shutdown, ended) = (Arc::clone(node), Arc::clone(shutdown), Arc::clone(ended));
+    let sampled = Arc::clone(&node);
     std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
                 () = accept(node, listener, shutdown) => {}
+                () = sampling::run(&sampled) => {}
                 () = ended.notified() => {}
             }
         });
@@ -82,6 +92,7 @@ async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) 
 struct Session<'a> {
     recording: Option<record::Session<'a>>,
     held: Option<Held<'a>>,
+    watch: Option<devices::Watch>,
 }
 
 /// Messages to peers are held, and the timers that wait for answers rest.
@@ -117,12 +128,17 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
             return Ok(());
         }
         let request = admin::parse_request(&line);
-        let (last, end) = (line.last() != Some(&b'\n'), matches!(request, Ok(Request::Shutdown {})));
+        let last = line.last() != Some(&b'\n');
+        let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
         let reply = match request {
             Ok(request) => answer(node, &mut session, request).await.unwrap_or_else(Reply::Error),
             Err(refusal) => Reply::Error(refusal),
         };
+        let end = ends && matches!(reply, Reply::Done {});
         tokio::time::timeout(IDLE, writer.write_all(&admin::to_line(&reply))).await??;
+        if let Some(watch) = session.watch.take() {
+            return watch.run(&mut reader, &mut writer).await;
+        }
         if end {
             shutdown.notify_one();
         }
@@ -132,9 +148,15 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
     }
 }
 
-async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request) -> Result<Reply, Refusal> {
+async fn answer<'a>(
+    node: &'a Arc<Node>,
+    session: &mut Session<'a>,
+    request: Request,
+) -> Result<Reply, Refusal> {
     Ok(match request {
         Request::Status {} => Reply::Status(Box::new(report::status(node))),
+        Request::Cluster {} => Reply::Cluster(Box::new((*inquiry::cluster(node).await).clone())),
+        Request::Why { volume, offset } => Reply::Why(Box::new(inquiry::why(node, &volume, offset).await?)),
         Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
         Request::VolumeShow { volume } => {
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
@@ -148,6 +170,10 @@ async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request)
         Request::Detach { volume } => {
             detach(node, &volume).await?;
             Reply::Done {}
+        }
+        Request::Watch { volume } => {
+            let watch = session.watch.insert(devices::watch(node, &volume)?);
+            Reply::Watching(watch.watching.clone())
         }
         Request::DropCaches {} => {
             on_data_thread(node, 0, |local| {
@@ -180,11 +206,8 @@ async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request)
                 message:
                     "somebody records what this node's clients do already; wait for the end of that".into(),
             })?);
-            Reply::Recording(Recording {
-                node: node.me.0,
-                members: node.config.members.len() as u16,
-                started_us,
-            })
+            let (volumes, members) = (record::volumes(node), node.links.len() as u16);
+            Reply::Recording(Recording { node: node.me.0, members, started_us, volumes })
         }
         Request::TakeRecorded {} => {
             let recording = session.recording.as_ref().ok_or_else(|| Refusal {
@@ -194,8 +217,50 @@ async fn answer<'a>(node: &'a Node, session: &mut Session<'a>, request: Request)
             })?;
             Reply::Recorded(recording.take(node.now()))
         }
+        Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
+        Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
+        Request::Warm { volume, ranges } => Reply::Warmed(warm(node, &volume, &ranges).await?),
         Request::Shutdown {} => Reply::Done {},
+        Request::Leave { force } => {
+            coordinate(node, |done| Order::Leave { force, done }).await?;
+            Reply::Done {}
+        }
+        Request::Forget { node: name } => {
+            coordinate(node, |done| Order::Forget { name, done }).await?;
+            Reply::Done {}
+        }
     })
+}
+
+/// Fetches ranges of a volume into the cache, and waits until all is there.
+async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
+    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
+    let card = card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(volume))?;
+    let spec = node.volume(volume).ok_or_else(|| no_such_volume(volume))?;
+    let blocks = front::blocks_to_warm(node, &spec, ranges)?;
+    let (done, wait) = oneshot::channel();
+    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
+    wait.await.map_err(|_| Refusal {
+        kind: RefusalKind::Failed,
+        message: format!(
+            "volume {volume:?} was not warmed: the daemon is ending, or the volume was detached"
+        ),
+    })
+}
+
+/// Has the session with the coordinator do something.
+async fn coordinate(
+    node: &Node,
+    order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order,
+) -> Result<(), Refusal> {
+    let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
+    let (done, wait) = oneshot::channel();
+    if node.membership.order(order(done)).is_err() {
+        let message = "the members of this cluster are those of its configuration, and nobody can join or leave; \
+                       give it a [coordinator] instead of the [[member]] list";
+        return Err(refused(message.into()));
+    }
+    wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)
 }
 
 /// Looks on the data threads themselves, between two of their turns: none is caught halfway.
@@ -271,10 +336,8 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
 }
 
 async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
-    let card = node.cards.find(name).filter(|card| card.attach.volume == name).ok_or_else(|| Refusal {
-        kind: RefusalKind::NotAttached,
-        message: format!("volume {name:?} is not attached here; see `cards volume list`"),
-    })?;
+    let card =
+        node.cards.find(name).filter(|card| card.attach.volume == name).ok_or_else(|| not_attached(name))?;
     if card.clients() > 0 {
         let message = format!("volume {name:?} has {} client(s) here; disconnect them first", card.clients());
         return Err(Refusal { kind: RefusalKind::Busy, message });
@@ -286,7 +349,13 @@ async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 async fn remove(node: &Node, name: &str) {
     if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
         on_data_thread(node, 0, move |local| local.control(ControlInput::Detach { volume })).await;
+        node.membership.look();
     }
+}
+
+fn not_attached(name: &str) -> Refusal {
+    let message = format!("volume {name:?} is not attached here; see `cards volume list`");
+    Refusal { kind: RefusalKind::NotAttached, message }
 }
 
 fn no_such_volume(name: &str) -> Refusal {

@@ -1,11 +1,11 @@
 //! The cards of this node: attachments of volumes.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cards_core::{ControlInput, Generation, Input, Refusal, Token, VolumeId, VolumeSpec};
+use cards_core::{ControlInput, Generation, Input, Instant, Refusal, Token, VolumeId, VolumeSpec};
 
 use crate::config::{Attach, Attached};
 use crate::local::{Local, spawn};
@@ -29,6 +29,8 @@ pub(crate) struct Card {
     volume: OnceLock<VolumeId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
+    /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
+    lease_until: AtomicU64,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
     takeover: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl Card {
             volume: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
+            lease_until: AtomicU64::new(0),
             takeover: AtomicBool::new(attach.takeover),
             attach,
         }
@@ -124,6 +127,12 @@ impl Cards {
         self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
     }
 
+    /// When the lease of a volume's card ends, if it has one.
+    pub(crate) fn lease_of(&self, volume: VolumeId) -> Option<Instant> {
+        let until = self.of(volume)?.lease_until.load(Relaxed);
+        (until > 0).then_some(Instant(until))
+    }
+
     /// Adds a card; nothing if the volume has one.
     pub(crate) fn add(&self, attach: Attach) -> Option<Arc<Card>> {
         let mut cards = self.lock();
@@ -164,6 +173,14 @@ impl Local {
         self.control(ControlInput::Attach { token: Token(u64::MAX), volume, policy, access, takeover });
     }
 
+    /// A card's lease runs until then.
+    pub(crate) fn leased(&self, volume: VolumeId, until: Instant) {
+        if let Some(card) = self.node.cards.of(volume) {
+            card.lease_until.store(until.0, Relaxed);
+        }
+        self.node.devices.leased(self.node.now(), volume, until, self.node.config.lease);
+    }
+
     /// The disk node has answered.
     pub(crate) fn attach_done(
         self: &Rc<Self>,
@@ -180,6 +197,7 @@ impl Local {
                 tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
                 card.takeover.store(false, Relaxed);
                 card.set_state(CardState::Attached);
+                self.node.membership.look();
             }
             // Those who are in the way are being given up.
             Err(Refusal::NoAnswer) if card.takeover.load(Relaxed) => self.attach_later(card, volume),

@@ -1,7 +1,6 @@
 //! The one place that reads the clock.
 
-use std::io::{Error, Write as _};
-use std::path::Path;
+use std::io::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cards_core::Instant;
@@ -50,40 +49,9 @@ fn boot_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Which life of the node this is: milliseconds since 1970, but later than that of the last life, which is
-/// kept in the runtime directory. So a clock that was set back does not make a node older than it was.
-pub(crate) fn incarnation(runtime_dir: &Path) -> u64 {
-    let path = runtime_dir.join("incarnation");
-    let last: u64 =
-        std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // The core shifts it by 20 bits: what a broken file says must not overflow that.
-    let last = if last < 1 << 43 { last } else { 0 };
-    let life = u64::try_from(since.as_millis()).unwrap_or(0).max(last + 1);
-    let kept = std::fs::File::create(&path).and_then(|mut file| writeln!(file, "{life}"));
-    if let Err(error) = kept {
-        tracing::warn!(
-            "{}: {error}; a clock that is set back may now delay this node's return",
-            path.display()
-        );
-    }
-    life
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lives_follow_each_other_even_if_the_clock_goes_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = incarnation(dir.path());
-        assert!(incarnation(dir.path()) > first);
-        std::fs::write(dir.path().join("incarnation"), format!("{}\n", first + 1_000_000_000)).unwrap();
-        assert_eq!(incarnation(dir.path()), first + 1_000_000_001);
-        std::fs::write(dir.path().join("incarnation"), "rubbish").unwrap();
-        assert!(incarnation(dir.path()) < first + 1_000_000_000);
-    }
 
     #[test]
     fn time_goes_on() {

@@ -3,16 +3,20 @@
 //! Everything that can be checked without opening anything is checked by [`Config::load`]; what
 //! needs a disk, a socket or a peer is checked by whoever opens it.
 
+mod api;
 mod attach;
+mod coordinator;
 mod disk;
 pub mod duration;
 mod error;
 mod nbd;
+pub mod one_in;
 mod policy;
 pub mod replacement;
 pub mod size;
 mod uri;
 mod validate;
+mod web;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -21,12 +25,16 @@ use std::time::Duration;
 use cards_core::Replacement;
 use serde::{Deserialize, Serialize};
 
+pub use api::Api;
 pub use attach::{Attach, Mode, ReadAhead};
 pub use cards_core::nearest;
-pub use disk::{Attached, Delivery, Disk, Origin};
+pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
+pub use disk::{Attached, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
 pub use nbd::Nbd;
 pub use policy::PolicySpec;
+pub(crate) use uri::host_of;
+pub use web::Web;
 
 /// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -37,8 +45,11 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 pub struct Config {
     /// Name of the cluster. Peers of another cluster are refused by name.
     pub cluster: String,
-    /// Name of this node: one of the members.
+    /// Name of this node: one of the members, or with a coordinator one that no other node has.
     pub node: String,
+    /// With a coordinator: where peers reach this node, `host:port`, or `[address]:port` for IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// Memory for cached blocks, in bytes. Default `1G`.
     #[serde(with = "size", default = "default_cache")]
     pub cache: u64,
@@ -65,6 +76,10 @@ pub struct Config {
     /// Directory of the admin socket `admin.sock`. Default `/run/cards`.
     #[serde(default = "default_runtime_dir")]
     pub runtime_dir: PathBuf,
+    /// Directory of what a node with a coordinator must not forget: which membership it had, and at the coordinator
+    /// the registry. It must outlive a restart of the machine. Default `/var/lib/cards`.
+    #[serde(default = "default_state_dir")]
+    pub state_dir: PathBuf,
     /// A peer that does not answer for this long is passed over and the disk node asked. Default `500ms`.
     #[serde(with = "duration", default = "default_peer_timeout")]
     pub peer_timeout: Duration,
@@ -74,9 +89,18 @@ pub struct Config {
     /// How long a card may serve cached blocks of a writable volume without renewal. Default `3s`.
     #[serde(with = "duration", default = "default_lease")]
     pub lease: Duration,
-    /// All nodes of the cluster; the same list, in the same order, on every node.
-    #[serde(rename = "member", default)]
+    /// Requests of clients that take so long are noted and logged; 0 is none. Default `100ms`.
+    #[serde(with = "duration", default = "default_slow")]
+    pub slow: Duration,
+    /// The share of requests between nodes that is traced, such as `"1/1000"`, equal on all nodes; 0 is none. Default 0.
+    #[serde(with = "one_in", default)]
+    pub trace_sample: u32,
+    /// Without a coordinator: all nodes of the cluster; the same list, in the same order, on every node.
+    #[serde(rename = "member", default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
+    /// Who keeps the list of members, if they come and go. Default: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<Coordinator>,
     /// The disks this node contributes.
     #[serde(rename = "disk", default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<Disk>,
@@ -86,6 +110,12 @@ pub struct Config {
     /// The NBD endpoints.
     #[serde(default)]
     pub nbd: Nbd,
+    /// The HTTP API over TCP. Default: only over a unix socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+    /// The dashboard and the metrics over HTTP, to be read without a token. Default: not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<Web>,
 }
 
 /// One node of the cluster.
@@ -106,6 +136,7 @@ impl Config {
         Self {
             cluster: cluster.into(),
             node: node.into(),
+            address: None,
             cache: default_cache(),
             replacement: Replacement::default(),
             block: default_block(),
@@ -114,13 +145,19 @@ impl Config {
             busy_poll: Duration::ZERO,
             prefault: default_prefault(),
             runtime_dir: default_runtime_dir(),
+            state_dir: default_state_dir(),
             peer_timeout: default_peer_timeout(),
             disk_wait: default_disk_wait(),
             lease: default_lease(),
+            slow: default_slow(),
+            trace_sample: 0,
             members,
+            coordinator: None,
             disks: Vec::new(),
             attach: Vec::new(),
             nbd: Nbd::default(),
+            api: None,
+            web: None,
         }
     }
 
@@ -165,16 +202,34 @@ impl Config {
         toml::to_string(self).expect("a configuration has only tables, strings, numbers and booleans")
     }
 
-    /// This node's position in the member list.
+    /// Whether this node keeps the registry of the cluster.
+    #[must_use]
+    pub fn is_keeper(&self) -> bool {
+        matches!(&self.coordinator, Some(Coordinator::Embedded(home)) if home.keeper == self.node)
+    }
+
+    /// This node's position in the member list; none with a coordinator.
     #[must_use]
     pub fn node_index(&self) -> Option<usize> {
         self.members.iter().position(|member| member.name == self.node)
+    }
+
+    /// The file of the registry, at the node that keeps it.
+    #[must_use]
+    pub fn registry(&self) -> PathBuf {
+        self.state_dir.join("registry.redb")
     }
 
     /// The path of the admin socket.
     #[must_use]
     pub fn admin_socket(&self) -> PathBuf {
         self.runtime_dir.join("admin.sock")
+    }
+
+    /// The path of the API's socket.
+    #[must_use]
+    pub fn api_socket(&self) -> PathBuf {
+        self.runtime_dir.join("api.sock")
     }
 }
 
@@ -194,12 +249,20 @@ fn default_data_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4))
 }
 
+fn default_slow() -> Duration {
+    Duration::from_millis(100)
+}
+
 const fn default_prefault() -> bool {
     true
 }
 
 fn default_runtime_dir() -> PathBuf {
     "/run/cards".into()
+}
+
+fn default_state_dir() -> PathBuf {
+    "/var/lib/cards".into()
 }
 
 fn default_peer_timeout() -> Duration {

@@ -119,6 +119,7 @@ impl Local {
                 drop(bytes);
                 let now = self.node.now();
                 let result = result.map(|_| ()).map_err(io_error);
+                self.node.spans.disk_done(&self.node, shard, op, now, result.is_err());
                 self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
             }
             (DiskJob::Extents { op }, result) => {

@@ -80,6 +80,7 @@ impl Local {
     fn route_one(self: &Rc<Self>, shard: u16, output: Output) {
         match output {
             Output::Send { to, message, payload } => {
+                self.node.spans.sent(&self.node, to, &message);
                 let payload = match payload {
                     Payload::None => Outgoing::None,
                     Payload::Slot(slot) => Outgoing::Slot(Place { shard, slot }),
@@ -101,7 +102,10 @@ impl Local {
                     }
                 }
             }
-            Output::Disk { op, volume, work } => self.disk(shard, op, volume, work),
+            Output::Disk { op, volume, work } => {
+                self.node.spans.disk_asked(&self.node, shard, op, volume, &work);
+                self.disk(shard, op, volume, work);
+            }
             Output::Ready { token, .. } | Output::Failed { token, .. } | Output::Done { token, .. } => {
                 let (thread, key) = Node::thread_of(token);
                 if thread == usize::from(self.index) {
@@ -114,6 +118,7 @@ impl Local {
                 self.control(ControlInput::Silent { volume, node, generation });
             }
             Output::Reattach { volume } => self.control(ControlInput::Reattach { volume }),
+            Output::Withdraw { id, volume, blocks } => self.withdraw(shard, id, volume, &blocks),
             Output::Release { buffer } => {
                 self.node.buffers.remove(buffer);
             }
@@ -150,7 +155,12 @@ impl Local {
             control.handle(self.node.now(), input);
             while let Some(output) = control.poll() {
                 match output {
-                    ControlOutput::Shards { input } => self.all_shards(&input),
+                    ControlOutput::Shards { input } => {
+                        if let Input::Lease { volume, until } = input {
+                            self.leased(volume, until);
+                        }
+                        self.all_shards(&input);
+                    }
                     output => outputs.push(output),
                 }
             }
@@ -172,6 +182,7 @@ impl Local {
                 let _ = self.node.links[usize::from(to.0)].push(&self.node, Frame::Control(message));
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
+            ControlOutput::Withdraw { volume } => self.withdraw_all(volume),
             ControlOutput::AttachDone { token, volume, result } => self.attach_done(token, volume, result),
             ControlOutput::ReadExtents { op, volume, offset, length } => {
                 self.read_extents(op, volume, offset, length);

@@ -10,6 +10,7 @@
 //! | `replies` | what is on its way to a client |
 //! | `request` | a request that could not be answered at once |
 //! | `read`, `command`, `status` | the kinds of requests |
+//! | `warm` | blocks that are fetched for nobody yet |
 
 mod client;
 mod command;
@@ -22,9 +23,11 @@ mod replies;
 mod request;
 mod status;
 mod stream;
+mod warm;
 
 pub(crate) use client::Client;
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
 pub(crate) use lobby::Permit;
 pub(crate) use replies::Piece;
 pub(crate) use request::Request;
+pub(crate) use warm::{Warms, blocks_to_warm};

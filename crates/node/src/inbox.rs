@@ -37,6 +37,8 @@ pub(crate) enum Event {
     Control(Box<ControlInput>),
     /// Something to be done on this thread.
     Call(Call),
+    /// There may be new members to connect to.
+    Members,
     /// Attach what can be attached by now.
     ResolveCards,
     /// Finish what is under way.

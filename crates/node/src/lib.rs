@@ -2,26 +2,38 @@
 
 pub mod admin;
 mod admin_server;
+mod api;
 mod arena;
 mod buffers;
 mod cards;
 mod clock;
 pub mod config;
+mod devices;
 mod disks;
 mod dispatch;
 mod front;
+mod history;
 mod inbox;
+mod inquiry;
+mod life;
 mod local;
+mod locks;
+mod membership;
+mod metrics;
 mod net;
 mod node;
 mod prefault;
 mod record;
 mod report;
+mod sampling;
 mod seldom;
 mod serve;
 mod slab;
+mod spans;
 mod traffic;
+mod web;
 
+pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use cards_disk::Engine;
 use tokio::sync::Notify;
 
 use crate::disks::DiskJob;
-use crate::front::{Client, Piece, Request};
+use crate::front::{Client, Piece, Request, Warms};
 use crate::inbox::Event;
 use crate::net;
 use crate::node::Node;
@@ -36,6 +36,7 @@ pub(crate) struct Local {
     pub(crate) index: u8,
     pub(crate) jobs: RefCell<Slab<DiskJob>>,
     pub(crate) requests: RefCell<Slab<Request>>,
+    pub(crate) warms: RefCell<Warms>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
     pub(crate) receive: RefCell<Box<[u8]>>,
     /// Scratch space of [`Self::read`], kept so that a hit allocates nothing.
@@ -81,11 +82,7 @@ pub(crate) fn run(
         if !local.node.config.busy_poll.is_zero() {
             tokio::task::spawn_local(spin(Rc::clone(&local)));
         }
-        for peer in 0..local.node.links.len() {
-            if peer % local.node.threads.len() == usize::from(index) && peer != usize::from(local.node.me.0) {
-                net::spawn(&local, cards_core::NodeId(peer as u16));
-            }
-        }
+        local.meet_members();
         start(&local);
         ready(Ok(()));
         local.serve_inbox().await;
@@ -107,6 +104,7 @@ impl Local {
             engines,
             jobs: RefCell::new(Slab::new()),
             requests: RefCell::new(Slab::new()),
+            warms: RefCell::default(),
             clients: RefCell::new(Slab::new()),
             receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
             pieces: RefCell::default(),
@@ -124,6 +122,16 @@ impl Local {
         }
     }
 
+    /// Starts a task for each member of this thread that has none yet.
+    fn meet_members(self: &Rc<Self>) {
+        for (peer, _) in self.node.members().live() {
+            let mine = usize::from(peer.0) % self.node.threads.len() == usize::from(self.index);
+            if mine && peer != self.node.me {
+                net::spawn(self, peer);
+            }
+        }
+    }
+
     async fn serve_inbox(self: &Rc<Self>) {
         let mut events = Vec::new();
         let inbox = Arc::clone(&self.node);
@@ -138,6 +146,7 @@ impl Local {
                     Event::Peer(peer, greeted) => self.node.links[usize::from(peer.0)].offer(greeted),
                     Event::Control(input) => self.control(*input),
                     Event::Call(call) => call(self),
+                    Event::Members => self.meet_members(),
                     Event::ResolveCards => self.resolve_cards(),
                     Event::Drain => {
                         self.leaving.notify_waiters();

@@ -13,10 +13,19 @@ use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::inbox::Inbox;
+use crate::devices::Devices;
+use crate::history::History;
+use crate::inbox::{Event, Inbox};
+use crate::inquiry::Inquiries;
+use crate::life::Life;
+use crate::locks::{LockView, Locks};
+use crate::membership::{Members, Membership};
+use crate::metrics::Metrics;
 use crate::net::Link;
 use crate::record::Recorder;
+use crate::sampling::Sampling;
 use crate::slab::Key;
+use crate::spans::Spans;
 use crate::traffic::Traffic;
 
 /// One daemon's state, reachable from every thread.
@@ -25,12 +34,14 @@ use crate::traffic::Traffic;
 pub(crate) struct Node {
     pub(crate) config: Config,
     pub(crate) me: NodeId,
-    pub(crate) incarnation: u64,
+    pub(crate) life: Life,
+    pub(crate) membership: Membership,
     pub(crate) clock: Clock,
     pub(crate) arena: Arena,
     pub(crate) shards: Box<[ShardCell]>,
     pub(crate) control: Mutex<Control>,
     pub(crate) control_wake: AtomicU64,
+    /// By the number of the peer; with a coordinator, for all numbers there are.
     pub(crate) links: Box<[Link]>,
     pub(crate) threads: Box<[Inbox]>,
     /// The disks this node contributes, in the order of their numbers.
@@ -38,9 +49,18 @@ pub(crate) struct Node {
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
+    pub(crate) devices: Devices,
+    pub(crate) locks: Locks,
+    pub(crate) inquiries: Inquiries,
     pub(crate) buffers: Buffers,
     pub(crate) traffic: Traffic,
+    pub(crate) history: History,
     pub(crate) recorder: Recorder,
+    pub(crate) sampling: Sampling,
+    pub(crate) metrics: Metrics,
+    pub(crate) spans: Spans,
+    /// Where the web listener is, if there is one.
+    pub(crate) web: std::sync::OnceLock<std::net::SocketAddr>,
     /// How the disks are read; set by the first thread that has an engine.
     pub(crate) engine: std::sync::OnceLock<cards_disk::EngineKind>,
     /// Messages to peers are held, so none is late: shards that wait for an answer are not woken.
@@ -131,9 +151,34 @@ impl Node {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The names of the members, by number.
-    pub(crate) fn name(&self, node: NodeId) -> &str {
-        self.config.members.get(usize::from(node.0)).map_or("?", |member| &member.name)
+    /// The members, as this node knows them.
+    pub(crate) fn members(&self) -> Arc<Members> {
+        Arc::clone(&self.membership.members.borrow())
+    }
+
+    /// The name of a member.
+    pub(crate) fn name(&self, node: NodeId) -> String {
+        self.members().get(node).map_or_else(|| format!("number {}", node.0), |member| member.name.clone())
+    }
+
+    /// The coordinator says who the members are, this node since the epoch `joined`.
+    pub(crate) fn members_are(&self, members: Members, joined: u64) {
+        let placement = members.placement();
+        let lives = members.live().map(|(node, member)| (node, member.membership.unwrap_or(0))).collect();
+        let live: Vec<NodeId> = members.live().map(|(node, _)| node).collect();
+        let epoch = members.epoch();
+        let news = self.members().epoch() != epoch;
+        self.membership.members.send_replace(Arc::new(members));
+        if news {
+            tracing::info!(epoch, members = live.len(), "the members have changed");
+        }
+        self.threads[0].post(Event::Call(Box::new(move |local| {
+            local.all_shards(&Input::Members { placement });
+        })));
+        self.threads.iter().for_each(|thread| thread.post(Event::Members));
+        let members =
+            cards_core::rendezvous::Members::new(epoch, live, cards_core::PlacementKind::Rendezvous);
+        self.locks.view(LockView { members, joined, lives });
     }
 
     /// The sum of all shards' counters.

@@ -9,7 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use cards_core::{Instant, VolumeId};
 
-use crate::admin::{Demand, DemandKind, Recorded};
+use crate::admin::{Demand, DemandKind, Recorded, RecordedVolume};
+use crate::node::Node;
+
+/// The volumes of the cluster with their numbers in recordings.
+pub(crate) fn volumes(node: &Node) -> Vec<RecordedVolume> {
+    let members = node.links.len() as u16;
+    let control = node.control();
+    let volumes = control
+        .volumes()
+        .map(|spec| RecordedVolume { number: number_of(spec.id, members), name: spec.name.clone() });
+    volumes.collect()
+}
+
+const fn number_of(volume: VolumeId, members: u16) -> u16 {
+    volume.disk() * members + volume.disk_node().0
+}
 
 /// Demands a ring holds: half a second of 64,000 a second.
 const ROOM: u64 = 1 << 15;
@@ -31,7 +46,7 @@ pub(crate) struct Recorder {
 }
 
 /// One writer and one reader at a time; a demand is published by `head` and given free by `tail`.
-struct Ring {
+pub(crate) struct Ring {
     words: Box<[AtomicU64]>,
     head: AtomicU64,
     tail: AtomicU64,
@@ -112,7 +127,7 @@ impl Session<'_> {
             recorded.more |= ring.take(TAKE_MAX - recorded.demands.len(), |words| {
                 recorded.demands.push(self.demand(words));
             });
-            recorded.lost += ring.lost.load(Ordering::Relaxed);
+            recorded.lost += ring.lost();
         }
         recorded
     }
@@ -122,7 +137,7 @@ impl Session<'_> {
         Demand {
             time_ns: time.saturating_sub(self.began.0),
             client: (client_and_bytes >> 32) as u32,
-            volume: volume.disk() * self.recorder.members + volume.disk_node().0,
+            volume: number_of(volume, self.recorder.members),
             kind: kind_of(volume_and_kind & 0xff),
             offset,
             bytes: client_and_bytes as u32,
@@ -138,7 +153,7 @@ impl Drop for Session<'_> {
 }
 
 impl Ring {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         let words = (0..ROOM * WORDS).map(|_| zero()).collect();
         Self { words, head: zero(), tail: zero(), lost: zero() }
@@ -151,7 +166,7 @@ impl Ring {
     }
 
     /// Called by the writer.
-    fn push(&self, demand: [u64; WORDS as usize]) {
+    pub(crate) fn push(&self, demand: [u64; WORDS as usize]) {
         let head = self.head.load(Ordering::Relaxed);
         if head - self.tail.load(Ordering::Acquire) >= ROOM {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -164,7 +179,7 @@ impl Ring {
     }
 
     /// Takes up to `most` demands; whether there are more. Called by the reader.
-    fn take(&self, most: usize, mut each: impl FnMut([u64; WORDS as usize])) -> bool {
+    pub(crate) fn take(&self, most: usize, mut each: impl FnMut([u64; WORDS as usize])) -> bool {
         let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
         let end = head.min(tail + most as u64);
         for at in tail..end {
@@ -176,6 +191,11 @@ impl Ring {
         }
         self.tail.store(end, Ordering::Release);
         end < head
+    }
+
+    /// Demands that found no room since [`Self::clear`].
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     fn place(&self, at: u64) -> &[AtomicU64] {

@@ -2,23 +2,29 @@
 
 use std::rc::Rc;
 
+use cards_coordinator::MemberState as Standing;
+use cards_core::NodeId;
+
 use crate::admin::{
     Activity, Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
     Status, Volume, VolumeState,
 };
 use crate::cards::{CardState, explain};
-use crate::config::PolicySpec;
+use crate::config::{Coordinator, PolicySpec};
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
 use crate::traffic::Traffic;
+
+/// So many slow requests are told with everything else.
+const SLOW_MAX: usize = 8;
 
 /// Everything about this node.
 pub(crate) fn status(node: &Node) -> Status {
     let (members, volumes) = (members(node), volumes(node));
     let mut problems: Vec<String> = Vec::new();
     for member in &members {
-        if !matches!(member.state, MemberState::Here | MemberState::Up) {
+        if !matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left) {
             let reason =
                 member.reason.as_deref().unwrap_or("not connected yet; this takes a moment after the start");
             problems.push(format!("node {} ({}): {reason}", member.name, member.address));
@@ -35,6 +41,7 @@ pub(crate) fn status(node: &Node) -> Status {
         });
     }
     problems.extend(same_names(&volumes));
+    problems.extend(node.membership.problems());
     for (disk, spec) in node.disks.iter().zip(&node.own) {
         if disk.sync_failed() {
             problems.push(format!(
@@ -47,8 +54,13 @@ pub(crate) fn status(node: &Node) -> Status {
     Status {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
+        coordinator: node.config.coordinator.as_ref().map(Coordinator::describe),
+        epoch: node.members().epoch(),
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_s: node.now().0 / 1_000_000_000,
+        time_ms: node.clock.now_and_utc_us().1 / 1_000,
+        web: node.web.get().map(ToString::to_string),
+        nbd: node.nbd_socket(),
         healthy: problems.is_empty(),
         problems,
         members,
@@ -56,6 +68,7 @@ pub(crate) fn status(node: &Node) -> Status {
         cache: cache(node),
         disk_engine: engine(node),
         counters: counters(node),
+        slow: node.metrics.slow.show(node, SLOW_MAX),
         disks: disks(node),
     }
 }
@@ -133,15 +146,16 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             Some(CardState::Attached) | None => (VolumeState::Ready, None),
         };
         volumes.push(Volume {
-            disk_node: Some(node.name(disk_node).into()),
+            disk_node: Some(node.name(disk_node)),
             size: spec.size_bytes,
             block: spec.block_bytes,
             policy: spec.policy.parse().ok(),
             read_only: spec.read_only,
             state,
             reason,
-            attached: card.map(|card| self::card(card)),
+            attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
+            io: node.metrics.io_of(spec.id).unwrap_or_default(),
             name: spec.name,
         });
     }
@@ -156,8 +170,9 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 read_only: false,
                 state: VolumeState::Waiting,
                 reason: Some(unknown_volume(node)),
-                attached: Some(self::card(&card)),
+                attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
+                io: crate::admin::Io::default(),
             });
         }
     }
@@ -175,27 +190,54 @@ fn unknown_volume(node: &Node) -> String {
 
 /// Whether every member can be talked to.
 pub(crate) fn all_up(node: &Node) -> bool {
-    members(node).iter().all(|member| matches!(member.state, MemberState::Here | MemberState::Up))
+    members(node)
+        .iter()
+        .all(|member| matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left))
 }
 
 fn members(node: &Node) -> Vec<Member> {
-    let describe = |(index, member): (usize, &crate::config::Member)| {
-        let (state, reason) = if index == usize::from(node.me.0) {
-            (MemberState::Here, None)
-        } else {
-            let status = node.links[index].status();
-            (status.state, status.reason)
+    let members = node.members();
+    let describe = |(peer, member): (NodeId, &crate::membership::Member)| {
+        let (state, reason) = match member.state {
+            Standing::Dead => (MemberState::Dead, Some(declared_dead(member))),
+            Standing::Left => (MemberState::Left, None),
+            Standing::Joined | Standing::Leaving if peer == node.me => (MemberState::Here, None),
+            Standing::Joined | Standing::Leaving => {
+                let status = node.links[usize::from(peer.0)].status();
+                (status.state, status.reason)
+            }
         };
-        Member { name: member.name.clone(), address: member.address.clone(), state, reason }
+        let traffic = &node.links[usize::from(peer.0)].traffic;
+        Member {
+            name: member.name.clone(),
+            address: member.address.clone(),
+            state,
+            reason,
+            bytes_sent: Traffic::get(&traffic.sent),
+            bytes_received: Traffic::get(&traffic.received),
+        }
     };
-    node.config.members.iter().enumerate().map(describe).collect()
+    members.all().map(describe).collect()
 }
 
-fn card(card: &crate::cards::Card) -> Card {
-    Card { mode: card.attach.mode, read_ahead: card.attach.read_ahead, clients: card.clients() }
+fn declared_dead(member: &crate::membership::Member) -> String {
+    format!(
+        "it was declared dead in epoch {}; start it again, or run `cards forget {}` if it does not come back",
+        member.since, member.name
+    )
 }
 
-fn cache(node: &Node) -> Cache {
+fn card(node: &Node, card: &crate::cards::Card) -> Card {
+    Card {
+        mode: card.attach.mode,
+        read_ahead: card.attach.read_ahead,
+        clients: card.clients(),
+        device: card.volume().and_then(|volume| node.devices.device(volume)),
+    }
+}
+
+/// This node's cache.
+pub(crate) fn cache(node: &Node) -> Cache {
     let block = node.arena.block() as u64;
     let (mut slots, mut index, mut resident) = (0u64, 0u64, 0u64);
     for cell in &node.shards {
@@ -228,7 +270,8 @@ fn engine(node: &Node) -> DiskEngine {
     }
 }
 
-fn counters(node: &Node) -> Counters {
+/// What this node counted.
+pub(crate) fn counters(node: &Node) -> Counters {
     let traffic = &node.traffic;
     Counters {
         bytes_sent: Traffic::get(&traffic.bytes_sent),
@@ -242,7 +285,8 @@ fn counters(node: &Node) -> Counters {
     }
 }
 
-fn disks(node: &Node) -> Vec<Disk> {
+/// This node's disks.
+pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     let describe = |(disk, spec): (&std::sync::Arc<cards_disk::Disk>, &cards_core::VolumeSpec)| {
         let stats = disk.stats().snapshot();
         let counters = DiskCounters {

@@ -6,27 +6,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
+use cards_coordinator::MemberState;
 use cards_core::policy::{PolicyError, normalize};
-use cards_core::{
-    Coherence, Control, ControlConfig, NodeId, Placement, PlacementKind, Shard, ShardConfig, VolumeId,
-    VolumeSpec,
-};
+use cards_core::{Coherence, Control, ControlConfig, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
 use cards_disk::{Disk, DiskError, DiskOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::admin_server;
+use crate::api;
 use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
-use crate::clock::{Clock, incarnation};
+use crate::clock::Clock;
 use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
+use crate::devices::{self, Devices};
 use crate::front;
+use crate::history::History;
 use crate::inbox::{Event, Inbox};
+use crate::inquiry::Inquiries;
+use crate::life::{InUse, Life};
 use crate::local;
+use crate::locks::Locks;
+use crate::membership::{HomeError, Membership, Session};
+use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link};
 use crate::node::{Node, ShardCell};
 use crate::record::Recorder;
+use crate::sampling::Sampling;
+use crate::spans::Spans;
 use crate::traffic::Traffic;
 
 /// Why a daemon does not start. Each message names the thing, the value and the remedy.
@@ -93,6 +101,30 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Another daemon runs in the runtime directory.
+    #[error("runtime_dir: another daemon runs with {}; stop it, or set another one", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// What a node with a coordinator must not forget cannot be read or written.
+    #[error("state_dir: {}: {source}; create it for the daemon's user or set another one", path.display())]
+    StateDir {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The node cannot become a member.
+    #[error("cannot join cluster {cluster:?} as {node:?}: {source}")]
+    Join {
+        /// The cluster.
+        cluster: String,
+        /// This node.
+        node: String,
+        /// Why.
+        source: Box<HomeError>,
+    },
     /// The cache is larger than the machine.
     #[error("cache = {cache:?} is more than this machine's memory, {memory}; make `cache` smaller")]
     Machine {
@@ -134,8 +166,10 @@ pub struct Daemon {
     pub(crate) node: Arc<Node>,
     threads: Vec<JoinHandle<()>>,
     admin: Option<JoinHandle<()>>,
+    api: Option<api::Server>,
     ended: Arc<Notify>,
     shutdown: Arc<Notify>,
+    session: Option<Session>,
     _sockets: Sockets,
 }
 
@@ -148,34 +182,60 @@ impl Daemon {
         config.validate()?;
         fits_machine(config.cache)?;
         let block = config.block as u32;
-        let me = NodeId(config.node_index().unwrap_or_default() as u16);
-        let (disks, own) = open_disks(&config, me, block)?;
+        let opened = open_disks(&config, block)?;
         for card in &config.attach {
             if let Some(policy) = &card.policy {
                 let failed = |source| ServeError::Policy { what: "card", name: card.volume.clone(), source };
                 normalize(&policy.to_string()).map_err(failed)?;
             }
         }
-        let peers = match config.members.len() {
-            0 | 1 => None,
-            _ => Some(front::bind_tcp("member.address", &config.members[usize::from(me.0)].address)?),
-        };
         std::fs::create_dir_all(&config.runtime_dir)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
-        let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
-        let mut sockets = Sockets(vec![config.admin_socket()]);
+        let life = Life::begin(&config.runtime_dir)
+            .map_err(|InUse| ServeError::InUse { path: config.runtime_dir.clone() })?;
+        // Nobody gives a card up earlier than that for a life that may still be alive.
+        devices::await_none(&config.runtime_dir, config.lease * 3 / 2)
+            .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
+        let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
-        let node = Arc::new(build(config, me, block, disks, own)?);
+        let peers = match (&config.address, config.node_index()) {
+            (Some(address), _) => Some(front::bind_tcp("address", address)?),
+            (None, Some(me)) if config.members.len() > 1 => {
+                Some(front::bind_tcp("member.address", &config.members[me].address)?)
+            }
+            (None, _) => None,
+        };
+        let (me, membership, session) = match &config.coordinator {
+            None => {
+                let me = NodeId(config.node_index().unwrap_or_default() as u16);
+                (me, Membership::fixed(&config), None)
+            }
+            Some(home) => {
+                let (session, joined) = Session::begin(&config, home)?;
+                (joined.number, Membership::joined(&session, joined), Some(session))
+            }
+        };
+        let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
+        sockets.0.push(config.admin_socket());
+        let doors = api::Doors::bind(&config)?;
+        sockets.0.push(config.api_socket());
+        let node = Arc::new(build(config, me, membership, life, opened)?);
 
         let mut daemon = Self {
             node,
             threads: Vec::new(),
             admin: None,
+            api: None,
             ended: Arc::new(Notify::new()),
             shutdown: Arc::new(Notify::new()),
+            session,
             _sockets: sockets,
         };
         daemon.start_threads(peers, endpoints)?;
+        daemon.api = Some(api::start(&daemon.node, doors)?);
+        if let Some(session) = &daemon.session {
+            session.serve(&daemon.node);
+        }
         daemon.admin = Some(admin_server::start(&daemon.node, admin, &daemon.shutdown, &daemon.ended)?);
         Ok(daemon)
     }
@@ -233,7 +293,14 @@ impl Daemon {
         self.join();
     }
 
+    /// Ends the session with the coordinator, and the coordinator if it is here.
+    #[cfg(test)]
+    pub(crate) fn stop_session(&mut self) {
+        self.session = None;
+    }
+
     fn join(&mut self) {
+        self.api = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -262,7 +329,13 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let daemon = Daemon::start(config)?;
+        // It may wait for the coordinator; nothing is served yet that would have to be drained.
+        let mut start = tokio::task::spawn_blocking(move || Daemon::start(config));
+        let daemon = tokio::select! {
+            started = &mut start => started.map_err(io::Error::other)??,
+            _ = terminate.recv() => std::process::exit(128 + libc::SIGTERM),
+            _ = interrupt.recv() => std::process::exit(128 + libc::SIGINT),
+        };
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
             _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
@@ -315,16 +388,28 @@ fn listen(
 fn build(
     config: Config,
     me: NodeId,
-    block: u32,
-    disks: Vec<Arc<Disk>>,
-    own: Vec<VolumeSpec>,
+    membership: Membership,
+    life: Life,
+    opened: Vec<OpenedDisk>,
 ) -> Result<Node, ServeError> {
     let clock = Clock::start();
+    let block = config.block as u32;
     let shards = config.shards as u16;
-    let nodes = config.members.len() as u16;
-    let incarnation = incarnation(&config.runtime_dir);
+    let members = Arc::clone(&membership.members.borrow());
+    let nodes = match membership.is_coordinated() {
+        true => NodeId::MAX_NODES as u16,
+        false => config.members.len() as u16,
+    };
+    let incarnation = life.incarnation;
     let capacity = u32::try_from(config.cache / u64::from(block) / u64::from(shards)).unwrap_or(u32::MAX);
-    let placement = Placement::new(PlacementKind::Rendezvous, nodes);
+    let placement = members.placement();
+    let (disks, own): (Vec<_>, Vec<_>) = opened
+        .into_iter()
+        .enumerate()
+        .map(|(number, OpenedDisk { disk, spec })| {
+            (disk, VolumeSpec { id: VolumeId::new(me, number as u16), ..spec })
+        })
+        .unzip();
     let shard = |shard| {
         let config = ShardConfig {
             node: me,
@@ -353,11 +438,18 @@ fn build(
         lease: config.lease,
         disk_wait: config.disk_wait,
         disks: own.clone(),
+        // Also those that were declared dead: they may live on, cut off.
+        acquainted: members
+            .all()
+            .filter(|(_, m)| m.state != MemberState::Left)
+            .map(|(node, _)| node)
+            .collect(),
     };
     let threads = config.data_threads.max(1);
     Ok(Node {
         me,
-        incarnation,
+        life,
+        membership,
         clock,
         arena,
         shards: machines.into_iter().map(|shard| ShardCell::new(shard, capacity)).collect(),
@@ -368,9 +460,17 @@ fn build(
         disks,
         own,
         cards: Cards::new(&config.attach),
+        devices: Devices::default(),
+        locks: Locks::new(me, incarnation, config.lease, clock),
+        inquiries: Inquiries::new(nodes, incarnation),
         buffers: Buffers::new(threads),
         traffic: Traffic::default(),
+        history: History::default(),
         recorder: Recorder::new(threads, nodes),
+        sampling: Sampling::new(threads),
+        metrics: Metrics::new(Slow::new(config.slow)),
+        spans: Spans::new(config.trace_sample),
+        web: OnceLock::new(),
         engine: OnceLock::new(),
         holding: AtomicBool::new(false),
         draining: AtomicBool::new(false),
@@ -391,14 +491,15 @@ fn fits_machine(cache: u64) -> Result<(), ServeError> {
     Err(ServeError::Machine { cache: size::exact(cache), memory: size::human(memory) })
 }
 
-fn open_disks(
-    config: &Config,
-    me: NodeId,
-    block: u32,
-) -> Result<(Vec<Arc<Disk>>, Vec<VolumeSpec>), ServeError> {
+/// A disk of this node, and what is announced of it; its number is given to it when the node has one.
+struct OpenedDisk {
+    disk: Arc<Disk>,
+    spec: VolumeSpec,
+}
+
+fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError> {
     let mut disks = Vec::new();
-    let mut specs = Vec::new();
-    for (number, disk) in config.disks.iter().enumerate() {
+    for disk in &config.disks {
         let name = disk.name.clone();
         let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
             what: "disk",
@@ -411,8 +512,8 @@ fn open_disks(
         if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
             return Err(ServeError::TooLarge { name, size: opened.size(), block });
         }
-        specs.push(VolumeSpec {
-            id: VolumeId::new(me, number as u16),
+        let spec = VolumeSpec {
+            id: VolumeId(0),
             name,
             size_bytes: opened.size(),
             block_bytes: block,
@@ -420,10 +521,11 @@ fn open_disks(
             read_only: opened.read_only(),
             network_attached: disk.attached == Attached::Network,
             coherence: Coherence::Confirmed,
-        });
-        disks.push(opened);
+            handover: disk.handover.into(),
+        };
+        disks.push(OpenedDisk { disk: opened, spec });
     }
-    Ok((disks, specs))
+    Ok(disks)
 }
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {

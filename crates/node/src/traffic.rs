@@ -20,6 +20,15 @@ pub(crate) struct Traffic {
     pub(crate) messages_dropped: AtomicU64,
 }
 
+/// Bytes to and from one peer.
+#[derive(Debug, Default)]
+pub(crate) struct PeerTraffic {
+    /// Bytes sent to it.
+    pub(crate) sent: AtomicU64,
+    /// Bytes received from it.
+    pub(crate) received: AtomicU64,
+}
+
 impl Traffic {
     pub(crate) fn add(counter: &AtomicU64, bytes: usize) {
         counter.fetch_add(bytes as u64, Relaxed);

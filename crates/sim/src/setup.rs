@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cards_core::read_ahead::Window;
-use cards_core::{Coherence, NodeId, PlacementKind, Replacement, policy};
+use cards_core::{Coherence, Handover, NodeId, PlacementKind, Replacement, policy};
 
 use crate::machine::{Machine, MachineError};
 
@@ -26,6 +26,8 @@ pub struct Setup {
     pub disk_nodes: u16,
     /// How copies are kept coherent, by policies of the production core.
     pub coherence: Coherence,
+    /// Where readers get what others have written, with [`Coherence::Confirmed`].
+    pub handover: Handover,
     /// How far each process's sequential reads run ahead, with policies of the production core.
     pub read_ahead: Window,
     /// The disk node keeps no copies of what others read.
@@ -105,6 +107,7 @@ impl Setup {
             replacement: Replacement::Lru,
             disk_nodes: 1,
             coherence: Coherence::Policy,
+            handover: Handover::Cache,
             read_ahead: Window::Off,
             network_attached: false,
             placement: PlacementKind::Rendezvous,

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use cards_core::{Coherence, Replacement};
+use cards_core::{Coherence, Handover, Replacement};
 use cards_sim::{Report, Setup, Timing};
 use cards_trace::{Options, RecordWriter, Request, open};
 
@@ -85,8 +85,13 @@ fn table() -> String {
         let setup = Setup { replacement, timing: Timing::Serial, ..base("hscc") };
         rows.push(row(&setup, &go(&setup, &requests)));
     }
-    let production =
-        Setup { coherence: Coherence::Confirmed, shards: 4, timing: Timing::Fast, ..base("hscc") };
+    let production = Setup {
+        coherence: Coherence::Confirmed,
+        handover: Handover::Disk,
+        shards: 4,
+        timing: Timing::Fast,
+        ..base("hscc")
+    };
     rows.push(row(&production, &go(&production, &requests)));
     rows.join("\n") + "\n"
 }

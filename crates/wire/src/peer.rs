@@ -9,7 +9,7 @@
 //! | 4 | 1 | version, [`VERSION`] | all |
 //! | 5 | 1 | kind | all |
 //! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
-//! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages |
+//! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages, Answer |
 //! | 8 | 4 | bytes that follow the header | all |
 //! | 12 | 2 | volume | block messages |
 //! | 14 | 2 | shard | block messages |
@@ -17,14 +17,14 @@
 //! | 24 | 2 | free blocks | block messages |
 //! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note | Read, Store, Note |
 //! | 28 | 4 | block; for a Command its length | most block messages |
-//! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone |
+//! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone, Question, Answer |
 //! | 40 | 8 | stamp; for a Command the oldest request | Data, Store, Invalidate, InvalidateAck, Synced, Command, CommandDone |
 //! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Sync, Synced, Command, Store |
 //! | 56 | 8 | argument: offset, count of blocks, previous node, evictor, value, or age in milliseconds | Command, Invalidate, Store, Note, Data |
 //!
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 64 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
-//! [`Hello`] and a [`ControlMessage`] have a short body instead, which is
+//! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
 //! collected before it is decoded. Fields that a kind does not use are zero, and a frame in which they are
 //! not is refused, so that every message has exactly one encoding.
 //!
@@ -36,19 +36,24 @@ mod body;
 mod control;
 mod header;
 mod hello;
+mod inquiry;
+mod locks;
 
 use thiserror::Error;
 
 pub use header::{BodyHeader, Header, decode_header, encode_message};
 pub use hello::{Hello, Mismatch};
+pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
+pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 
+use cards_core::locks::LockMessage;
 use cards_core::{ControlMessage, STRIPE_BLOCKS};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 4;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 64;
@@ -92,6 +97,14 @@ pub fn encode_control(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
 /// [`FrameError::TooLong`]: a string or list is over its limit.
 pub fn encode_hello(hello: &Hello) -> Result<Vec<u8>, FrameError> {
     header::frame(header::KIND_HELLO, hello.encode()?)
+}
+
+/// The bytes of a whole frame, header and body.
+///
+/// # Errors
+/// [`FrameError::TooLong`]: a list, or all of them together, are over their limit.
+pub fn encode_locks(message: &LockMessage) -> Result<Vec<u8>, FrameError> {
+    Ok(header::frame_of(header::KIND_LOCKS, &locks::encode(message)?))
 }
 
 /// Why bytes are not a frame, or a message cannot become one.

@@ -17,6 +17,12 @@ pub enum Request {
         /// By [`cards_core::Shard::read`], as a front end does, or else by [`cards_core::Input::Read`].
         inline: bool,
     },
+    /// Read a block of a local device, whose kernel may have it as a page. Fails when nobody uses the device any more, not
+    /// when the node's process ends.
+    ReadDevice {
+        /// The block.
+        block: BlockId,
+    },
     /// Fetch a block ahead of its use. Completes at once.
     ReadAhead {
         /// The block.
@@ -86,7 +92,7 @@ pub enum Outcome {
     Read {
         /// Its contents.
         tags: Tags,
-        /// Where it came from; `None`: served inline, from the node's own cache.
+        /// Where it came from; `None`: served inline, from the node's own cache, or by a device from a page.
         origin: Option<Origin>,
     },
     /// Done.
@@ -99,6 +105,6 @@ pub enum Outcome {
     Refused(Refusal),
     /// The extents.
     Extents(Vec<Extent>),
-    /// The node died before it answered: nobody knows.
+    /// The node died, or the device was closed, before it answered: nobody knows.
     Lost,
 }

@@ -7,6 +7,8 @@
 //! [`Action`] of the caller's. The same pump therefore serves hostile models (fault injection) and
 //! calibrated ones (performance).
 //!
+//! A node can have volumes as local devices, of which a kernel keeps pages. The pump plays the device and the kernel, too.
+//!
 //! Bytes are modelled by tags: each block has a few sectors, each sector a `u64` that names the write it
 //! came from. Payloads carry tags and patches copy them, so a torn or misdirected block shows.
 //!
@@ -17,6 +19,7 @@
 //! Same inputs, same models, same order: two runs are equal event by event. [`Trace`] makes this testable.
 
 mod client;
+mod device;
 mod events;
 mod media;
 mod memory;
@@ -29,4 +32,4 @@ pub use client::{Completion, Outcome, Request};
 pub use media::{Media, initial_tag};
 pub use memory::Tags;
 pub use trace::Trace;
-pub use world::{Action, NodeConfig, World, WorldConfig};
+pub use world::{Action, NodeConfig, PageEvent, World, WorldConfig};

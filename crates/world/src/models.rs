@@ -3,9 +3,9 @@
 use cards_core::{ControlMessage, DiskWork, Duration, Instant, IoError, Message, NodeId, VolumeId};
 
 /// All models of a world.
-pub trait Models: Network + Disk + Host {}
+pub trait Models: Network + Disk + Host + Kernel {}
 
-impl<M: Network + Disk + Host> Models for M {}
+impl<M: Network + Disk + Host + Kernel> Models for M {}
 
 /// One message on its way.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,19 @@ pub trait Disk {
 
 /// The computer a node runs on.
 pub trait Host {
-    /// When a timer due at `due` fires (not before).
+    /// What the node's clock shows at `now`. It never goes back, and never stops for ever.
+    fn clock(&self, node: NodeId, now: Instant) -> Instant {
+        let _ = node;
+        now
+    }
+
+    /// When the node's clock shows `shown`: the first instant for which [`Self::clock`] is not before it.
+    fn shows(&self, node: NodeId, shown: Instant) -> Instant {
+        let _ = node;
+        shown
+    }
+
+    /// When a timer due at `due` fires (not before), by the time of the world.
     fn timer(&mut self, node: NodeId, due: Instant) -> Instant {
         let _ = node;
         due
@@ -82,4 +94,30 @@ pub trait Host {
 
     /// How long a slot stays pinned while `bytes` leave it for a client.
     fn reply(&mut self, now: Instant, node: NodeId, bytes: u32) -> Duration;
+}
+
+/// Why pages go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// Somebody will write.
+    Wanted,
+    /// The lease has run out.
+    Lapsed,
+    /// The node's process has ended.
+    Orphaned,
+}
+
+/// The kernels that have volumes as local devices.
+pub trait Kernel {
+    /// How long a word is under way between a node and its device of `volume`, in either direction.
+    fn word(&mut self, node: NodeId, volume: VolumeId) -> Duration;
+
+    /// How long an answer of the node is under way to its device. Words and notices may overtake it.
+    fn answer(&mut self, node: NodeId, volume: VolumeId) -> Duration;
+
+    /// How long it takes until pages are gone. Until then they are used.
+    fn withdraw(&mut self, node: NodeId, volume: VolumeId, why: Why) -> Duration;
+
+    /// When a device notices that its node's process has ended.
+    fn notice(&mut self, node: NodeId, volume: VolumeId) -> Duration;
 }

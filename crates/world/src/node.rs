@@ -1,7 +1,10 @@
 //! One life of a node: its cores, their memory and their timers.
 
-use cards_core::{Control, Instant, Shard};
+use std::collections::BTreeMap;
 
+use cards_core::{Control, Instant, Shard, VolumeId};
+
+use crate::device::Watch;
 use crate::memory::Memory;
 
 /// A node between its start and its death.
@@ -9,6 +12,10 @@ pub(crate) struct Life {
     pub(crate) control: Control,
     pub(crate) control_alarm: Alarm,
     pub(crate) shards: Vec<ShardLife>,
+    /// The devices that are connected.
+    pub(crate) watches: BTreeMap<VolumeId, Watch>,
+    /// When the leases of the cards end, as it is known.
+    pub(crate) leases: BTreeMap<VolumeId, Instant>,
 }
 
 /// One shard and what the driver keeps for it.

@@ -8,6 +8,7 @@ macro_rules! trace {
     };
 }
 
+mod devices;
 mod disk;
 mod lives;
 mod mail;
@@ -16,18 +17,23 @@ mod requests;
 use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
-    Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input, Instant, IoError,
-    Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement, Shard, Slot, Token,
-    VolumeId, VolumeSpec,
+    BlockId, Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input, Instant,
+    IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement, Shard, Slot,
+    Token, VolumeId, VolumeSpec,
 };
 
 use crate::client::{Completion, Outcome, Request};
+use crate::device::{Device, Waiter};
 use crate::events::Events;
 use crate::media::Media;
 use crate::memory::Tags;
 use crate::models::{Delivery, Models};
 use crate::node::{Life, ShardLife, Unit};
 use crate::trace::Trace;
+
+use devices::{AtDevice, everything};
+
+pub use devices::PageEvent;
 
 /// What is fixed for the whole life of a world.
 #[derive(Clone, Debug)]
@@ -42,6 +48,8 @@ pub struct WorldConfig {
     pub sectors: u32,
     /// All volumes. Each is at its disk node.
     pub volumes: Vec<VolumeSpec>,
+    /// Nodes that have a volume as a local device, which a kernel keeps pages of.
+    pub devices: Vec<(NodeId, VolumeId)>,
     /// Where the homes of blocks are.
     pub placement: PlacementKind,
     /// Until a peer that does not answer is given up.
@@ -82,6 +90,8 @@ pub enum Action {
         at: NodeId,
         /// Whom it can reach.
         peer: NodeId,
+        /// The peer proves that its last process has ended.
+        proof: bool,
     },
     /// `at` has lost its connection to `peer`.
     PeerDown {
@@ -90,6 +100,17 @@ pub enum Action {
         /// Whom it cannot reach.
         peer: NodeId,
     },
+    /// `at` hears that these are the members.
+    Members {
+        /// Who learns it.
+        at: NodeId,
+        /// The members.
+        members: Vec<NodeId>,
+    },
+    /// Somebody begins to use a device of the configuration.
+    OpenDevice(NodeId, VolumeId),
+    /// Nobody uses it any more. Clients that wait for it get no answer.
+    CloseDevice(NodeId, VolumeId),
     /// A client's request, see [`World::submit`].
     Submit {
         /// Names it.
@@ -112,6 +133,21 @@ enum Event {
     DiskDone { key: u64, result: Result<(), IoError> },
     ExtentsRead { node: NodeId, life: u64, op: OpId, volume: VolumeId, offset: u64, length: u32 },
     Timer { node: NodeId, life: u64, unit: Unit },
+    AtDevice { node: NodeId, volume: VolumeId, life: u64, what: AtDevice },
+    Word { node: NodeId, volume: VolumeId },
+    Question { node: NodeId, life: u64, question: Token, block: BlockId },
+    NoPages { node: NodeId, life: u64, volume: VolumeId, waiter: Waiter },
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+enum Asker {
+    /// A client of a node, which waits as long as the node lives.
+    Client(NodeId),
+    /// A client of a device of a node.
+    DeviceClient(NodeId),
+    /// A device of a node.
+    Device(NodeId, VolumeId),
 }
 
 /// A message under way. The lives are those of sender and receiver when it was sent: a connection does not
@@ -152,6 +188,9 @@ struct Place {
     links: Vec<Option<u64>>,
 }
 
+/// The token of a card that is told something it has not asked for.
+const UNASKED: Token = Token(u64::MAX);
+
 /// Nodes, their disks, and everything under way between them.
 pub struct World<M> {
     config: WorldConfig,
@@ -161,8 +200,11 @@ pub struct World<M> {
     places: Vec<Place>,
     media: BTreeMap<VolumeId, Media>,
     disk_ops: BTreeMap<u64, DiskOp>,
-    outstanding: BTreeMap<Token, NodeId>,
+    outstanding: BTreeMap<Token, Asker>,
+    devices: BTreeMap<(NodeId, VolumeId), Device>,
+    page_events: VecDeque<PageEvent>,
     completions: VecDeque<Completion>,
+    evictions: VecDeque<(NodeId, VolumeId)>,
     last_token: u64,
     last_buffer: u64,
     last_disk_op: u64,
@@ -186,7 +228,10 @@ impl<M: Models> World<M> {
             media: config.volumes.iter().map(|spec| (spec.id, Media::new(spec, config.sectors))).collect(),
             disk_ops: BTreeMap::new(),
             outstanding: BTreeMap::new(),
+            devices: config.devices.iter().map(|&device| (device, Device::default())).collect(),
+            page_events: VecDeque::new(),
             completions: VecDeque::new(),
+            evictions: VecDeque::new(),
             last_token: 0,
             last_buffer: 0,
             last_disk_op: 0,
@@ -284,7 +329,9 @@ impl<M: Models> World<M> {
     pub fn submit(&mut self, node: NodeId, request: Request) -> Token {
         self.last_token += 1;
         let token = Token(self.last_token);
-        self.outstanding.insert(token, node);
+        let is_of_device = matches!(request, Request::ReadDevice { .. });
+        let asker = if is_of_device { Asker::DeviceClient(node) } else { Asker::Client(node) };
+        self.outstanding.insert(token, asker);
         self.events.push(self.now, Event::Action(Action::Submit { token, node, request }));
         token
     }
@@ -292,6 +339,11 @@ impl<M: Models> World<M> {
     /// The next completion, in order.
     pub fn completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
+    }
+
+    /// The next node that has lost its card of a disk of its own, in order: another node has taken it over.
+    pub fn eviction(&mut self) -> Option<(NodeId, VolumeId)> {
+        self.evictions.pop_front()
     }
 
     /// When the next event happens.
@@ -325,6 +377,10 @@ impl<M: Models> World<M> {
                 }
             }
             Event::Timer { node, life, unit } => self.timer(node, life, unit),
+            Event::AtDevice { node, volume, life, what } => self.device_event(node, volume, life, what),
+            Event::Word { node, volume } => self.word(node, volume),
+            Event::Question { node, life, question, block } => self.question(node, life, question, block),
+            Event::NoPages { node, life, volume, waiter } => self.pages_gone(node, life, volume, waiter),
         }
         None
     }
@@ -351,17 +407,22 @@ impl<M: Models> World<M> {
     }
 
     /// Until when the node that must handle `event` stands still. What the operating system does by itself
-    /// (the medium of a disk) and what happens to the process as a whole does not wait.
+    /// (the medium of a disk, pages), a device, and what happens to the process as a whole does not wait.
     fn paused(&self, event: &Event) -> Option<Instant> {
         let node = match event {
-            Event::Action(Action::PeerUp { at, .. } | Action::PeerDown { at, .. }) => *at,
+            Event::Action(
+                Action::PeerUp { at, .. } | Action::PeerDown { at, .. } | Action::Members { at, .. },
+            ) => *at,
+            Event::Action(Action::Submit { request: Request::ReadDevice { .. }, .. }) => return None,
             Event::Action(Action::Submit { node, .. }) => *node,
             Event::Action(Action::Boot(_) | Action::Crash(_) | Action::Pause(..) | Action::Wake(_)) => {
                 return None;
             }
+            Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
             Event::Arrive(envelope) | Event::Landed { envelope, .. } => envelope.to,
             Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
-            Event::DiskHalf { .. } => return None,
+            Event::Word { node, .. } | Event::Question { node, .. } | Event::NoPages { node, .. } => *node,
+            Event::DiskHalf { .. } | Event::AtDevice { .. } => return None,
             Event::DiskDone { key, .. } => self.disk_ops.get(key)?.node,
         };
         let until = self.place(node).paused_until;
@@ -376,8 +437,11 @@ impl<M: Models> World<M> {
                 trace!(self, "{node:?} pauses until {until:?}");
                 self.place_mut(node).paused_until = until;
             }
-            Action::PeerUp { at, peer } => self.peer_up(at, peer),
+            Action::PeerUp { at, peer, proof } => self.peer_up(at, peer, proof),
             Action::PeerDown { at, peer } => self.peer_down(at, peer),
+            Action::Members { at, members } => self.members(at, members),
+            Action::OpenDevice(node, volume) => self.open_device(node, volume),
+            Action::CloseDevice(node, volume) => self.close_device(node, volume),
             Action::Submit { token, node, request } => self.request(token, node, request),
             Action::Wake(_) => unreachable!("step() returns it"),
         }
@@ -416,7 +480,7 @@ impl<M: Models> World<M> {
 
     fn shard_input(&mut self, node: NodeId, shard: u16, input: Input) {
         trace!(self, "{node:?}.{shard} > {input:?}");
-        let now = self.now;
+        let now = self.clock(node);
         self.shard(node, shard).core.handle(now, input);
         self.drain_shard(node, shard);
     }
@@ -489,6 +553,9 @@ impl<M: Models> World<M> {
                 };
                 memory.patch(slot, at, &tags);
             }
+            Output::Withdraw { id, volume, blocks } => {
+                self.withdraw(node, volume, Waiter::Shard(shard, id), blocks);
+            }
             Output::Reattach { .. } | Output::Silent { .. } => unreachable!("taken out by the caller"),
             Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),
         }
@@ -496,7 +563,7 @@ impl<M: Models> World<M> {
 
     fn control_input(&mut self, node: NodeId, input: ControlInput) {
         trace!(self, "{node:?} > {input:?}");
-        let now = self.now;
+        let now = self.clock(node);
         self.running(node).control.handle(now, input);
         self.drain_control(node);
     }
@@ -510,9 +577,21 @@ impl<M: Models> World<M> {
                     for shard in 0..self.config.shards {
                         self.shard_input(node, shard, input.clone());
                     }
+                    if let Input::Lease { volume, until } = input {
+                        self.leased(node, volume, until);
+                    }
                 }
-                ControlOutput::AttachDone { token, volume: _, result: Ok(generation) } => {
+                ControlOutput::Withdraw { volume } => {
+                    self.withdraw(node, volume, Waiter::Control, everything());
+                }
+                ControlOutput::AttachDone { token, volume, result: Ok(generation) } => {
+                    self.device_connects(node, volume);
                     self.complete(token, Outcome::Attached(generation));
+                }
+                // Nobody has asked: another node takes this node's own volume over.
+                ControlOutput::AttachDone { token: UNASKED, volume, result } => {
+                    trace!(self, "{node:?} loses its own {volume:?}: {result:?}");
+                    self.evictions.push_back((node, volume));
                 }
                 ControlOutput::AttachDone { token, volume: _, result: Err(refusal) } => {
                     self.complete(token, Outcome::Refused(refusal));
@@ -540,6 +619,7 @@ impl<M: Models> World<M> {
             return;
         }
         let life = self.place(node).life;
+        let due = self.models.shows(node, due);
         let at = self.models.timer(node, due).max(due).max(self.now);
         self.events.push(at, Event::Timer { node, life, unit });
     }
@@ -548,7 +628,7 @@ impl<M: Models> World<M> {
         if !self.lives(node, life) {
             return;
         }
-        let now = self.now;
+        let now = self.clock(node);
         let running = self.running(node);
         let (alarm, due) = match unit {
             Unit::Control => {
@@ -572,6 +652,11 @@ impl<M: Models> World<M> {
         } else if alarm.set(due) {
             self.set_timer(node, unit, due);
         }
+    }
+
+    /// What the node's clock shows.
+    fn clock(&self, node: NodeId) -> Instant {
+        self.models.clock(node, self.now)
     }
 
     fn sector_bytes(&self) -> u32 {

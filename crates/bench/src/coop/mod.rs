@@ -212,6 +212,8 @@ fn cluster_options(options: &CoopOptions, policy: &'static str, disk: PathBuf) -
         disk,
         disk_delay: options.disk_delay,
         read_only: true,
+        network_attached: false,
+        handover: None,
         tcp: false,
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,10 @@ pub struct ClusterOptions {
     pub disk_delay: Duration,
     /// Nobody may write, so that every node may attach at once.
     pub read_only: bool,
+    /// The disk node keeps no copies of what others read.
+    pub network_attached: bool,
+    /// Where readers get what others have written: `cache` or `disk`; `None` is the default of `cards`.
+    pub handover: Option<&'static str>,
     /// Also listen on TCP.
     pub tcp: bool,
 }
@@ -83,6 +88,14 @@ pub struct Counters {
     pub stored_for_others: u64,
     /// Requests repeated for want of an answer.
     pub retries: u64,
+    /// Messages sent to other nodes about blocks.
+    pub messages_sent: u64,
+    /// Times that a lock on a range was given up.
+    pub locks_given_up: u64,
+    /// Times that one was asked for again.
+    pub locks_asked: u64,
+    /// Blocks given to readers out of the memory of whoever wrote them.
+    pub handed_over: u64,
 }
 
 impl Counters {
@@ -97,6 +110,10 @@ impl Counters {
             forwarded: less(self.forwarded, before.forwarded),
             stored_for_others: less(self.stored_for_others, before.stored_for_others),
             retries: less(self.retries, before.retries),
+            messages_sent: less(self.messages_sent, before.messages_sent),
+            locks_given_up: less(self.locks_given_up, before.locks_given_up),
+            locks_asked: less(self.locks_asked, before.locks_asked),
+            handed_over: less(self.handed_over, before.handed_over),
         }
     }
 }
@@ -106,11 +123,14 @@ impl Cluster {
     pub fn start(site: &Site, options: &ClusterOptions) -> Result<Cluster, Error> {
         let program = find_program(site.cards.as_deref())?;
         let holder = std::env::current_exe().map_err(Error::io("finding this program"))?;
-        let note = site.path("cluster.json");
-        let _ = fs::remove_file(&note);
+        // Several may run at the same time.
+        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        let note = site.path(&format!("cluster{number}.json"));
         let mut command = Command::new(&program);
         command.args(arguments(options, &holder, &note));
-        let guard = Guard::spawn("cards dev", command, site.server_core(), &site.log("cards"))?;
+        let guard =
+            Guard::spawn("cards dev", command, site.server_core(), &site.log(&format!("cards{number}")))?;
         // Owned from here on: if it is never ready, dropping it ends what was started.
         let whereabouts = Whereabouts::default();
         let mut cluster = Cluster { program, guard, note, whereabouts };
@@ -156,6 +176,11 @@ impl Cluster {
         Ok(status.counters)
     }
 
+    /// The processes of all nodes.
+    pub fn pids(&self) -> &[i32] {
+        &self.whereabouts.pids
+    }
+
     /// Moves a node to the client's core, as the near end of a round trip whose far end stays on the
     /// server's core.
     pub fn pin_beside_client(&self, node: usize, site: &Site) -> Result<(), Error> {
@@ -189,6 +214,8 @@ pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> 
         disk: site.image("disk-cards.raw")?,
         disk_delay: Duration::ZERO,
         read_only: false,
+        network_attached: false,
+        handover: None,
         tcp: transport == Transport::Tcp,
     };
     let cluster = Cluster::start(site, &options)?;
@@ -215,6 +242,12 @@ fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String
     }
     if options.read_only {
         arguments.push("--read-only".to_owned());
+    }
+    if options.network_attached {
+        arguments.push("--attached=network".to_owned());
+    }
+    if let Some(handover) = options.handover {
+        arguments.push(format!("--handover={handover}"));
     }
     if options.tcp {
         arguments.push("--tcp".to_owned());
@@ -319,6 +352,8 @@ mod tests {
             disk: "/d".into(),
             disk_delay: Duration::from_millis(10),
             read_only: true,
+            network_attached: true,
+            handover: Some("disk"),
             tcp: true,
         };
         let arguments = arguments(&options, Path::new("/it's"), Path::new("/n o"));
@@ -328,7 +363,9 @@ mod tests {
         {
             assert!(arguments.contains(&argument.to_owned()), "{argument} is not in {arguments:?}");
         }
-        assert!(arguments.contains(&"--read-only".to_owned()));
+        for argument in ["--read-only", "--attached=network", "--handover=disk"] {
+            assert!(arguments.contains(&argument.to_owned()), "{argument} is not in {arguments:?}");
+        }
         assert_eq!(arguments.last().unwrap(), r"exec '/it'\''s' hold '/n o'");
     }
 }

@@ -15,10 +15,14 @@ pub struct Errors {
     reasons: Vec<Reason>,
     disk_errors: Vec<(Instant, VolumeId)>,
     detached: Vec<(NodeId, VolumeId, Instant)>,
+    /// Volumes that a card has, or wants, for itself: from when until when.
+    takeovers: Vec<(VolumeId, Instant, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
     /// How long the news of a disk's failure may be under way.
     spread: Duration,
+    /// Until then messages can be later than any client waits.
+    late_until: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +53,13 @@ impl Errors {
             reasons: Vec::new(),
             disk_errors: Vec::new(),
             detached: Vec::new(),
+            takeovers: Vec::new(),
             grace,
             spread: options.world.peer_timeout * 4,
+            late_until: match options.network.delay_rare < options.world.disk_wait {
+                true => Instant(0),
+                false => Instant(0) + options.storm + options.network.delay_rare,
+            },
         }
     }
 
@@ -83,6 +92,30 @@ impl Errors {
         self.detached
             .iter()
             .any(|(at, what, when)| *at == node && *what == volume && *when + self.grace >= since)
+    }
+
+    /// A card wants the volume for itself.
+    pub(crate) fn takeover_begins(&mut self, volume: VolumeId, now: Instant) {
+        self.takeovers.push((volume, now, Instant::NEVER));
+    }
+
+    /// It has given it up.
+    pub(crate) fn takeover_ends(&mut self, volume: VolumeId, now: Instant) {
+        for (_, _, to) in self.takeovers.iter_mut().filter(|(v, _, to)| *v == volume && *to == Instant::NEVER)
+        {
+            *to = now;
+        }
+    }
+
+    /// Whether somebody had the volume for itself in this time, or shortly before.
+    pub(crate) fn was_taken_over(&self, volume: VolumeId, since: Instant, until: Instant) -> bool {
+        let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.grace;
+        self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))
+    }
+
+    /// Failures that were told so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.failures.len() as u64
     }
 
     /// A disk failed.
@@ -126,21 +159,23 @@ impl Errors {
     fn is_excused(&self, failure: &FailureSeen) -> bool {
         let disk_node = failure.volume.disk_node();
         let ends = [failure.node, disk_node];
-        let unreachable = self.reasons.iter().any(|reason| {
-            let concerns = match reason.other {
-                None => ends.contains(&reason.one),
-                Some(other) => ends.contains(&reason.one) && ends.contains(&other),
-            };
-            // What lasted until shortly before the end. After that the answer should have come.
-            concerns && reason.from <= failure.to && failure.to <= reason.to + self.grace
-        });
+        let unreachable = self.was_taken_over(failure.volume, failure.from, failure.to)
+            || self.reasons.iter().any(|reason| {
+                let concerns = match reason.other {
+                    None => ends.contains(&reason.one),
+                    Some(other) => ends.contains(&reason.one) && ends.contains(&other),
+                };
+                // What lasted until shortly before the end. After that the answer should have come.
+                concerns && reason.from <= failure.to && failure.to <= reason.to + self.grace
+            });
         match failure.error {
             IoError::Io | IoError::NoSpace => {
                 let disk = self.disk_errors.iter().any(|(at, volume)| {
                     *volume == failure.volume && *at + self.spread >= failure.from && *at <= failure.to
                 });
                 let detached = self.was_detached(failure.node, failure.volume, failure.from);
-                disk || failure.error == IoError::Io && (unreachable || detached)
+                let late = failure.from <= self.late_until;
+                disk || failure.error == IoError::Io && (unreachable || detached || late)
             }
             IoError::NotAttached | IoError::NotPermitted => {
                 unreachable || self.was_detached(failure.node, failure.volume, failure.from)

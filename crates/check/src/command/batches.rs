@@ -30,8 +30,12 @@ pub(super) fn run(
 
 fn add(total: &mut Summary, batch: Summary) {
     total.passed += batch.passed;
-    total.judged += batch.judged;
+    for (observer, judged) in batch.judged {
+        *total.judged.entry(observer).or_default() += judged;
+    }
     total.stale_hints += batch.stale_hints;
+    total.handed_over += batch.handed_over;
+    total.withdrawals += batch.withdrawals;
     for (fault, count) in batch.faults {
         *total.faults.entry(fault).or_default() += count;
     }

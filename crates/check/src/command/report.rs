@@ -1,7 +1,7 @@
 //! What seeds have come to, as text and as JSON.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::io::{ErrorKind, Write as _};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::parse;
 use super::verdict::Verdict;
+use crate::checkers::Observer;
 use crate::faults::Fault;
 use crate::run::{self, Failure};
 use crate::seeds::Summary;
@@ -26,6 +27,8 @@ pub(super) struct Report {
     pub(super) failed: Option<Failed>,
     /// Faults that should have happened.
     pub(super) missing: Vec<Fault>,
+    /// Observers that should have had something to judge.
+    pub(super) idle: Vec<Observer>,
     /// It was stopped before all seeds had run.
     pub(super) stopped: bool,
 }
@@ -64,48 +67,57 @@ impl Report {
         match &self.failed {
             Some(failed) => Verdict::from(&failed.failure),
             None if self.stopped => Verdict::Stopped,
-            None if !self.missing.is_empty() => Verdict::Untested,
+            None if !self.missing.is_empty() || !self.idle.is_empty() => Verdict::Untested,
             None => Verdict::Passed,
         }
     }
 
     /// Findings on standard output, failures on standard error.
     pub(super) fn print(&self) {
-        let Summary { passed, faults, judged, stale_hints, .. } = &self.summary;
+        let Summary { passed, faults, judged, stale_hints, handed_over, withdrawals, .. } = &self.summary;
+        let operations = judged.get(&Observer::Linearizability).copied().unwrap_or(0);
         if let Some(Ran { hash, lines, outcomes, stats }) = &self.ran {
             say(format_args!("seed {}: passed, {lines} trace lines, hash {hash:016x}", self.seeds.start()));
             say(format_args!("outcomes: {outcomes:?}"));
             say(format_args!("{stats:?}"));
         } else if self.failed.is_none() || parse::count(&self.seeds) > 1 {
-            let (count, seconds) = (parse::count(&self.seeds), self.elapsed.as_secs_f64());
+            let (share, seconds) = (parse::share(*passed, &self.seeds), self.elapsed.as_secs_f64());
             let stopped = if self.stopped { ", stopped" } else { "" };
-            say(format_args!("{passed} of {count} seeds passed in {seconds:.1} s{stopped}"));
+            say(format_args!("{share} passed in {seconds:.1} s{stopped}"));
         }
         if let Some(failed) = &self.failed {
             return failed.print();
         }
         say(format_args!("faults: {faults:?}"));
-        say(format_args!("{judged} operations judged, {stale_hints} stale hints at the end"));
+        say(format_args!("{operations} operations judged, {stale_hints} stale hints at the end"));
+        say(format_args!("{handed_over} blocks handed over"));
+        say(format_args!("{withdrawals} withdrawals of pages"));
+        say(format_args!("judged: {judged:?}"));
         if !self.missing.is_empty() {
             eprintln!("these faults never happened: {:?}", self.missing);
+        }
+        if !self.idle.is_empty() {
+            eprintln!("these observers never had anything to judge: {:?}", self.idle);
         }
     }
 
     /// One object on standard output.
     pub(super) fn print_json(&self) {
-        let faults: serde_json::Map<String, Value> =
-            self.summary.faults.iter().map(|(fault, count)| (format!("{fault:?}"), json!(count))).collect();
-        let missing: Vec<String> = self.missing.iter().map(|fault| format!("{fault:?}")).collect();
+        let judged = &self.summary.judged;
         say(json!({
             "first": self.seeds.start(),
             "last": self.seeds.end(),
             "passed": self.summary.passed,
             "seconds": self.elapsed.as_secs_f64(),
             "stopped": self.stopped,
-            "faults": faults,
-            "missing_faults": missing,
-            "judged": self.summary.judged,
+            "faults": counts(&self.summary.faults),
+            "missing_faults": names(&self.missing),
+            "observers": counts(judged),
+            "idle_observers": names(&self.idle),
+            "judged": judged.get(&Observer::Linearizability).copied().unwrap_or(0),
             "stale_hints": self.summary.stale_hints,
+            "handed_over": self.summary.handed_over,
+            "withdrawals": self.summary.withdrawals,
             "run": self.ran.as_ref().map(Ran::to_json),
             "failed": self.failed.as_ref().map(Failed::to_json),
         }));
@@ -150,6 +162,14 @@ impl Failed {
             "simplest": simplest,
         })
     }
+}
+
+fn counts<K: Debug>(counts: &BTreeMap<K, u64>) -> serde_json::Map<String, Value> {
+    counts.iter().map(|(what, count)| (format!("{what:?}"), json!(count))).collect()
+}
+
+fn names(what: &[impl Debug]) -> Vec<String> {
+    what.iter().map(|what| format!("{what:?}")).collect()
 }
 
 /// Prints a line. A reader that has seen enough is no error.

@@ -15,7 +15,7 @@ pub enum Verdict {
     Stuck,
     /// A node panicked.
     Crashed,
-    /// All seeds passed, but a kind of fault never happened.
+    /// All seeds passed, but a kind of fault never happened, or an observer never had anything to judge.
     Untested,
     /// All seeds passed that ran before it was stopped.
     Stopped,

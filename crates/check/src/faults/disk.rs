@@ -3,10 +3,23 @@
 use cards_core::{CommandKind, DiskWork, Instant, IoError, VolumeId};
 use cards_world::models::{Disk, DiskTiming};
 
-use super::{Fault, Faults};
+use super::{Fault, Faults, Seen};
 
 impl Disk for Faults {
     fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
+        let timing = self.operate(now, volume, work);
+        let (done, ok) = (now + timing.done, timing.result.is_ok());
+        self.seen.push(Seen::Disk { at: now, volume, work: *work, done, ok });
+        timing
+    }
+
+    fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
+        self.disk_rng.chance(500)
+    }
+}
+
+impl Faults {
+    fn operate(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
         let options = &self.options.disk;
         let read = matches!(work, DiskWork::Read { .. });
         let errors = if read { options.read_errors } else { options.write_errors };
@@ -27,9 +40,5 @@ impl Disk for Faults {
         let error = if full { IoError::NoSpace } else { IoError::Io };
         let rng = &mut self.disk_rng;
         DiskTiming { halves: halves.map(|half| half.filter(|_| rng.chance(400))), done, result: Err(error) }
-    }
-
-    fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
-        self.disk_rng.chance(500)
     }
 }

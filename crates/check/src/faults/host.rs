@@ -6,6 +6,14 @@ use cards_world::models::Host;
 use super::Faults;
 
 impl Host for Faults {
+    fn clock(&self, node: NodeId, now: Instant) -> Instant {
+        self.options.clocks.clock(node, now)
+    }
+
+    fn shows(&self, node: NodeId, shown: Instant) -> Instant {
+        self.options.clocks.shows(node, shown)
+    }
+
     fn timer(&mut self, _node: NodeId, due: Instant) -> Instant {
         if self.calm { due } else { due + self.host_rng.skewed(self.options.nodes.timer_late) }
     }

@@ -3,7 +3,7 @@
 use cards_core::{Duration, Instant, NodeId};
 use cards_world::models::{Delivery, Network, Parcel};
 
-use super::{Fault, Faults};
+use super::{Fault, Faults, Seen, Word};
 
 impl Network for Faults {
     fn deliver(
@@ -15,6 +15,25 @@ impl Network for Faults {
         deliveries: &mut Vec<Delivery>,
     ) {
         super::wire::round_trip(parcel);
+        let first = deliveries.len();
+        self.carry(now, from, to, parcel, deliveries);
+        if let Some(word) = Word::of(parcel) {
+            let delays = deliveries[first..].iter().map(|delivery| delivery.delay);
+            let arrives = delays.min().map_or(Instant::NEVER, |delay| now + delay);
+            self.seen.push(Seen::Sent { at: now, from, to, word, arrives });
+        }
+    }
+}
+
+impl Faults {
+    fn carry(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        to: NodeId,
+        parcel: Parcel<'_>,
+        deliveries: &mut Vec<Delivery>,
+    ) {
         let options = self.options.network.clone();
         let payload = matches!(parcel, Parcel::Shard { payload_bytes: 1.., .. });
         let mut copies = 1;

@@ -2,7 +2,7 @@
 
 use cards_core::Duration;
 
-use crate::options::Options;
+use crate::options::{Clocks, Options};
 
 /// A kind of faults, as the flags `--no-...` name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,11 +33,23 @@ pub enum Kind {
     Detach,
     /// Timers fire late.
     LateTimers,
+    /// Cards that take a volume for themselves.
+    Takeovers,
+    /// Members leave, are declared dead, come back.
+    Members,
+    /// The coordinator is lost.
+    CoordinatorLoss,
+    /// Clocks run at different rates.
+    Drift,
+    /// Nodes come back without a proof that their last process has ended.
+    Unproven,
+    /// Kernels keep pages.
+    Devices,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -51,6 +63,12 @@ impl Kind {
         Self::DiskErrors,
         Self::Detach,
         Self::LateTimers,
+        Self::Takeovers,
+        Self::Members,
+        Self::CoordinatorLoss,
+        Self::Drift,
+        Self::Unproven,
+        Self::Devices,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -69,6 +87,12 @@ impl Kind {
             Self::DiskErrors => "no-disk-errors",
             Self::Detach => "no-detach",
             Self::LateTimers => "no-late-timers",
+            Self::Takeovers => "no-takeovers",
+            Self::Members => "no-member-changes",
+            Self::CoordinatorLoss => "no-coordinator-loss",
+            Self::Drift => "no-drift",
+            Self::Unproven => "no-unproven-lives",
+            Self::Devices => "no-devices",
         }
     }
 
@@ -88,12 +112,18 @@ impl Kind {
             Self::DiskErrors => "No disk fails",
             Self::Detach => "No client detaches a card",
             Self::LateTimers => "No timer fires late",
+            Self::Takeovers => "No card takes a volume for itself",
+            Self::Members => "The members do not change",
+            Self::CoordinatorLoss => "The coordinator is never lost",
+            Self::Drift => "All clocks show the same time",
+            Self::Unproven => "Every node that comes back proves that its last process has ended",
+            Self::Devices => "No kernel keeps pages",
         }
     }
 
     /// Takes it out of `options`.
     pub(super) fn remove(self, options: &mut Options) {
-        let Options { network, disk, nodes, .. } = options;
+        let Options { world, network, disk, nodes, takeovers, members, clocks, .. } = options;
         match self {
             Self::Crashes => nodes.crash_every = Duration::ZERO,
             Self::Pauses => nodes.pause_every = Duration::ZERO,
@@ -108,6 +138,12 @@ impl Kind {
             Self::DiskErrors => (disk.read_errors, disk.write_errors) = (0, 0),
             Self::Detach => nodes.detach = 0,
             Self::LateTimers => nodes.timer_late = Duration::ZERO,
+            Self::Takeovers => takeovers.every = Duration::ZERO,
+            Self::Members => members.change_every = Duration::ZERO,
+            Self::CoordinatorLoss => members.lose_every = Duration::ZERO,
+            Self::Drift => *clocks = Clocks::default(),
+            Self::Unproven => nodes.unproven = 0,
+            Self::Devices => world.devices.clear(),
         }
     }
 }

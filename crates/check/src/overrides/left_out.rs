@@ -44,7 +44,11 @@ impl Args for LeftOut {
         let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
         let command = Kind::ALL.into_iter().fold(command, |command, kind| {
             let flag = switch(kind.flag()).help(kind.help());
-            command.arg(if kind == Kind::Loss { flag.conflicts_with("loss") } else { flag })
+            command.arg(match kind {
+                Kind::Loss => flag.conflicts_with("loss"),
+                Kind::Drift => flag.conflicts_with("drift"),
+                _ => flag,
+            })
         });
         command.arg(switch(ALL).help("No faults at all"))
     }

@@ -48,7 +48,9 @@ impl Workload {
         if roll < run.options.nodes.detach {
             self.attached.remove(&(node, spec.id));
             run.errors.detached(node, spec.id, run.world.now());
-            self.submit(run, node, spec.id, owner, What::Other, Request::Detach { volume: spec.id });
+            run.observers.detached(node, spec.id);
+            let what = What::Detach { and_back: false };
+            self.submit(run, node, spec.id, owner, what, Request::Detach { volume: spec.id });
             return run.later(Duration::from_millis(50), RunDeed::Workload(Deed::Attach(node, spec.id)));
         }
         match roll {

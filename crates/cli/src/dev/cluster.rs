@@ -64,7 +64,7 @@ impl Cluster {
                     return Err(ended);
                 }
                 let reason = match self.nodes[i].status() {
-                    Ok(status) => not_ready(&status, start.elapsed() < CONNECTED_WITHIN),
+                    Ok(status) => not_ready(&status, self.nodes.len(), start.elapsed() < CONNECTED_WITHIN),
                     Err(e) => Some(e.to_string()),
                 };
                 let Some(reason) = reason else { break };
@@ -110,6 +110,12 @@ impl Cluster {
         self.nodes[i].config.nbd.tcp.as_ref().map(|address| format!("nbd://{address}/disk"))
     }
 
+    /// The dashboard of node `i`, from 0, if it answers.
+    pub(crate) fn dashboard(&self, i: usize) -> Option<String> {
+        let web = self.nodes[i].status().ok()?.web?;
+        Some(format!("http://{web}/"))
+    }
+
     /// Waits until a signal asks for the end. A node that ends meanwhile is mentioned: the cluster goes on.
     pub(crate) fn stay(&mut self, signals: &Signals) {
         let mut mentioned = vec![false; self.nodes.len()];
@@ -144,13 +150,16 @@ impl Drop for Cluster {
 }
 
 /// Why clients cannot be served yet; for a while also why they could not be served by peers.
-fn not_ready(status: &Status, wait_for_members: bool) -> Option<String> {
+fn not_ready(status: &Status, nodes: usize, wait_for_members: bool) -> Option<String> {
     let Some(volume) = status.volumes.iter().find(|volume| volume.name == "disk") else {
         return Some("the volume is not known".into());
     };
     if volume.state != VolumeState::Ready || volume.attached.is_none() {
         let reason = volume.reason.as_ref().or_else(|| status.problems.first());
         return Some(reason.map_or_else(|| "the volume waits for node n1".into(), Clone::clone));
+    }
+    if status.members.len() < nodes && wait_for_members {
+        return Some(format!("{} of {nodes} nodes have joined", status.members.len()));
     }
     let connected = |state| matches!(state, MemberState::Here | MemberState::Up);
     let down = status.members.iter().find(|member| !connected(member.state))?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use cards_core::Replacement;
 use cards_node::config::{
-    Attach, Attached, Config, Delivery, Disk, Member, Mode, Origin, PolicySpec, ReadAhead,
+    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Member, Mode, Origin,
+    PolicySpec, ReadAhead, Web,
 };
 
 use super::DevError;
@@ -35,6 +36,7 @@ pub(crate) struct Plan {
     pub(crate) disk_rate: u64,
     pub(crate) delivery: Delivery,
     pub(crate) attached: Attached,
+    pub(crate) handover: Handover,
     pub(crate) mode: Mode,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) shards: Option<u32>,
@@ -45,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) disk_wait: Duration,
     pub(crate) lease: Duration,
     pub(crate) tcp: bool,
+    /// Node 1 keeps the registry; else the members are a fixed list.
+    pub(crate) coordinator: bool,
     /// How often `-v` was given: how much the daemons log.
     pub(crate) verbose: u8,
 }
@@ -65,17 +69,28 @@ impl Plan {
     pub(super) fn configs(&self, dir: &Path) -> Result<Vec<Config>, DevError> {
         let origin = self.origin(dir)?;
         let per_node = if self.tcp { 2 } else { 1 };
-        let ports = free_ports(self.nodes * per_node).map_err(DevError::Ports)?;
-        let (peer_ports, tcp_ports) = ports.split_at(self.nodes);
+        let ports = free_ports(self.nodes * per_node + 1).map_err(DevError::Ports)?;
+        let (peer_ports, ports) = ports.split_at(self.nodes);
+        let (registry_port, tcp_ports) = ports.split_at(1);
         let address = |port: &u16| format!("{}:{port}", Ipv4Addr::LOCALHOST);
         let members: Vec<Member> = peer_ports
             .iter()
             .enumerate()
             .map(|(i, port)| Member { name: format!("n{}", i + 1), address: address(port) })
             .collect();
+        let mut registry = EmbeddedHome::new(&members[0].name, &address(&registry_port[0]));
+        registry.lease = registry.lease.min(self.lease);
         (0..self.nodes)
             .map(|i| {
-                let mut config = Config::new("dev", &members[i].name, members.clone());
+                let Member { name, address: own } = &members[i];
+                let mut config = match self.coordinator {
+                    false => Config::new("dev", name, members.clone()),
+                    true => Config {
+                        address: Some(own.clone()),
+                        coordinator: Some(Coordinator::Embedded(registry.clone())),
+                        ..Config::new("dev", name, Vec::new())
+                    },
+                };
                 config.cache = self.cache;
                 config.replacement = self.replacement;
                 config.block = self.block;
@@ -83,6 +98,7 @@ impl Plan {
                 config.data_threads = self.data_threads;
                 config.prefault = self.prefault;
                 config.runtime_dir = dir.join(format!("node{}", i + 1));
+                config.state_dir = config.runtime_dir.join("state");
                 config.peer_timeout = self.peer_timeout;
                 config.disk_wait = self.disk_wait;
                 config.lease = self.lease;
@@ -93,6 +109,7 @@ impl Plan {
                 let (mode, read_ahead) = (self.mode, self.read_ahead);
                 config.attach.push(Attach { mode, read_ahead, policy, ..Attach::new("disk") });
                 config.nbd.unix = Some(config.runtime_dir.join("nbd.sock"));
+                config.web = Some(Web { listen: format!("{}:0", Ipv4Addr::LOCALHOST), hosts: Vec::new() });
                 config.nbd.tcp = tcp_ports.get(i).map(address);
                 config.validate()?;
                 Ok(config)
@@ -106,6 +123,7 @@ impl Plan {
         disk.read_only = self.read_only;
         disk.direct = self.direct;
         disk.attached = self.attached;
+        disk.handover = self.handover;
         disk.delivery = self.delivery;
         disk.delay = self.disk_delay;
         disk.rate = self.disk_rate;
@@ -164,6 +182,7 @@ mod tests {
             disk_rate: 0,
             delivery: Delivery::Event,
             attached: Attached::Computer,
+            handover: Handover::Cache,
             mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             shards: None,
@@ -173,6 +192,7 @@ mod tests {
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),
             tcp: true,
+            coordinator: false,
             verbose: 0,
         }
     }
@@ -188,6 +208,13 @@ mod tests {
             assert_eq!(config.disks.len(), usize::from(i == 0));
             assert_eq!(config.members, configs[0].members);
         }
+        let configs = Plan { coordinator: true, ..plan() }.configs(dir.path()).unwrap();
+        for (i, config) in configs.iter().enumerate() {
+            assert_eq!(Config::parse(&config.to_toml(), Path::new("x")).unwrap(), *config);
+            assert_eq!((config.is_keeper(), config.members.len()), (i == 0, 0));
+        }
+        let short = Plan { coordinator: true, lease: Duration::from_secs(1), ..plan() };
+        assert!(short.configs(dir.path()).is_ok(), "a membership ends no later than a card");
         assert_eq!(dir.path().join("disk.img").metadata().unwrap().len(), 1 << 20);
     }
 

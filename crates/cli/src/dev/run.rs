@@ -51,6 +51,9 @@ fn variables(cluster: &Cluster) -> Vec<(String, String)> {
         if let Some(uri) = cluster.tcp_uri(i) {
             variables.push((format!("tcp{}", i + 1), uri));
         }
+        if let Some(dashboard) = cluster.dashboard(i) {
+            variables.push((format!("web{}", i + 1), dashboard));
+        }
     }
     variables
 }
@@ -62,6 +65,9 @@ pub(super) fn uris(cluster: &Cluster) -> String {
         text += &format!("{}  {}\n", node.config.node, cluster.uri(i));
         if let Some(uri) = cluster.tcp_uri(i) {
             text += &format!("    {uri}\n");
+        }
+        if let Some(dashboard) = cluster.dashboard(i) {
+            text += &format!("    {dashboard}\n");
         }
     }
     text + &format!("The cluster is up, its files are in {}. Ctrl-C ends it.\n", cluster.dir().display())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_node::config::{Attached, Delivery, Mode, ReadAhead};
+use cards_node::config::{Attached, Delivery, Handover, Mode, ReadAhead};
 
 use super::Replay;
 use super::load::Load;
@@ -29,6 +29,7 @@ impl Replay {
             disk_rate: 0,
             delivery: Delivery::Event,
             attached: Attached::Computer,
+            handover: Handover::Cache,
             mode: Mode::Rw,
             read_ahead: ReadAhead::Off,
             shards: self.shards,
@@ -38,6 +39,8 @@ impl Replay {
             disk_wait: DISK_WAIT,
             lease: LEASE,
             tcp: false,
+            // Nodes have the numbers of the simulated ones, whoever starts first.
+            coordinator: false,
             verbose,
         }
     }

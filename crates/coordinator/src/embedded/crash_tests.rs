@@ -91,6 +91,7 @@ fn changes() -> Vec<Change> {
             address: format!("{name}:1"),
             clock: NOW.wall,
             seen: Epoch(0),
+            succeeds: None,
         }));
         changes.push(Change::PutDisk { seat: seat(name), disk: format!("disk-{name}"), bytes: 1 << 40 });
         changes.push(Change::PutVolume(Volume {

@@ -134,6 +134,8 @@ impl Sent {
                     let incarnation = member.map(|member| member.incarnation).unwrap_or_default();
                     let value = serde_json::to_string(&LeaseValue { incarnation }).expect("it is one number");
                     success.push(Operation::put(keys.lease(name), value, id));
+                    // The lease of a life that this one succeeds.
+                    ended.extend(snapshot.leases.get(name));
                 }
                 LeaseChange::End(name) => {
                     success.push(Operation::delete(keys.lease(name)));
@@ -165,9 +167,16 @@ impl Sent {
         Ok(true)
     }
 
-    /// Gives back a lease that no key came to hold.
+    /// The lease turns out to be held by a key: a transaction was made whose answer was lost.
+    pub(super) fn is_held(&mut self, id: LeaseId) {
+        self.grant.take_if(|grant| *grant == id);
+    }
+
+    /// Gives back a lease that no key came to hold. Where nobody knows whether one did, it ends by itself.
     pub(super) async fn forget_grant(&mut self, client: &Client) {
-        if let Some(id) = self.grant.take() {
+        if let Some(id) = self.grant.take()
+            && !self.unknown
+        {
             client.revoke(id).await;
         }
     }

@@ -83,11 +83,16 @@ impl<'a> Draft<'a> {
         }
         if !member.state.is_live() {
             self.leases.push(LeaseChange::End(member.name.clone()));
-            if self.registry.attachments_of(&member.name).next().is_some() {
-                self.writes.push(Write::DeleteAttachmentsOf(member.name.clone()));
-            }
+            self.drop_attachments(&member.name);
         }
         self.writes.push(Write::Put(Record::Member(Member { since: self.head.epoch, ..member })));
+    }
+
+    /// The attachments of a life end with it.
+    pub(super) fn drop_attachments(&mut self, name: &str) {
+        if self.registry.attachments_of(name).next().is_some() {
+            self.writes.push(Write::DeleteAttachmentsOf(name.to_owned()));
+        }
     }
 
     /// The member in the life that asks, if that life has a lease.

@@ -36,12 +36,14 @@ pub(super) fn join(draft: &mut Draft<'_>, join: &Join) -> Result<(), Refusal> {
                 draft.answer_id(member.id);
                 return Ok(());
             }
-            return Err(Refusal::NameInUse {
-                name: name.clone(),
-                address: member.address.clone(),
-                incarnation: member.incarnation,
-                wait_ms: registry.lease_left_ms(name, draft.now),
-            });
+            if join.succeeds != Some(member.incarnation) {
+                return Err(Refusal::NameInUse {
+                    name: name.clone(),
+                    address: member.address.clone(),
+                    incarnation: member.incarnation,
+                    wait_ms: registry.lease_left_ms(name, draft.now),
+                });
+            }
         }
         if join.seat.incarnation <= member.incarnation {
             return Err(Refusal::OldIncarnation {
@@ -51,7 +53,8 @@ pub(super) fn join(draft: &mut Draft<'_>, join: &Join) -> Result<(), Refusal> {
             });
         }
     }
-    if let Some(other) = registry.members.values().find(|m| m.state.is_live() && m.address == join.address) {
+    let mut others = registry.members.values().filter(|other| other.name != *name && other.state.is_live());
+    if let Some(other) = others.find(|other| other.address == join.address) {
         return Err(Refusal::AddressInUse {
             node: name.clone(),
             address: join.address.clone(),
@@ -62,6 +65,8 @@ pub(super) fn join(draft: &mut Draft<'_>, join: &Join) -> Result<(), Refusal> {
         Some(member) => member.id,
         None => registry.free_id()?,
     };
+    // There are some only of a life that this join ends.
+    draft.drop_attachments(name);
     draft.transition(Member {
         name: name.clone(),
         id,

@@ -161,6 +161,10 @@ impl Cluster {
         let pid = self.members[n].child.as_ref().unwrap().id().cast_signed();
         // SAFETY: `kill` takes two numbers; the process is a child that has not been waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        // Threads on other processors run on until the signal reaches them.
+        while signal == libc::SIGSTOP && !is_stopped(pid) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Turns on authentication, with `root` as the only user.
@@ -217,4 +221,13 @@ impl Drop for Cluster {
             }
         }
     }
+}
+
+/// Whether every thread of a process is stopped.
+fn is_stopped(pid: i32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }

@@ -128,11 +128,15 @@ impl Control {
 
     pub(super) fn send_attach(&mut self, volume: VolumeId) {
         let now = self.now;
+        let parting = self.is_parting(volume);
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if card.generation.is_some() {
             return;
         }
         card.deadline = now + RESEND;
+        if parting {
+            return;
+        }
         card.sequence = card.sequence.wrapping_add(1);
         // The lease of a new card runs from when it was first asked for.
         if card.renewals[0].0 == 0 {
@@ -171,7 +175,7 @@ impl Control {
         }
         let Some(card) = self.cards.get_mut(&volume).filter(|card| card.request == request) else {
             // Nobody here wants that card (any more).
-            self.push_send(from, ControlMessage::Detach { volume, generation });
+            self.send_detach(volume, generation);
             return;
         };
         if card.generation.is_some() {
@@ -274,6 +278,7 @@ impl Control {
         card.renewals = [(0, Instant(0)); 4];
         if !keeps {
             self.push_shards(Input::Suspended { volume });
+            self.part(volume);
         }
     }
 
@@ -286,8 +291,11 @@ impl Control {
         self.push_shards(Input::Suspended { volume });
         if volume.disk_node() == self.config.node {
             self.detach_own(volume);
-        } else if let Some(generation) = card.generation {
-            self.push_send(volume.disk_node(), ControlMessage::Detach { volume, generation });
+        } else {
+            self.part(volume);
+            if let Some(generation) = card.generation {
+                self.send_detach(volume, generation);
+            }
         }
     }
 

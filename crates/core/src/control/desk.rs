@@ -40,6 +40,8 @@ struct Holder {
     access: Access,
     /// It is being given up: it is not renewed.
     fenced: bool,
+    /// Another process speaks for the node, and nobody knows whether the card's own is alive.
+    lost: bool,
     /// When it is given up; never, for a volume without leases.
     expires: Instant,
 }
@@ -58,7 +60,7 @@ impl Desk {
             takeovers: BTreeMap::new(),
             granted: BTreeMap::new(),
             extents: BTreeMap::new(),
-            unseen: (0..config.nodes).map(NodeId).filter(|&n| n != config.node).collect(),
+            unseen: config.acquainted.iter().copied().filter(|&n| n != config.node).collect(),
             grace_until: Some(now + term(config.lease)),
             last_generation: config.incarnation << 20,
             last_op: 0,
@@ -186,8 +188,13 @@ impl Control {
     }
 
     pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: VolumeId, wish: &Wish) {
-        let known = self.desk.cards.get(&(volume, node)).map(|h| (h.request, h.generation, h.fenced));
-        let generation = match known {
+        let known = self.desk.cards.get(&(volume, node));
+        if known.is_some_and(|holder| holder.lost) {
+            let refusal = Refusal::NoAnswer;
+            self.push_send(node, ControlMessage::Refused { request, volume, refusal });
+            return;
+        }
+        let generation = match known.map(|h| (h.request, h.generation, h.fenced)) {
             Some((last, generation, true)) if request == last => {
                 self.push_send(node, ControlMessage::Expired { volume, generation });
                 return;
@@ -208,7 +215,7 @@ impl Control {
                 }
                 let generation = self.desk.next_generation();
                 let (access, expires) = (wish.access, self.expiry(volume));
-                let holder = Holder { generation, request, access, fenced: false, expires };
+                let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
                 self.desk.granted.insert((volume, node), request);
                 self.push_shards(Input::CardAttached { volume, node, generation, access });
@@ -225,11 +232,19 @@ impl Control {
         }
     }
 
-    /// A node has begun a new life: the cards of the old one are gone.
-    pub(super) fn desk_forgets(&mut self, node: NodeId) {
-        let gone: Vec<VolumeId> =
+    /// A node has begun a new life. The cards of the old one are gone if that `is_over`; else they run out.
+    pub(super) fn desk_forgets(&mut self, node: NodeId, is_over: bool) {
+        let cards: Vec<VolumeId> =
             self.desk.cards.keys().filter(|(_, n)| *n == node).map(|&(volume, _)| volume).collect();
-        gone.into_iter().for_each(|volume| self.drop_holder(volume, node));
+        for volume in cards {
+            let Some(holder) = self.desk.cards.get_mut(&(volume, node)) else { continue };
+            if is_over || holder.expires == Instant::NEVER {
+                self.drop_holder(volume, node);
+            } else {
+                (holder.fenced, holder.lost) = (true, true);
+                self.push_shards(Input::CardLost { volume, node });
+            }
+        }
         self.desk.granted.retain(|&(_, n), _| n != node);
     }
 

@@ -280,7 +280,7 @@ impl LockHome {
                 self.renew(session, beat, &held, &wanted);
             }
             LockBody::Takeover if from != self.config.node => self.answer_takeover(from),
-            LockBody::Collected { evidence } => self.collected(from, evidence),
+            LockBody::Collected { evidence, copied } => self.collected(from, evidence, copied),
             LockBody::Replicate { first, changes } if from != self.config.node => {
                 self.copy(from, first, changes);
             }

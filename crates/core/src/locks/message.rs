@@ -172,6 +172,8 @@ pub enum LockBody {
     Collected {
         /// What it knows.
         evidence: Vec<Evidence>,
+        /// It knows that no record can be lost, see [`super::HomeInput::View`].
+        copied: bool,
     },
     /// Home to member: changes of its copies, in order.
     Replicate {

@@ -16,9 +16,10 @@
 //! Unfit where each node's own working set nearly fills its cache: only a fifth of it is left.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::directory::{Directory, GONE};
-use super::{Answer, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
+use super::{Answer, Asked, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 use crate::time::Duration;
@@ -42,13 +43,24 @@ struct Central {
 
 impl Policy for Central {
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        match self.managed.holder(cx, block, cx.me()) {
-            Some(holder) => {
-                self.managed.touch(block);
-                Target::Node(holder)
-            }
-            None => Target::DiskNode,
+        let target = self.would_ask(cx, block);
+        if let Target::Node(_) = target {
+            self.managed.touch(block);
         }
+        target
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
+        self.managed.holder(cx, block, cx.me()).map_or(Target::DiskNode, Target::Node)
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        let directs = cx.me() == cx.disk_node() && !read.failed;
+        self.managed.holder(cx, block, read.requester).filter(|_| directs)
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.managed.holders(block).chain(self.own.holders(block)).collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
@@ -170,7 +182,7 @@ impl Central {
 
 /// The client with the most free places in its managed part. Ties go round by the block.
 fn free_place(cx: &Context<'_>, block: BlockId) -> Option<NodeId> {
-    let nodes = u64::from(cx.placement.nodes());
+    let nodes = u64::from(cx.node_bound());
     let turn = block.hash() % nodes;
     // A node that has said nothing yet may have no card.
     let free = |node: NodeId| cx.free_at(node) % u16::MAX;

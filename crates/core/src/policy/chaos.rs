@@ -59,6 +59,10 @@ fn room(cx: &mut Context<'_>, block: BlockId) -> Room {
 }
 
 impl Policy for Chaos {
+    fn is_random(&self) -> bool {
+        true
+    }
+
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
         stir(cx, block);
         match cx.random(4) {

@@ -90,9 +90,16 @@ impl Context<'_> {
         self.attached
     }
 
-    /// All nodes.
+    /// All nodes, in ascending order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.placement.nodes()).map(NodeId)
+        let members = self.placement.shared_members();
+        (0..members.len()).map(move |position| members[position])
+    }
+
+    /// One more than the highest number of a node.
+    #[must_use]
+    pub fn node_bound(&self) -> u16 {
+        self.placement.bound()
     }
 
     /// Whether a node can be reached, as far as is known.

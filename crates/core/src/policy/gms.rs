@@ -26,14 +26,17 @@ mod plan;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use super::hosted::Hosted;
-use super::{Answer, Build, Context, Delivery, Entry, Eviction, Parameter, Policy, Request, Room, Target};
+use super::{
+    Answer, Asked, Build, Context, Delivery, Entry, Eviction, Parameter, Policy, Request, Room, Target,
+};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 use crate::time::Duration;
 
-use directory::Directory;
+use directory::{Directory, Holder};
 use epochs::Epochs;
 
 struct Gms {
@@ -62,7 +65,20 @@ const DENIED: usize = 256;
 impl Policy for Gms {
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
         self.globals.choose_victim(cx, block.volume);
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
         Target::Node(cx.home(block))
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        let holder = self.holder(cx, block, read.requester, read.failed);
+        holder.filter(|_| cx.home(block) == cx.me()).map(|holder| holder.node)
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.directory.get(block).iter().map(|holder| holder.node).collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
@@ -148,10 +164,14 @@ impl Gms {
         if global { Answer::Give } else { Answer::Serve }
     }
 
+    /// At the home: who else has a copy, if asking others has not failed?
+    fn holder(&self, cx: &Context<'_>, block: BlockId, requester: NodeId, failed: bool) -> Option<Holder> {
+        self.directory.get(block).iter().find(|h| !failed && h.node != requester && cx.is_up(h.node))
+    }
+
     /// At the home, which has no copy: who has? A global page is going to be given away.
     fn locate(&mut self, cx: &Context<'_>, block: BlockId, requester: NodeId, failed: bool) -> Answer {
-        let holders = self.directory.get(block);
-        let holder = holders.iter().find(|h| !failed && h.node != requester && cx.is_up(h.node));
+        let holder = self.holder(cx, block, requester, failed);
         if let Some(holder) = holder.filter(|h| h.global) {
             self.directory.remove(block, holder.node);
         }

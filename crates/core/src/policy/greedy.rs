@@ -12,9 +12,10 @@
 //! Unfit where memory is idle at some nodes and short at others: nothing is moved there.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::directory::{Directory, GONE};
-use super::{Answer, Build, Context, Entry, Eviction, Policy, Request, Target};
+use super::{Answer, Asked, Build, Context, Entry, Eviction, Policy, Request, Target};
 use crate::ids::{BlockId, NodeId};
 use crate::message::Note;
 
@@ -26,10 +27,23 @@ struct Greedy {
 
 impl Policy for Greedy {
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
         match self.copies.holder(cx, block, cx.me()) {
             Some(holder) => Target::Node(holder),
             None => Target::DiskNode,
         }
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        let directs = cx.me() == cx.disk_node() && !read.failed;
+        self.copies.holder(cx, block, read.requester).filter(|_| directs)
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.copies.holders(block).collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {

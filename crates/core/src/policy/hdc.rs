@@ -13,6 +13,7 @@
 //!   is told what leaves the caches of others.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::directory::{Directory, GONE};
 use super::{Answer, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
@@ -27,7 +28,15 @@ struct Hdc {
 
 impl Policy for Hdc {
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
         Target::Node(cx.home(block))
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.copies.holders(block).collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {

@@ -27,9 +27,12 @@ mod peers;
 mod table;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::hosted::Hosted;
-use super::{Answer, Build, Context, Delivery, Entry, Eviction, Parameter, Policy, Request, Room, Target};
+use super::{
+    Answer, Asked, Build, Context, Delivery, Entry, Eviction, Parameter, Policy, Request, Room, Target,
+};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 use crate::time::Instant;
@@ -74,7 +77,26 @@ impl Policy for Hints {
         if cx.me() != cx.disk_node() {
             self.hosted.choose_victim(cx, block.volume);
         }
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, _cx: &Context<'_>, block: BlockId) -> Target {
         self.table.get(block).map_or(Target::DiskNode, Target::Node)
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        let Asked { requester, via, failed } = read;
+        if cx.me() == cx.disk_node() {
+            return self.other_holder(cx, block, requester, failed).filter(|_| requester != cx.me());
+        }
+        match self.read(cx, block, requester, via) {
+            Answer::Forward(holder) => Some(holder),
+            _ => None,
+        }
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.table.get(block).into_iter().collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
@@ -159,6 +181,17 @@ impl Hints {
         holder.map_or(Answer::DiskNode, Answer::Forward)
     }
 
+    /// At the disk node: who is believed to hold the block, besides the requester.
+    fn other_holder(
+        &self,
+        cx: &Context<'_>,
+        block: BlockId,
+        requester: NodeId,
+        failed: bool,
+    ) -> Option<NodeId> {
+        self.table.get(block).filter(|&holder| !failed && holder != requester && cx.is_up(holder))
+    }
+
     fn read_at_server(
         &mut self,
         cx: &mut Context<'_>,
@@ -174,8 +207,7 @@ impl Hints {
         if !failed {
             self.tell_holders(cx, block, requester);
         }
-        let holder = self.table.get(block);
-        let other = holder.filter(|&holder| !failed && holder != requester && cx.is_up(holder));
+        let other = self.other_holder(cx, block, requester, failed);
         match other.filter(|_| !cx.cached(block)) {
             Some(holder) => Answer::Forward(holder),
             None => {

@@ -21,7 +21,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Answer, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
+use super::{Answer, Asked, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 
@@ -41,7 +41,15 @@ enum Load {
 impl Policy for Hscc {
     /// HSCC-6.
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
         Target::Node(cx.entry(block).next.unwrap_or_else(|| cx.home(block)))
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        last_requester(cx, block, read.requester)
     }
 
     /// HSCC-7.
@@ -97,14 +105,16 @@ fn read(cx: &mut Context<'_>, block: BlockId, requester: NodeId) -> Answer {
     if cx.cached(block) {
         return Answer::Serve;
     }
-    if cx.home(block) != cx.me() {
-        return Answer::DiskNode;
-    }
-    let holder = cx.entry(block).next.filter(|&next| next != requester);
-    if requester != cx.me() {
+    let holder = last_requester(cx, block, requester);
+    if cx.home(block) == cx.me() && requester != cx.me() {
         cx.set_next(block, Some(requester));
     }
     holder.map_or(Answer::DiskNode, Answer::Forward)
+}
+
+/// At the home: who has asked for the block last, besides this requester.
+fn last_requester(cx: &Context<'_>, block: BlockId, requester: NodeId) -> Option<NodeId> {
+    cx.entry(block).next.filter(|&next| next != requester && cx.home(block) == cx.me())
 }
 
 impl Hscc {
@@ -161,7 +171,7 @@ impl Hscc {
 
     /// HSCC-8. Ties go round by the block, so that equal nodes get equal shares.
     fn least_loaded(&self, cx: &Context<'_>, block: BlockId) -> Option<NodeId> {
-        let nodes = u64::from(cx.placement.nodes());
+        let nodes = u64::from(cx.node_bound());
         let turn = block.hash() % nodes;
         let key = |node: NodeId| {
             let load = match self.load {

@@ -18,9 +18,12 @@
 mod early;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::directory::{Directory, GONE};
-use super::{Answer, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target, greedy};
+use super::{
+    Answer, Asked, Build, Context, Entry, Eviction, Parameter, Policy, Request, Room, Target, greedy,
+};
 use crate::ids::{BlockId, NodeId};
 use crate::message::{CopyClass, Note};
 use early::Early;
@@ -55,10 +58,23 @@ enum Peer {
 
 impl Policy for NChance {
     fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
         match self.copies.holder(cx, block, cx.me()) {
             Some(holder) => Target::Node(holder),
             None => Target::DiskNode,
         }
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        let directs = cx.me() == cx.disk_node() && !read.failed;
+        self.copies.holder(cx, block, read.requester).filter(|_| directs)
+    }
+
+    fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
+        self.copies.holders(block).collect()
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
@@ -267,7 +283,7 @@ impl NChance {
             }
             Peer::Free => {
                 // Ties go round by the block, so that equal nodes get equal shares.
-                let nodes = u64::from(cx.placement.nodes());
+                let nodes = u64::from(cx.node_bound());
                 let turn = block.hash() % nodes;
                 let place = |node: NodeId| (u64::from(node.0) + turn) % nodes;
                 clients(cx, None).max_by_key(|&node| (cx.free_at(node), place(node)))

@@ -48,7 +48,12 @@ impl Shard {
             self.cache.set_apart(policy.set_apart(), self.config.replacement);
             self.make_room();
         }
-        self.volumes.insert(spec.id, Volume::new(spec, policy, at_disk_node, first));
+        let id = spec.id;
+        let pages = self.has_pages(id);
+        self.volumes.insert(id, Volume { pages, ..Volume::new(spec, policy, at_disk_node, first) });
+        if at_disk_node && self.hands_over(id) {
+            self.writers.enable();
+        }
     }
 
     /// This node's card is attached: learn which writes are complete, then begin.
@@ -81,9 +86,15 @@ impl Shard {
         }
     }
 
-    /// As of which stamp this node's copies of the volume are good.
-    pub(super) fn as_of(&self, id: VolumeId) -> Stamp {
-        self.volumes.get(&id).map_or(Stamp(0), Volume::as_of)
+    /// As of which stamp this node's copy of the block is good.
+    pub(super) fn as_of(&self, block: BlockId) -> Stamp {
+        self.volumes.get(&block.volume).map_or(Stamp(0), |volume| volume.as_of(block.index))
+    }
+
+    /// Whether a write of this node, that was complete just now as far as is known, is the last one to its blocks: a
+    /// later one that this card was not asked about began before the card, or its lock, was given.
+    pub(super) fn was_heard_of(&self, id: VolumeId, stamp: Stamp) -> bool {
+        self.volumes.get(&id).is_some_and(|volume| stamp >= volume.accept_from)
     }
 
     /// At the disk node. The writes under way do not wait for this card, so it must refuse what is older.
@@ -150,8 +161,15 @@ impl Shard {
     }
 
     pub(super) fn card_fenced(&mut self, id: VolumeId, node: NodeId) {
+        if let Some(volume) = self.volumes.get_mut(&id).filter(|_| !makes(Mistake::ForgetFence)) {
+            volume.desk.readers.insert(node);
+        }
+    }
+
+    pub(super) fn card_lost(&mut self, id: VolumeId, node: NodeId) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.readers.insert(node);
+            volume.desk.lost.insert(node);
         }
     }
 
@@ -159,6 +177,7 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.desk.cards.remove(&node);
         volume.desk.readers.remove(&node);
+        volume.desk.lost.remove(&node);
         volume.desk.grants.forget(node);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
@@ -240,6 +259,9 @@ impl Shard {
         if from != id.disk_node() || count > crate::ids::STRIPE_BLOCKS as u16 {
             return;
         }
+        if self.is_confirming(id, stamp) {
+            return;
+        }
         let blocks = first..first.saturating_add(u32::from(count));
         if volume.card == Some(generation) && !makes(Mistake::KeepInvalidated) {
             self.learn_write(id, blocks.clone(), stamp);
@@ -257,7 +279,7 @@ impl Shard {
         let (range, counter) = if is_current { self.give_up(id, &blocks) } else { (0..0, 0) };
         let (first, count) = (range.start, range.len() as u16);
         let body = Body::InvalidateAck { generation, stamp, first, count, counter };
-        self.send(from, id, body, Payload::None);
+        self.confirm(from, id, (blocks, range), stamp, body);
     }
 
     pub(super) fn invalidate_ack(
@@ -268,7 +290,8 @@ impl Shard {
         stamp: Stamp,
         (first, count, counter): (u32, u16, u64),
     ) {
-        let current = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&from));
+        let desk = self.volumes.get(&id).map(|v| &v.desk);
+        let current = desk.filter(|desk| !desk.lost.contains(&from)).and_then(|desk| desk.cards.get(&from));
         if current != Some(&generation) {
             return;
         }

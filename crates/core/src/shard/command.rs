@@ -1,15 +1,16 @@
-//! Writes, zeroes, trims and flushes: at the node whose client asked, and at the disk node.
+//! Writes, zeroes, trims and flushes at the node whose client asked. What the disk node does is in [`super::disk_command`].
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::Shard;
-use super::coherence::RESEND;
+use super::change::{Change, overlap};
+use super::disk_command::Client;
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Stamp, Token, VolumeId};
-use crate::io::{DiskWork, Landing, Output, Patch, Payload};
-use crate::message::{Body, CommandKind, IoError, Message};
+use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId};
+use crate::io::{Output, Payload};
+use crate::message::{Body, CommandKind, IoError};
 use crate::mistakes::{Mistake, makes};
 use crate::time::Instant;
 use crate::timers::Timer;
@@ -44,92 +45,15 @@ struct Command {
     payload: Payload,
     /// The card it was sent under first.
     sent_under: Option<Generation>,
+    /// The life of the disk node it was sent to last.
+    sent_to: Option<u64>,
     /// The disk node may have done it before somebody else's write to the same blocks.
     overtaken: bool,
+    /// A kernel still has pages of its blocks.
+    has_pages: bool,
     deadline: Instant,
     give_up: Instant,
 }
-
-/// What a command does to a volume.
-#[derive(Clone, Copy)]
-pub(super) struct Change {
-    kind: CommandKind,
-    offset: u64,
-    length: u32,
-}
-
-/// A [`Body::Command`].
-#[derive(Clone, Copy)]
-pub(super) struct PeerCommand {
-    pub(super) generation: Generation,
-    pub(super) request: RequestId,
-    pub(super) oldest: RequestId,
-    pub(super) change: Change,
-    pub(super) fua: bool,
-    pub(super) again: bool,
-}
-
-/// A command at the disk node.
-pub(super) struct DiskCommand {
-    pub(super) volume: VolumeId,
-    /// Set once it has begun; never for a flush, which changes nothing.
-    pub(super) stamp: Option<Stamp>,
-    op: OpId,
-    change: Change,
-    fua: bool,
-    payload: Payload,
-    client: Client,
-    /// Cards that have not confirmed yet.
-    unconfirmed: Vec<NodeId>,
-    /// How often they have been asked again.
-    repetitions: u32,
-    deadline: Instant,
-}
-
-#[derive(Clone, Copy)]
-enum Client {
-    Local(Token),
-    Peer {
-        node: NodeId,
-        request: RequestId,
-        generation: Generation,
-        /// It was sent to an earlier life of this node.
-        again: bool,
-    },
-}
-
-impl DiskCommand {
-    /// The card has not confirmed yet.
-    pub(super) fn waits_for(&self, node: NodeId) -> bool {
-        self.unconfirmed.contains(&node)
-    }
-}
-
-impl Client {
-    fn is_again(self) -> bool {
-        matches!(self, Self::Peer { again: true, .. })
-    }
-}
-
-/// What a card's commands were answered: a repeated command is not done again.
-#[derive(Default)]
-pub(super) struct Answered {
-    oldest: RequestId,
-    /// None while the command is under way.
-    results: BTreeMap<RequestId, Option<Outcome>>,
-}
-
-#[derive(Clone, Copy)]
-struct Outcome {
-    stamp: Stamp,
-    result: Result<(), IoError>,
-}
-
-/// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
-const SILENT_AFTER: u32 = 20;
-
-/// Commands of one card the disk node takes at the same time.
-const OPEN_MAX: usize = 4096;
 
 impl Commands {
     pub(super) fn is_empty(&self) -> bool {
@@ -138,6 +62,11 @@ impl Commands {
 
     pub(super) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// One open command changes the block, and there were no others meanwhile.
+    fn is_alone(&self, block: BlockId) -> bool {
+        self.writing.get(&block) == Some(&(1, false))
     }
 
     /// The card was attached anew, by the same life of the disk node. Meanwhile others may have written.
@@ -165,36 +94,6 @@ impl Commands {
     #[cfg(test)]
     pub(super) fn doubtful_len(&self) -> usize {
         self.doubtful.len()
-    }
-}
-
-impl Change {
-    pub(super) const fn new(kind: CommandKind, offset: u64, length: u32) -> Self {
-        Self { kind, offset, length }
-    }
-
-    /// The blocks it changes, of a volume with blocks of this size.
-    fn blocks(&self, block_bytes: u32) -> Range<u32> {
-        if self.kind == CommandKind::Flush || self.length == 0 {
-            return 0..0;
-        }
-        let size = u64::from(block_bytes);
-        (self.offset / size) as u32..(self.offset + u64::from(self.length)).div_ceil(size) as u32
-    }
-
-    /// Within the volume and within one stripe.
-    fn is_valid(&self, spec: &crate::volume::VolumeSpec, shard: u16, shards: u16) -> bool {
-        if self.kind == CommandKind::Flush {
-            return true;
-        }
-        let inside =
-            self.offset.checked_add(u64::from(self.length)).is_some_and(|end| end <= spec.size_bytes);
-        if !inside || self.length == 0 {
-            return false;
-        }
-        let blocks = self.blocks(spec.block_bytes);
-        blocks.start / STRIPE_BLOCKS == (blocks.end - 1) / STRIPE_BLOCKS
-            && BlockId::new(spec.id, blocks.start).shard(shards) == shard
     }
 }
 
@@ -273,7 +172,8 @@ impl Shard {
             let writing = self.commands.writing.entry(BlockId::new(id, index)).or_default();
             *writing = (writing.0 + 1, writing.1 || writing.0 > 0);
         }
-        self.lock_copies(id, blocks);
+        self.lock_copies(id, blocks.clone());
+        let has_pages = self.withdraw_for_client(id, blocks, request);
         let give_up = self.now + self.config.disk_wait;
         let command = Command {
             token,
@@ -282,7 +182,9 @@ impl Shard {
             fua,
             payload,
             sent_under: None,
+            sent_to: None,
             overtaken: false,
+            has_pages,
             deadline: give_up,
             give_up,
         };
@@ -297,18 +199,22 @@ impl Shard {
         self.timers.clear(command.deadline, Timer::Command(request));
         command.deadline = command.give_up.min(self.now + self.config.peer_timeout);
         self.timers.set(command.deadline, Timer::Command(request));
+        if command.has_pages {
+            return;
+        }
         let Some(volume) = self.volumes.get(&command.volume) else { return };
         let Some(generation) = volume.card else { return };
         let sent_before = *command.sent_under.get_or_insert(generation);
         let again = sent_before.life() != generation.life();
+        let is_first_here = command.sent_to.replace(generation.life()) != Some(generation.life());
         // A restarted disk node has forgotten what it has done. To do a command again that others have
-        // followed on the same blocks would undo them.
+        // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
         let followed = |index| {
             self.commands.writing.get(&BlockId::new(command.volume, index)).is_some_and(|&(_, ever)| ever)
         };
         let blocks = command.change.blocks(self.config.block_bytes);
         let doubtful = command.overtaken && !makes(Mistake::RepeatAfterRestart);
-        if again && (doubtful || blocks.into_iter().any(followed)) {
+        if again && is_first_here && (doubtful || blocks.into_iter().any(followed)) {
             self.end_command(request, Stamp(0), Err(IoError::Io));
             return;
         }
@@ -317,6 +223,14 @@ impl Shard {
         let body = Body::Command { generation, request, oldest, kind, offset, length, fua, again };
         let (id, payload) = (command.volume, command.payload);
         self.send(id.disk_node(), id, body, payload);
+    }
+
+    /// No kernel has pages of its blocks any more.
+    pub(super) fn release_command(&mut self, request: RequestId) {
+        if let Some(command) = self.commands.open.get_mut(&request) {
+            command.has_pages = false;
+            self.send_command(request);
+        }
     }
 
     /// The disk node can be reached (again), or a card is attached.
@@ -407,11 +321,16 @@ impl Shard {
         let blocks = command.change.blocks(self.config.block_bytes);
         self.learn_write(command.volume, blocks.clone(), stamp);
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
+        let is_latest = !command.overtaken && self.was_heard_of(command.volume, stamp);
         for index in blocks {
             let block = BlockId::new(command.volume, index);
+            let alone = self.commands.is_alone(block);
             self.end_writing(block, result.is_ok().then_some((&command.change, command.payload)));
             if policy_tells {
                 self.with_policy(block.volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
+            }
+            if alone && result.is_ok() && is_latest {
+                self.keep_written(block, &command.change, command.payload, false);
             }
         }
         self.put_back(command.payload);
@@ -420,7 +339,7 @@ impl Shard {
 
     /// One command less changes the block. When there is none, it can be read again.
     fn end_writing(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
-        let alone = self.commands.writing.get(&block) == Some(&(1, false)) || makes(Mistake::PatchAfterOther);
+        let alone = self.commands.is_alone(block) || makes(Mistake::PatchAfterOther);
         match self.commands.writing.get_mut(&block) {
             Some((open, _)) if *open > 1 => *open -= 1,
             _ => {
@@ -432,7 +351,7 @@ impl Shard {
     }
 
     /// A write has ended: its contents go into the copy that was locked, or the copy goes.
-    fn unlock_copy(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
+    pub(super) fn unlock_copy(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
         let Some(slot) = self.cache.lookup(block).filter(|&slot| self.cache.is(slot, Mark::LOCKED)) else {
             return;
         };
@@ -446,300 +365,6 @@ impl Shard {
             self.unkeep(slot);
             return;
         };
-        let size = u64::from(self.config.block_bytes);
-        let start = u64::from(block.index) * size;
-        let from_byte = change.offset.max(start);
-        let to_byte = (change.offset + u64::from(change.length)).min(start + size);
-        self.outputs.push_back(Output::Patch {
-            slot,
-            slot_offset: (from_byte - start) as u32,
-            length: (to_byte - from_byte) as u32,
-            from: match buffer {
-                Some(buffer) => Patch::Buffer { buffer, offset: (from_byte - change.offset) as u32 },
-                None => Patch::Zero,
-            },
-        });
-    }
-
-    pub(super) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
-        let Body::Command { generation, request, .. } = message.body else { return Landing::Discard };
-        let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
-        let known = volume.desk.cards.get(&from) == Some(&generation);
-        let done = volume.desk.answered.get(&from).is_some_and(|answered| answered.knows(request));
-        if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
-    }
-
-    /// At the disk node: a command from another node's card.
-    pub(super) fn peer_command(
-        &mut self,
-        from: NodeId,
-        id: VolumeId,
-        command: PeerCommand,
-        payload: Payload,
-    ) {
-        let PeerCommand { generation, request, oldest, change, fua, again } = command;
-        let kind = change.kind;
-        let Some(volume) = self.volumes.get_mut(&id) else {
-            self.put_back(payload);
-            return;
-        };
-        let current = volume.desk.cards.get(&from) == Some(&generation) || makes(Mistake::AcceptOldCard);
-        let refused = if !current || !volume.at_disk_node {
-            Some(IoError::NotAttached)
-        } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
-            Some(IoError::Invalid)
-        } else if kind != CommandKind::Flush && !volume.may_write(from) {
-            Some(IoError::NotPermitted)
-        } else {
-            None
-        };
-        // A repetition gets the answer of the first time, whatever the card may do by now.
-        let answered = volume.desk.answered.entry(from).or_default();
-        if refused != Some(IoError::NotAttached) {
-            let known = answered.results.get(&request).filter(|_| !makes(Mistake::RepeatCommands));
-            if let Some(known) = known {
-                if let Some(Outcome { stamp, result }) = *known {
-                    self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
-                }
-                self.put_back(payload);
-                return;
-            }
-            if request < answered.oldest {
-                self.put_back(payload);
-                return;
-            }
-        }
-        if refused == Some(IoError::NotAttached) {
-            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
-            self.send(from, id, body, Payload::None);
-            self.put_back(payload);
-            return;
-        }
-        answered.forget_below(oldest);
-        if answered.results.len() >= OPEN_MAX {
-            self.put_back(payload);
-            return;
-        }
-        if let Some(error) = refused {
-            // For good: a repetition of it on its way must not be done when the card may write again.
-            let (stamp, result) = (Stamp(0), Err(error));
-            answered.results.insert(request, Some(Outcome { stamp, result }));
-            self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
-            self.put_back(payload);
-            return;
-        }
-        if kind == CommandKind::Write && payload == Payload::None {
-            return;
-        }
-        answered.results.insert(request, None);
-        let client = Client::Peer { node: from, request, generation, again };
-        self.disk_command(id, change, fua, payload, client);
-    }
-
-    fn disk_command(&mut self, id: VolumeId, change: Change, fua: bool, payload: Payload, client: Client) {
-        let op = self.next_op();
-        let command = DiskCommand {
-            volume: id,
-            stamp: None,
-            op,
-            change,
-            fua,
-            payload,
-            client,
-            unconfirmed: Vec::new(),
-            repetitions: 0,
-            deadline: Instant::NEVER,
-        };
-        if change.kind == CommandKind::Flush {
-            self.disk_commands.insert(op, command);
-            self.submit(op);
-        } else {
-            self.held_commands.push_back(command);
-            self.start_held_commands();
-        }
-    }
-
-    /// Starts every command that waits for no earlier one.
-    pub(super) fn start_held_commands(&mut self) {
-        if !self.writes_allowed && !makes(Mistake::SkipGrace) {
-            return;
-        }
-        let size = self.config.block_bytes;
-        let mut at = 0;
-        while let Some(command) = self.held_commands.get(at) {
-            let (id, blocks) = (command.volume, command.change.blocks(size));
-            let overlaps =
-                |other: &DiskCommand| other.volume == id && overlap(&other.change.blocks(size), &blocks);
-            let blocked = self.held_commands.iter().take(at).any(overlaps)
-                || self.disk_commands.values().any(overlaps)
-                || blocks.clone().any(|index| self.fetches.goes_first(BlockId::new(id, index)));
-            if blocked {
-                at += 1;
-            } else if let Some(command) = self.held_commands.remove(at) {
-                self.start(command);
-            }
-        }
-    }
-
-    fn start(&mut self, mut command: DiskCommand) {
-        let (id, op) = (command.volume, command.op);
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if let Client::Peer { node, request, generation, .. } = command.client
-            && volume.desk.cards.get(&node) != Some(&generation)
-            && !makes(Mistake::AcceptOldCard)
-        {
-            // The card was given up while its command was held up. Whoever has the node's new card may have
-            // copies that this command would not invalidate. If the same life asks again, it is a new command.
-            if let Some(answered) = volume.desk.answered.get_mut(&node) {
-                answered.results.remove(&request);
-            }
-            self.put_back(command.payload);
-            return;
-        }
-        // It may have been fenced meanwhile, too.
-        let owner = match command.client {
-            Client::Local(_) => self.config.node,
-            Client::Peer { node, .. } => node,
-        };
-        let blocks = command.change.blocks(self.config.block_bytes);
-        let refused = match self.volumes.get(&id) {
-            Some(volume) if !volume.may_write(owner) => Some(IoError::NotPermitted),
-            // If the earlier life did it, it came before what has been written since, and is not to come after it.
-            Some(volume) if command.client.is_again() && !volume.desk.is_untouched(blocks.clone()) => {
-                Some(IoError::Io)
-            }
-            _ => None,
-        };
-        if let Some(error) = refused {
-            self.answer(&command, Stamp(0), Err(error));
-            self.put_back(command.payload);
-            return;
-        }
-        command.stamp = Some(self.open_write(id, blocks.clone()));
-        self.lock_copies(id, blocks.clone());
-        if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
-            command.unconfirmed = self.holders(id, owner, &blocks);
-        }
-        if makes(Mistake::ForgetInvalidation) {
-            command.unconfirmed.pop();
-        }
-        let cards = command.unconfirmed.clone();
-        self.disk_commands.insert(op, command);
-        for card in &cards {
-            self.send_invalidation(op, *card);
-        }
-        match cards.is_empty() || makes(Mistake::WriteUnconfirmed) {
-            true => self.submit(op),
-            false => self.arm_invalidation(op),
-        }
-    }
-
-    fn arm_invalidation(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get_mut(&op) else { return };
-        self.timers.clear(command.deadline, Timer::Invalidate(op));
-        command.deadline = self.now + RESEND;
-        self.timers.set(command.deadline, Timer::Invalidate(op));
-    }
-
-    fn send_invalidation(&mut self, op: OpId, card: NodeId) {
-        let Some(command) = self.disk_commands.get(&op) else { return };
-        let Some(stamp) = command.stamp else { return };
-        let id = command.volume;
-        let Some(&generation) = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&card)) else { return };
-        let blocks = command.change.blocks(self.config.block_bytes);
-        let body = Body::Invalidate { generation, stamp, block: blocks.start, count: blocks.len() as u16 };
-        self.send(card, id, body, Payload::None);
-    }
-
-    pub(super) fn invalidate_timeout(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get_mut(&op) else { return };
-        command.repetitions += 1;
-        let (volume, cards) = (command.volume, command.unconfirmed.clone());
-        let silent = command.repetitions.is_multiple_of(SILENT_AFTER);
-        for card in cards {
-            self.send_invalidation(op, card);
-            let generation = self.volumes.get(&volume).and_then(|v| v.desk.cards.get(&card));
-            if let (true, Some(&generation)) = (silent, generation) {
-                self.outputs.push_back(Output::Silent { volume, node: card, generation });
-            }
-        }
-        self.arm_invalidation(op);
-    }
-
-    /// A card has no copy of the command's blocks (any more).
-    pub(super) fn confirmed(&mut self, op: OpId, card: NodeId) {
-        let Some(command) = self.disk_commands.get_mut(&op) else { return };
-        let Some(at) = command.unconfirmed.iter().position(|&node| node == card) else { return };
-        command.unconfirmed.swap_remove(at);
-        if command.unconfirmed.is_empty() && !makes(Mistake::WriteUnconfirmed) {
-            self.timers.clear(command.deadline, Timer::Invalidate(op));
-            self.submit(op);
-        }
-    }
-
-    fn submit(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get(&op) else { return };
-        let Change { kind, offset, length } = command.change;
-        let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
-        let volume = command.volume;
-        self.outputs.push_back(Output::Disk { op, volume, work });
-    }
-
-    pub(super) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
-        let Some(command) = self.disk_commands.remove(&op) else { return };
-        let id = command.volume;
-        if let Some(stamp) = command.stamp {
-            let blocks = command.change.blocks(self.config.block_bytes);
-            self.close_write(id, stamp);
-            let writer = match command.client {
-                Client::Local(_) => self.config.node,
-                Client::Peer { node, .. } => node,
-            };
-            let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
-            for index in blocks {
-                let block = BlockId::new(id, index);
-                if policy_tells {
-                    self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, writer));
-                }
-                self.unlock_copy(block, result.is_ok().then_some((&command.change, command.payload)));
-                self.resume_block(block);
-            }
-        }
-        self.answer(&command, command.stamp.unwrap_or_default(), result);
-        self.put_back(command.payload);
-        // Who has waited for this write goes before the next one.
-        self.settle();
-        self.start_held_commands();
-    }
-
-    fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
-        match command.client {
-            Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
-            Client::Peer { node, request, .. } => {
-                let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                let answered = volume.desk.answered.get_mut(&node);
-                if let Some(known) = answered.and_then(|a| a.results.get_mut(&request)) {
-                    *known = Some(Outcome { stamp, result });
-                }
-                self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
-            }
-        }
-    }
-}
-
-fn overlap(one: &Range<u32>, other: &Range<u32>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
-impl Answered {
-    fn knows(&self, request: RequestId) -> bool {
-        request < self.oldest || self.results.contains_key(&request)
-    }
-
-    fn forget_below(&mut self, oldest: RequestId) {
-        if oldest > self.oldest {
-            self.oldest = oldest;
-            self.results = self.results.split_off(&oldest);
-        }
+        self.patch(slot, block, change, buffer);
     }
 }

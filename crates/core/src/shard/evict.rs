@@ -16,7 +16,7 @@ use crate::timers::Timer;
 pub(super) struct Leaving {
     /// Pinned once.
     pub(super) slot: Slot,
-    to: NodeId,
+    pub(super) to: NodeId,
     deadline: Instant,
 }
 
@@ -105,7 +105,7 @@ impl Shard {
         age_ms: u32,
     ) {
         self.cache.pin(slot);
-        let as_of = self.as_of(block.volume);
+        let as_of = self.as_of(block);
         let oldest_ms = self.oldest_ms();
         let block_index = block.index;
         let body =
@@ -172,7 +172,7 @@ impl Shard {
             age_ms: store.age_ms,
             oldest_ms: store.oldest_ms,
         };
-        let nodes = self.config.nodes;
+        let nodes = self.up.len() as u16;
         let usable = self.may_store(block, store.as_of)
             && store.evictor.0 < nodes
             && store.previous.0 < nodes

@@ -9,6 +9,7 @@
 
 mod answer;
 mod end;
+mod explain;
 mod fetches;
 mod peer_read;
 mod progress;
@@ -20,11 +21,12 @@ use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token};
 use crate::io::{DiskWork, Origin, Output, Payload};
 use crate::message::{Body, IoError};
 use crate::policy::{Answer, Request, Target};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
 
+pub use self::explain::UnderWay;
 pub(super) use self::fetches::Fetches;
-pub(super) use self::peer_read::PeerRead;
+pub(super) use self::peer_read::{HOPS, PeerRead};
 
 struct Fetch {
     request: RequestId,
@@ -45,6 +47,8 @@ struct Fetch {
     /// A stale answer leads to another question at once, but not again before this: were answers repeated on
     /// their way, questions and answers would multiply.
     patient_until: Instant,
+    /// Since when it waits for the card's lock, if it does.
+    unlocked_since: Option<Instant>,
     deadline: Instant,
     give_up: Instant,
 }
@@ -77,6 +81,7 @@ impl Fetch {
             passed_over: false,
             ahead,
             patient_until: Instant(0),
+            unlocked_since: None,
             // It is about to be taken further, and gets its timer then.
             deadline: Instant::NEVER,
             give_up,
@@ -85,6 +90,11 @@ impl Fetch {
 
     fn ahead_or_peers_only(&self) -> bool {
         self.waiters.iter().all(Waiter::is_peer)
+    }
+
+    /// It waits for no lock any more: for how long it did.
+    fn unlocked_for(&mut self, now: Instant) -> Duration {
+        self.unlocked_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
     const fn is_asked(&self) -> bool {
@@ -189,6 +199,10 @@ impl Shard {
             return;
         }
         if self.has_given_up(block) {
+            if let Some(fetch) = self.fetches.get_mut(request) {
+                fetch.unlocked_since = Some(self.now);
+                self.stats.lock_waits += 1;
+            }
             self.wait_in(request, State::Unlocked);
             self.ask_for_lock(block);
             return;
@@ -208,10 +222,11 @@ impl Shard {
             fetch.slot = Some(slot);
         }
         let target = if from_disk_node { block.volume.disk_node() } else { self.choose(block) };
-        if target == self.config.node {
-            self.read_disk(request, block, slot);
-        } else {
-            self.ask(request, target);
+        let writer = self.last_writer(block, self.config.node).filter(|_| !from_disk_node);
+        match (target == self.config.node, writer) {
+            (false, _) => self.ask(request, target, from_disk_node),
+            (true, Some(writer)) => self.ask(request, writer, true),
+            (true, None) => self.read_disk(request, block, slot),
         }
     }
 
@@ -233,10 +248,11 @@ impl Shard {
         target.filter(|&node| node != me && self.is_up(node)).unwrap_or(disk_node)
     }
 
-    fn ask(&mut self, request: RequestId, target: NodeId) {
+    /// Asks a node; if only the disk would do otherwise, it passes the question to no other node but the disk's.
+    fn ask(&mut self, request: RequestId, target: NodeId, from_disk: bool) {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.overtaken = false;
-        let (block, ahead, from_disk) = (fetch.block, fetch.ahead, fetch.from_disk_node);
+        let (block, ahead) = (fetch.block, fetch.ahead);
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| v.leaves_copies());
         let body = Body::Read {
             request,

@@ -52,7 +52,7 @@ struct Region {
 
 impl Grants {
     /// Whether the card has no lock on any of the blocks.
-    fn is_given_up(&self, node: NodeId, blocks: &Range<u32>) -> bool {
+    pub(super) fn is_given_up(&self, node: NodeId, blocks: &Range<u32>) -> bool {
         self.regions
             .get(&(blocks.start / REGION))
             .and_then(|region| region.given_up.get(&node))
@@ -100,6 +100,12 @@ impl Grants {
         }
     }
 
+    /// The range around a place on which a card has no lock, as places.
+    pub(super) fn given_up_around(&self, node: NodeId, local: u32) -> Option<Range<u32>> {
+        let range = self.regions.get(&(local / REGION))?.given_up.get(&node)?;
+        Some(range.clone()).filter(|range| range.contains(&local))
+    }
+
     fn iter(&self) -> impl Iterator<Item = (NodeId, Range<u32>)> {
         self.regions
             .values()
@@ -124,7 +130,13 @@ struct Lost {
 
 impl GivenUp {
     fn contains(&self, block: u32) -> bool {
-        self.regions.get(&(block / REGION)).is_some_and(|lost| lost.range.contains(&block))
+        self.around(block).is_some()
+    }
+
+    /// The range around a place, as places.
+    pub(super) fn around(&self, local: u32) -> Option<Range<u32>> {
+        let lost = self.regions.get(&(local / REGION))?;
+        Some(lost.range.clone()).filter(|range| range.contains(&local))
     }
 
     /// The card is a new one.
@@ -141,7 +153,7 @@ impl Shard {
     }
 
     /// The block at a place; none beyond the numbers that blocks can have.
-    fn index_of(&self, local: u32) -> Option<u32> {
+    pub(super) fn index_of(&self, local: u32) -> Option<u32> {
         let (stripe, size) = (u64::from(local / STRIPE_BLOCKS), u64::from(STRIPE_BLOCKS));
         let stripe = stripe * u64::from(self.config.shards) + u64::from(self.config.shard);
         u32::try_from(stripe * size + u64::from(local % STRIPE_BLOCKS)).ok()

@@ -5,7 +5,7 @@ use crate::ids::{Generation, STRIPE_BLOCKS};
 use crate::io::{DiskWork, Patch};
 use crate::message::{CommandKind, Note};
 use crate::placement::PlacementKind;
-use crate::volume::{Access, Coherence, VolumeSpec};
+use crate::volume::{Access, Coherence, Handover, VolumeSpec};
 use std::collections::VecDeque;
 use std::format;
 use std::string::{String, ToString};
@@ -14,13 +14,17 @@ mod central;
 mod conservation;
 mod cooperation;
 mod demote;
+mod explain;
 mod gms;
 mod grants;
 mod greedy;
+mod handover;
 mod hazards;
 mod hdc;
 mod hints;
+mod lost;
 mod nchance;
+mod pages;
 
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
 const BLOCK_BYTES: u32 = 4096;
@@ -46,6 +50,7 @@ struct Setup {
     network_attached: bool,
     coherence: Coherence,
     read_only: bool,
+    handover: Handover,
 }
 
 const SETUP: Setup = Setup {
@@ -55,6 +60,7 @@ const SETUP: Setup = Setup {
     network_attached: false,
     coherence: Coherence::Confirmed,
     read_only: false,
+    handover: Handover::Cache,
 };
 
 impl Cluster {
@@ -68,6 +74,7 @@ impl Cluster {
             read_only: setup.read_only,
             network_attached: setup.network_attached,
             coherence: setup.coherence,
+            handover: setup.handover,
         };
         let shard = |node| {
             let config = ShardConfig {
@@ -185,7 +192,7 @@ impl Cluster {
         self.log.clear();
         let block = BlockId::new(V, index);
         match self.nodes[usize::from(node)].read(self.now, Token(7), block) {
-            Read::Hit(slot) => self.nodes[usize::from(node)].unpin(slot),
+            Read::Hit(slot, _) => self.nodes[usize::from(node)].unpin(slot),
             Read::Pending => {
                 self.drain(node);
                 self.run();
@@ -591,7 +598,8 @@ fn a_late_delivery_is_refused() {
 /// The same for an evicted block that was long on its way.
 #[test]
 fn a_late_store_is_refused() {
-    let mut c = Cluster::new(Setup { capacity: 1, network_attached: true, ..SETUP });
+    let mut c =
+        Cluster::new(Setup { capacity: 1, network_attached: true, handover: Handover::Disk, ..SETUP });
     c.read(2, 5);
     assert_eq!(c.nodes[2].read(c.now, Token(9), BlockId::new(V, 6)), Read::Pending);
     c.drain(2);

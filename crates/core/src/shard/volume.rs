@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
 
-use super::command::Answered;
+use super::disk_command::Answered;
 use super::grants::{GivenUp, Grants};
 use crate::ids::{Generation, NodeId, Stamp};
 use crate::mistakes::{Mistake, makes};
@@ -23,6 +23,8 @@ pub(super) struct Volume {
     pub(super) synced: bool,
     /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
     pub(super) leave_copies: Option<bool>,
+    /// Somebody beyond this node's cache keeps pages.
+    pub(super) pages: bool,
     /// When the disk node is asked again, until it has answered.
     pub(super) sync_deadline: Instant,
     /// When the policy is called, if it wants to be.
@@ -51,6 +53,8 @@ pub(super) struct Desk {
     pub(super) cards: BTreeMap<NodeId, Generation>,
     /// Those of them that may not write (any more).
     pub(super) readers: BTreeSet<NodeId>,
+    /// Those of them on whose behalf nobody can confirm anything.
+    pub(super) lost: BTreeSet<NodeId>,
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
     pub(super) open: BTreeSet<Stamp>,
@@ -94,6 +98,7 @@ impl Volume {
             card: None,
             synced: false,
             leave_copies: None,
+            pages: false,
             sync_deadline: Instant(0),
             policy_wake: Instant::NEVER,
             lease_until: Instant(0),
@@ -112,10 +117,14 @@ impl Volume {
         self.at_disk_node || self.synced && leased
     }
 
-    /// As of which stamp this node's copies are good. The disk node's are of the last write that has begun,
-    /// since it uses no copy of a block that is being written.
-    pub(super) fn as_of(&self) -> Stamp {
-        if self.at_disk_node { self.desk.last_stamp } else { self.floor }
+    /// As of which stamp this node's copy of a block is good. The disk node's is of the last write that has begun,
+    /// since it uses no copy of a block that is being written. Elsewhere it includes all writes that are complete, and
+    /// the last one to this block that this node has done or confirmed, since it dropped what it had before.
+    pub(super) fn as_of(&self, block: u32) -> Stamp {
+        match self.at_disk_node {
+            true => self.desk.last_stamp,
+            false => self.recent.get(&block).map_or(self.floor, |&written| written.max(self.floor)),
+        }
     }
 
     /// Whether the disk node is asked to keep copies of what is read here.

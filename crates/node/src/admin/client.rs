@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::Deserialize as _;
 
 use super::{
-    Activity, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Status, Volume, to_line,
+    Activity, Cluster, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples, Spans, Status,
+    Volume, Warmed, Why, to_line,
 };
 use crate::config::Attach;
 
@@ -86,6 +87,28 @@ impl Client {
         }
     }
 
+    /// The status of every node of the cluster.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn cluster(&mut self) -> Result<Cluster, ClientError> {
+        match self.call(&Request::Cluster {})? {
+            Reply::Cluster(cluster) => Ok(*cluster),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Which way a read at `offset` bytes of a volume would take.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn why(&mut self, volume: &str, offset: u64) -> Result<Why, ClientError> {
+        match self.call(&Request::Why { volume: volume.into(), offset })? {
+            Reply::Why(why) => Ok(*why),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// All volumes the node knows.
     ///
     /// # Errors
@@ -140,6 +163,22 @@ impl Client {
         self.done(&Request::Shutdown {})
     }
 
+    /// Asks the node to leave the cluster and its daemon to exit; by `force` also if somebody needs it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn leave(&mut self, force: bool) -> Result<(), ClientError> {
+        self.done(&Request::Leave { force })
+    }
+
+    /// Has the record of a member dropped that is dead or has left.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn forget(&mut self, node: &str) -> Result<(), ClientError> {
+        self.done(&Request::Forget { node: node.into() })
+    }
+
     /// Begins to record what clients ask the node for. The recording lasts as long as this connection.
     ///
     /// # Errors
@@ -158,6 +197,39 @@ impl Client {
     pub fn take_recorded(&mut self) -> Result<Recorded, ClientError> {
         match self.call(&Request::TakeRecorded {})? {
             Reply::Recorded(recorded) => Ok(recorded),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Samples of what clients of all nodes ask of the volume `name`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn samples(&mut self, name: &str) -> Result<Samples, ClientError> {
+        match self.call(&Request::Sample { volume: name.into() })? {
+            Reply::Samples(samples) => Ok(*samples),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What happened to a sample of the requests, or to the one called `trace`, at all nodes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn spans(&mut self, trace: Option<&str>) -> Result<Spans, ClientError> {
+        match self.call(&Request::Spans { trace: trace.map(Into::into) })? {
+            Reply::Spans(spans) => Ok(*spans),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Fetches ranges of the volume `name`, offsets and lengths in bytes, into the node's cache.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn warm(&mut self, name: &str, ranges: &[(u64, u64)]) -> Result<Warmed, ClientError> {
+        match self.call(&Request::Warm { volume: name.into(), ranges: ranges.into() })? {
+            Reply::Warmed(warmed) => Ok(warmed),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -241,11 +313,17 @@ impl Client {
     fn unexpected(&self, reply: &Reply) -> ClientError {
         let kind = match reply {
             Reply::Status(_) => "status",
+            Reply::Cluster(_) => "cluster",
+            Reply::Why(_) => "why",
             Reply::Volumes(_) => "volumes",
             Reply::Volume(_) => "volume",
             Reply::Activity(_) => "activity",
             Reply::Recording(_) => "recording",
             Reply::Recorded(_) => "recorded",
+            Reply::Watching(_) => "watching",
+            Reply::Samples(_) => "samples",
+            Reply::Spans(_) => "spans",
+            Reply::Warmed(_) => "warmed",
             Reply::Done {} => "done",
             Reply::Error(_) => "error",
         };

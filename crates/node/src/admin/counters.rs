@@ -5,15 +5,15 @@ use cards_core::Stats;
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*; $($(#[$io_doc:meta])* $io:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*; $($(#[doc = $io_doc:literal])* $io:ident,)*) => {
         /// What a node counted since it started, in blocks unless said otherwise.
         ///
         /// The first part is the core's [`Stats`], summed over the shards; the second part is the driver's.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
-            $($(#[$io_doc])* pub $io: u64,)*
+            $($(#[doc = $doc])* pub $name: u64,)*
+            $($(#[doc = $io_doc])* pub $io: u64,)*
         }
 
         impl From<&Stats> for Counters {
@@ -23,6 +23,15 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// All of them: name, meaning, value.
+            pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [
+                    $((stringify!($name), concat!($($doc),*), self.$name),)*
+                    $((stringify!($io), concat!($($io_doc),*), self.$io),)*
+                ]
+                .into_iter()
+            }
+
             /// The sum of both, for several nodes.
             #[must_use]
             pub const fn plus(&self, other: &Self) -> Self {
@@ -69,6 +78,9 @@ counters! {
     served,
     /// Blocks delivered to other nodes from this node's disk.
     served_from_disk,
+    /// Blocks given to readers out of this node's memory where the disk would have been read, since this node wrote
+    /// them last or had the write in hand.
+    handed_over,
     /// Requests of other nodes passed on.
     passed_on,
     /// Requests that reached this node by a hint and found no copy.
@@ -85,6 +97,12 @@ counters! {
     locks_given_up,
     /// Times that it asked for one again.
     locks_asked,
+    /// Reads that waited for it.
+    lock_waits,
+    /// How long they waited, together, in microseconds.
+    lock_wait_us,
+    /// Times that pages of this node's kernel were withdrawn, for somebody's write.
+    withdrawals,
     /// Messages sent to peers.
     messages_sent,
     /// Messages received from peers.

@@ -11,6 +11,18 @@ pub struct Recording {
     pub members: u16,
     /// When it began, in microseconds since 1970 (UTC): times count from here.
     pub started_us: u64,
+    /// The volumes of the cluster, as far as they are known.
+    #[serde(default)]
+    pub volumes: Vec<RecordedVolume>,
+}
+
+/// How a volume is called in a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedVolume {
+    /// Its number, as in [`Demand::volume`].
+    pub number: u16,
+    /// Its name.
+    pub name: String,
 }
 
 /// What has been recorded since the last look.

@@ -3,7 +3,7 @@
 use cards_core::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters};
+use super::{Counters, DiskCounters, Io, SlowRequests};
 use crate::config::{Mode, PolicySpec, ReadAhead, replacement};
 
 /// Everything about one node.
@@ -13,15 +13,30 @@ pub struct Status {
     pub cluster: String,
     /// Name of this node.
     pub node: String,
+    /// Who keeps the list of members; none if it is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<String>,
+    /// The version of the list of members that this node knows; zero if it is fixed.
+    #[serde(default)]
+    pub epoch: u64,
     /// Version of the daemon.
     pub version: String,
     /// Seconds since it started.
     pub uptime_s: u64,
+    /// When this was counted, by the node's clock: milliseconds since 1970 (UTC).
+    #[serde(default)]
+    pub time_ms: u64,
+    /// Address and port of the web listener: the dashboard is at `http://` + this. None if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<String>,
+    /// The unix socket of its NBD server, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nbd: Option<std::path::PathBuf>,
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
     /// If not: what is wrong and what to do, one sentence each.
     pub problems: Vec<String>,
-    /// All members, in the order of the configuration; this node too.
+    /// All members, in the order of their numbers; this node too.
     pub members: Vec<Member>,
     /// All volumes of the cluster this node knows.
     pub volumes: Vec<Volume>,
@@ -31,6 +46,9 @@ pub struct Status {
     pub disk_engine: DiskEngine,
     /// What this node counted.
     pub counters: Counters,
+    /// Requests of its clients that took long: the last and the slowest few.
+    #[serde(default)]
+    pub slow: SlowRequests,
     /// The disks this node contributes.
     pub disks: Vec<Disk>,
 }
@@ -47,6 +65,12 @@ pub struct Member {
     /// Why not, if it is known: refused by name, or the last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Bytes sent to it since this node started.
+    #[serde(default)]
+    pub bytes_sent: u64,
+    /// Bytes received from it since this node started.
+    #[serde(default)]
+    pub bytes_received: u64,
 }
 
 /// Whether this node can talk to a member.
@@ -63,6 +87,10 @@ pub enum MemberState {
     Down,
     /// Of another cluster or version, or with another member list.
     Refused,
+    /// Declared dead by the coordinator.
+    Dead,
+    /// It has left the cluster.
+    Left,
 }
 
 /// One volume of the cluster.
@@ -89,6 +117,9 @@ pub struct Volume {
     pub attached: Option<Card>,
     /// Its blocks in this node's cache.
     pub cached_blocks: u64,
+    /// What clients of this node have asked of it.
+    #[serde(default)]
+    pub io: Io,
 }
 
 /// Whether clients can be served from a volume.
@@ -114,6 +145,9 @@ pub struct Card {
     pub read_ahead: ReadAhead,
     /// NBD clients that use it now.
     pub clients: u32,
+    /// The local device that it is here, with its (major, minor) (CARDs, section 4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<super::Device>,
 }
 
 /// A node's cache.

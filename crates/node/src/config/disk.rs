@@ -24,6 +24,8 @@ pub struct Disk {
     pub direct: bool,
     /// Whether this node keeps copies of what others read. Default `computer`.
     pub attached: Attached,
+    /// Where a node reads what another one has written. Default `cache`.
+    pub handover: Handover,
     /// How requests of other nodes are answered. Default `event`.
     pub delivery: Delivery,
     /// Modelled slow disk: added to each read. Default `0ms`.
@@ -66,6 +68,37 @@ impl Attached {
     }
 }
 
+/// How a block gets from the node that has written it to those that read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Handover {
+    /// Out of the writer's memory: nodes keep the blocks they have written whole.
+    #[default]
+    Cache,
+    /// From the disk, unless the disk node has a copy. For volumes whose writers would keep what nobody reads.
+    Disk,
+}
+
+impl Handover {
+    /// Its name in `node.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+impl From<Handover> for cards_core::Handover {
+    fn from(handover: Handover) -> Self {
+        match handover {
+            Handover::Cache => Self::Cache,
+            Handover::Disk => Self::Disk,
+        }
+    }
+}
+
 /// How the disk node gets from a request to its answer (remote disk drivers, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,6 +135,7 @@ impl Disk {
             read_only: false,
             direct: false,
             attached: Attached::default(),
+            handover: Handover::default(),
             delivery: Delivery::default(),
             delay: Duration::ZERO,
             rate: 0,
@@ -127,6 +161,8 @@ struct DiskToml {
     direct: bool,
     #[serde(default)]
     attached: Attached,
+    #[serde(default)]
+    handover: Handover,
     #[serde(default)]
     delivery: Delivery,
     #[serde(with = "duration", default)]
@@ -161,6 +197,7 @@ impl TryFrom<DiskToml> for Disk {
             read_only: raw.read_only,
             direct: raw.direct,
             attached: raw.attached,
+            handover: raw.handover,
             delivery: raw.delivery,
             delay: raw.delay,
             rate: raw.rate,
@@ -183,6 +220,7 @@ impl From<Disk> for DiskToml {
             read_only: disk.read_only,
             direct: disk.direct,
             attached: disk.attached,
+            handover: disk.handover,
             delivery: disk.delivery,
             delay: disk.delay,
             rate: disk.rate,

@@ -30,6 +30,7 @@ policy = { name = "hscc", depth = 2 }
 read_only = false
 direct = true
 attached = "network"
+handover = "disk"
 delivery = "thread"
 delay = "10ms"
 rate = "50M"
@@ -81,6 +82,7 @@ fn every_key_is_understood() {
     assert_eq!(disk.origin, Origin::Path("/dev/sdb".into()));
     assert_eq!(disk.policy.to_string(), "hscc depth=2");
     assert_eq!((disk.attached, disk.delivery), (Attached::Network, Delivery::Thread));
+    assert_eq!((disk.handover, config.disks[1].handover), (Handover::Disk, Handover::Cache));
     assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
@@ -105,7 +107,8 @@ const EXAMPLE: &str = include_str!("../../../../packaging/node.toml");
 fn the_example_is_valid_and_states_the_defaults() {
     let config = parse(EXAMPLE).unwrap();
     // Keys whose comment is an example, not the default.
-    let examples = ["uri =", "tcp =", "data_threads =", "refuse the volume"];
+    let examples =
+        ["uri =", "tcp =", "data_threads =", "refuse the volume", "[[member]]", "listen =", "token_file ="];
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") && !examples.iter().any(|example| line.contains(example)) => {
             format!("{rest}\n")
@@ -153,6 +156,7 @@ fn an_unknown_choice_suggests_the_nearest() {
     refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean sieve?"]);
     refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, exclusive"]);
     refused("\"thread\"", "\"threads\"", &["delivery = \"threads\"", "did you mean \"thread\"?"]);
+    refused("handover = \"disk\"", "handover = \"disc\"", &["handover = \"disc\"", "did you mean \"disk\"?"]);
     refused("\"network\"", "\"net\"", &["attached = \"net\"", "did you mean \"network\"?"]);
     refused(
         "name = \"hscc\"",
@@ -292,4 +296,67 @@ fn a_file_that_cannot_be_read_is_named() {
     std::fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
     let error = Config::load(&path).unwrap_err().to_string();
     assert!(error.contains("larger than 4 MiB"), "{error}");
+}
+
+const COORDINATED: &str = r#"
+cluster = "lab"
+node = "n2"
+address = "10.0.0.2:7400"
+[coordinator.embedded]
+keeper = "n1"
+address = "10.0.0.1:7710"
+"#;
+
+const ETCD: &str = r#"
+cluster = "lab"
+node = "n2"
+address = "10.0.0.2:7400"
+[coordinator.etcd]
+endpoints = ["https://10.0.0.7:2379"]
+ca = "/etc/cards/ca.pem"
+"#;
+
+#[track_caller]
+fn refused_in(sample: &str, from: &str, to: &str, words: &[&str]) {
+    assert!(sample.contains(from), "{from:?} is not in the sample");
+    let error = parse(&sample.replacen(from, to, 1)).expect_err("accepted").to_string();
+    for word in words {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+}
+
+#[test]
+fn a_coordinator_keeps_the_members() {
+    let config = parse(COORDINATED).unwrap();
+    assert!(!config.is_keeper() && parse(&COORDINATED.replace("n2", "n1")).unwrap().is_keeper());
+    assert_eq!(config.registry(), Path::new("/var/lib/cards/registry.redb"));
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    assert_eq!(config.coordinator.unwrap().describe(), "n1 (10.0.0.1:7710)");
+    let etcd = parse(ETCD).unwrap();
+    assert_eq!(parse(&etcd.to_toml()).unwrap(), etcd);
+    assert_eq!(etcd.coordinator.unwrap().lease(), Duration::from_secs(3));
+}
+
+#[test]
+fn a_coordinator_that_cannot_work_is_refused() {
+    let member = "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[coordinator.embedded]";
+    refused_in(COORDINATED, "[coordinator.embedded]", member, &["\"n1\"", "remove all [[member]]"]);
+    refused_in(COORDINATED, "address = \"10.0.0.2:7400\"\n", "", &["address", "where peers reach this node"]);
+    refused_in(COORDINATED, "10.0.0.1:7710", "10.0.0.2:7400", &["its own port"]);
+    refused_in(COORDINATED, "10.0.0.1:7710", "10.0.0.1", &["coordinator.embedded.address", "host:port"]);
+    refused_in(COORDINATED, "keeper = \"n1\"", "keeper = \"n 1\"", &["coordinator.embedded.keeper"]);
+    refused_in(
+        COORDINATED,
+        "keeper = \"n1\"",
+        "keeper = \"n1\"\nlease = \"4s\"",
+        &["4s", "at most `lease`, 3s"],
+    );
+    refused_in(COORDINATED, "keeper = \"n1\"", "keeper = \"n1\"\nlease = \"1ms\"", &["100ms to 10m"]);
+    refused_in(ETCD, "\"https://10.0.0.7:2379\"", "", &["at least one member"]);
+    refused_in(ETCD, "ca =", "cert =", &["cert and key go together"]);
+    refused_in(ETCD, "ca = \"/etc/cards/ca.pem\"", "", &["needs `ca`"]);
+    refused_in(ETCD, "ca =", "user = \"u\"\nca =", &["password_file"]);
+    refused_in(ETCD, "ca =", "lease = \"2500ms\"\nca =", &["whole seconds"]);
+    refused_in(ETCD, "[coordinator.etcd]", "[coordinator.zookeeper]", &["zookeeper", "embedded"]);
+    refused_in(LEAST, "node = \"n1\"", "node = \"n1\"\naddress = \"h:1\"", &["[coordinator]", "[[member]]"]);
 }

@@ -11,6 +11,11 @@ pub(super) enum Part {
 
 /// Splits `host:port` or `[address]:port`.
 pub(super) fn host_port(text: &str) -> Result<(&str, u16), Part> {
+    host_any_port(text).and_then(|(host, port)| if port > 0 { Ok((host, port)) } else { Err(Part::Port) })
+}
+
+/// The same, where port 0 is one that is free.
+pub(super) fn host_any_port(text: &str) -> Result<(&str, u16), Part> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, port) = rest.split_once("]:").ok_or(Part::Host)?;
         if host.parse::<std::net::Ipv6Addr>().is_err() {
@@ -25,7 +30,12 @@ pub(super) fn host_port(text: &str) -> Result<(&str, u16), Part> {
     }
     // `parse` alone would take a sign.
     let digits = port.bytes().all(|b| b.is_ascii_digit());
-    port.parse().ok().filter(|port| digits && *port > 0).map(|port| (host, port)).ok_or(Part::Port)
+    port.parse().ok().filter(|_| digits).map(|port| (host, port)).ok_or(Part::Port)
+}
+
+/// The host of `host:port`, without the brackets of an address.
+pub(crate) fn host_of(text: &str) -> Option<&str> {
+    host_any_port(text).ok().map(|(host, _)| host)
 }
 
 /// Writes the URI, if there is one.

@@ -9,8 +9,11 @@ use cards_core::policy::PolicyError;
 use cards_core::{NodeId, VolumeId};
 
 use super::error::remedy;
-use super::uri::{Part, host_port};
-use super::{Attach, Config, Disk, Mode, Nbd, Origin, PolicySpec, Problem, ReadAhead, duration, size};
+use super::uri::{Part, host_any_port, host_port};
+use super::{
+    Attach, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem, ReadAhead, Web,
+    duration, size,
+};
 
 /// Most disks of a node.
 const DISKS_MAX: usize = VolumeId::MAX_DISKS as usize;
@@ -26,10 +29,16 @@ const DATA_THREADS_MAX: usize = 256;
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Longest lease: a dead reader holds up writes for one and a half of them.
 const LEASE_MAX: Duration = Duration::from_secs(600);
+/// Shortest lease of a member.
+const REGISTRY_LEASE_MIN: Duration = Duration::from_millis(100);
+/// The same with etcd, which counts seconds and has a minimum.
+const ETCD_LEASE_MIN: Duration = Duration::from_secs(2);
 /// Longest wait for a disk node.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+/// Most names of the web listener.
+const WEB_HOSTS_MAX: usize = 64;
 
 pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     name("cluster", &config.cluster)?;
@@ -46,7 +55,16 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     }
     timeouts(config)?;
     socket_path("runtime_dir", &config.admin_socket())?;
-    members(config)?;
+    match &config.coordinator {
+        None => members(config)?,
+        Some(home) => coordinator(config, home)?,
+    }
+    if let Some(api) = &config.api {
+        endpoint("api.listen", &api.listen)?;
+    }
+    if let Some(web) = &config.web {
+        web_listener(web)?;
+    }
     disks(&config.disks)?;
     cache(config)?;
     attachments(&config.attach, &config.disks)?;
@@ -79,8 +97,98 @@ fn timeouts(config: &Config) -> Result<(), Problem> {
     Ok(())
 }
 
+fn endpoint(key: &str, address: &str) -> Result<(), Problem> {
+    host_port(address).map(drop).map_err(|part| {
+        let reason = match part {
+            Part::Host => "the host is wrong; write host:port or [address]:port",
+            Part::Port => "the port is wrong; write host:port with a port from 1 to 65535",
+        };
+        value(key, address, reason)
+    })
+}
+
+fn web_listener(web: &Web) -> Result<(), Problem> {
+    host_any_port(&web.listen).map(drop).map_err(|_| {
+        value("web.listen", &web.listen, "write host:port, [address]:port, or port 0 for one that is free")
+    })?;
+    if web.hosts.len() > WEB_HOSTS_MAX {
+        return Err(value("web.hosts", web.hosts.len(), "use at most 64 names"));
+    }
+    web.hosts.iter().try_for_each(|host| name("web.hosts", host))
+}
+
+fn coordinator(config: &Config, home: &Coordinator) -> Result<(), Problem> {
+    if let Some(member) = config.members.first() {
+        let reason = "the coordinator keeps the list of members; remove all [[member]], or [coordinator]";
+        return Err(value("member.name", &member.name, reason));
+    }
+    let Some(address) = &config.address else {
+        let reason = "say where peers reach this node: address = \"host:port\" beside `node`";
+        return Err(value("address", "", reason));
+    };
+    endpoint("address", address)?;
+    let lease = home.lease();
+    if lease > config.lease {
+        // A session's locks outlive their home only if its death is known before they end.
+        let reason = format!("use at most `lease`, {}, or a longer `lease`", duration::exact(config.lease));
+        return Err(value("coordinator lease", duration::exact(lease), &reason));
+    }
+    match home {
+        Coordinator::Embedded(home) => {
+            name("coordinator.embedded.keeper", &home.keeper)?;
+            endpoint("coordinator.embedded.address", &home.address)?;
+            if home.address == *address {
+                let remedy = "peers connect to the one and members to the other: give each its own port";
+                return Err(duplicate("coordinator.embedded.address", address, remedy));
+            }
+            if !(REGISTRY_LEASE_MIN..=LEASE_MAX).contains(&lease) {
+                let given = duration::exact(lease);
+                return Err(value(
+                    "coordinator.embedded.lease",
+                    given,
+                    "use 100ms to 10m; 3s is a good start",
+                ));
+            }
+        }
+        Coordinator::Etcd(home) => etcd(home)?,
+    }
+    Ok(())
+}
+
+fn etcd(home: &EtcdHome) -> Result<(), Problem> {
+    if home.endpoints.is_empty() {
+        let reason = "name at least one member of etcd: endpoints = [\"http://host:2379\"]";
+        return Err(value("coordinator.etcd.endpoints", "", reason));
+    }
+    if home.user.is_some() != home.password_file.is_some() {
+        let given = home.user.clone().unwrap_or_default();
+        return Err(value(
+            "coordinator.etcd.user",
+            given,
+            "user and password_file go together: give both or none",
+        ));
+    }
+    if home.cert.is_some() != home.key.is_some() {
+        return Err(value("coordinator.etcd.cert", "", "cert and key go together: give both or none"));
+    }
+    let secure = home.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
+    if secure && home.ca.is_none() {
+        let reason = "an https endpoint needs `ca`, the certificates of the authorities that may sign etcd's";
+        return Err(value("coordinator.etcd.ca", "", reason));
+    }
+    if !(ETCD_LEASE_MIN..=LEASE_MAX).contains(&home.lease) || home.lease.subsec_nanos() != 0 {
+        let given = duration::exact(home.lease);
+        return Err(value("coordinator.etcd.lease", given, "use whole seconds from 2s to 10m"));
+    }
+    Ok(())
+}
+
 fn members(config: &Config) -> Result<(), Problem> {
     let members = &config.members;
+    if let Some(address) = &config.address {
+        let reason = "it is for clusters with a [coordinator]; write this node's address in its [[member]]";
+        return Err(value("address", address, reason));
+    }
     if members.is_empty() {
         return Err(Problem::NoMembers);
     }
@@ -91,13 +199,7 @@ fn members(config: &Config) -> Result<(), Problem> {
     let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
     for member in members {
         name("member.name", &member.name)?;
-        host_port(&member.address).map_err(|part| {
-            let reason = match part {
-                Part::Host => "the host is wrong; write host:port or [address]:port",
-                Part::Port => "the port is wrong; write host:port with a port from 1 to 65535",
-            };
-            value("member.address", &member.address, reason)
-        })?;
+        endpoint("member.address", &member.address)?;
         if !names.insert(&member.name) {
             return Err(duplicate("member.name", &member.name, "give every node its own name"));
         }

@@ -2,14 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
-use cards_core::VolumeId;
-use cards_wire::nbd::{Errno, Session, reply};
+use cards_core::{Instant, VolumeId};
+use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::replies::{Piece, Replies};
+use crate::admin::Op;
 use crate::cards::Seat;
 use crate::local::Local;
+use crate::metrics::{self, Mark, Ticket, Waited};
 use crate::slab::Key;
 
 /// Requests one client may have under way.
@@ -25,6 +28,8 @@ pub(crate) struct Client {
     pub(super) session: Session,
     /// Its number in recordings.
     pub(super) number: u32,
+    /// Where its requests are counted.
+    pub(super) cell: Arc<metrics::Cell>,
     pub(super) replies: RefCell<Replies>,
     /// Most bytes in flight.
     budget: u64,
@@ -40,12 +45,20 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(seat: Seat, volume: VolumeId, session: Session, number: u32, budget: u64) -> Self {
+    pub(super) fn new(
+        seat: Seat,
+        volume: VolumeId,
+        session: Session,
+        number: u32,
+        cell: Arc<metrics::Cell>,
+        budget: u64,
+    ) -> Self {
         Self {
             _seat: seat,
             volume,
             session,
             number,
+            cell,
             replies: RefCell::default(),
             budget,
             in_flight: Cell::new(0),
@@ -75,9 +88,21 @@ impl Client {
         }
     }
 
-    /// What a request that holds `bytes` counts.
-    pub(super) fn cost(bytes: u32) -> u32 {
-        bytes.saturating_add(COST_MIN)
+    /// What a request counts against the budget: the bytes it holds, and its bookkeeping.
+    pub(super) fn cost(ticket: &Ticket) -> u32 {
+        let held = if matches!(ticket.op, Op::Read | Op::Write) { ticket.length.min(MAX_PAYLOAD) } else { 0 };
+        held.saturating_add(COST_MIN)
+    }
+
+    /// The reply to a request has left.
+    #[inline]
+    pub(super) fn left(&self, local: &Local, ticket: Ticket, now: Instant) {
+        let took_ns = now.0.saturating_sub(ticket.start.0);
+        self.cell.request(ticket.op, took_ns, ticket.length, ticket.mark == Mark::Failed);
+        let slow = &local.node.metrics.slow;
+        if ticket.mark == Mark::Done && slow.is(took_ns) {
+            slow.note(&local.node, self.volume, ticket, now, false, Waited::Client);
+        }
     }
 
     /// Takes a request of this cost on, if the budgets of the client and of its thread allow; a client's only
@@ -110,9 +135,12 @@ impl Client {
     }
 
     /// Answers a request that yields no data.
-    pub(super) fn reply(&self, cookie: u64, cost: u32, result: Result<(), Errno>) {
+    pub(super) fn reply(&self, cookie: u64, mut ticket: Ticket, result: Result<(), Errno>) {
         if self.gone.get() {
             return;
+        }
+        if result.is_err() {
+            ticket.mark = Mark::Failed;
         }
         let mut replies = self.replies.borrow_mut();
         replies.push(match (self.session.structured_replies, result) {
@@ -124,7 +152,7 @@ impl Client {
                 Piece::header(&chunk[..length])
             }
         });
-        replies.push(Piece::End { cost });
+        replies.push(Piece::End(ticket));
         drop(replies);
         self.wake();
     }

@@ -10,6 +10,7 @@ use super::connection::fua;
 use super::request::{Request, Work};
 use crate::buffers::Bytes;
 use crate::local::Local;
+use crate::metrics::{Ticket, Trail};
 use crate::node::Node;
 use crate::slab::Key;
 
@@ -36,35 +37,36 @@ impl Local {
         self: &Rc<Self>,
         client: &Rc<Client>,
         request: &NbdRequest,
-        cost: u32,
+        ticket: Ticket,
         kind: CommandKind,
         bytes: Option<Bytes>,
     ) {
         if request.length == 0 {
-            return client.reply(request.cookie, cost, Ok(()));
+            return client.reply(request.cookie, ticket, Ok(()));
         }
         let end = request.offset + u64::from(request.length);
         let begin = request.offset;
         let command = Command { kind, fua: fua(request), bytes, begin, next: begin, end, under_way: 0 };
-        let key = self.add(client, request, cost, command);
+        let key = self.add(client, request, ticket, command);
         self.advance(key);
     }
 
     /// Makes durable what completed before.
-    pub(super) fn flush(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, cost: u32) {
+    pub(super) fn flush(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket) {
         if client.session.read_only() {
-            return client.reply(request.cookie, cost, Ok(()));
+            return client.reply(request.cookie, ticket, Ok(()));
         }
         let kind = CommandKind::Flush;
         let command = Command { kind, fua: false, bytes: None, begin: 0, next: 0, end: 0, under_way: 1 };
-        let key = self.add(client, request, cost, command);
+        let key = self.add(client, request, ticket, command);
         self.give(Node::token(self.index, key), client, kind, 0, 0, false, None);
     }
 
-    fn add(&self, client: &Rc<Client>, request: &NbdRequest, cost: u32, command: Command) -> Key {
+    fn add(&self, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket, command: Command) -> Key {
         client.commands.set(client.commands.get() + 1);
         let (client, cookie) = (Rc::clone(client), request.cookie);
-        let request = Request { client, cookie, cost, work: Work::Command(command), error: None };
+        let work = Work::Command(command);
+        let request = Request { client, cookie, ticket, work, error: None, trail: Trail::default() };
         self.requests.borrow_mut().insert(request)
     }
 
@@ -80,9 +82,11 @@ impl Local {
                 if command.under_way > 0 {
                     return;
                 }
-                let Some(Request { client, cookie, cost, error, .. }) = requests.remove(key) else { return };
+                let Some(request) = requests.remove(key) else { return };
                 drop(requests);
-                client.reply(cookie, cost, error.map_or(Ok(()), Err));
+                let ticket = request.over(self);
+                let Request { client, cookie, error, .. } = request;
+                client.reply(cookie, ticket, error.map_or(Ok(()), Err));
                 return client.command_done();
             }
             if command.under_way == WINDOW {
@@ -121,7 +125,15 @@ impl Local {
             bytes.map_or(Payload::None, |bytes| Payload::Buffer(self.node.buffers.insert(self.index, bytes)));
         let now = self.node.now();
         let input = Input::Command { token, volume, kind, offset, length, fua, payload };
+        let before = self.outputs.borrow().len();
         self.shard(shard, |state| state.handle(now, input));
+        let (_, key) = Node::thread_of(token);
+        if let Some(request) = self.requests.borrow_mut().get_mut(key) {
+            for (_, output) in self.outputs.borrow().iter().skip(before) {
+                request.trail.wants(output);
+                self.node.spans.wanted(&self.node, shard, Some(kind), output);
+            }
+        }
     }
 
     /// A part of a command is done.

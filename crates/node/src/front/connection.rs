@@ -14,9 +14,11 @@ use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 use super::client::Client;
 use super::replies::PARTS_MAX;
 use super::stream::Stream;
-use crate::admin::DemandKind;
+use crate::admin::{DemandKind, Op};
 use crate::buffers::Bytes;
 use crate::local::Local;
+use crate::metrics::{Mark, Ticket};
+use crate::sampling::Tap;
 use crate::traffic::Traffic;
 
 /// A write of at least so many bytes is received straight into its buffer.
@@ -53,13 +55,14 @@ pub(super) struct Connection {
     /// No more requests are taken; answers are still sent.
     closing: bool,
     read_ahead: ReadAhead,
+    tap: Tap,
     unpin: Vec<crate::node::Place>,
 }
 
 /// A write and as much of its payload as has arrived.
 struct Arriving {
     request: Request,
-    cost: u32,
+    ticket: Ticket,
     /// Empty if the write was refused: then its payload is read past.
     payload: Vec<u8>,
     arrived: usize,
@@ -77,6 +80,7 @@ impl Connection {
     ) -> Self {
         let key = local.clients.borrow_mut().insert(Rc::clone(&client));
         client.key.set(Some(key));
+        let tap = Tap::new(&local.node, client.volume);
         Self {
             local: Rc::clone(local),
             client,
@@ -87,6 +91,7 @@ impl Connection {
             large: false,
             closing: false,
             read_ahead,
+            tap,
             unpin: Vec::new(),
         }
     }
@@ -184,18 +189,17 @@ impl Connection {
                 self.closing = true;
                 return Ok(());
             }
-            let held = if request.command == Command::Read { request.length } else { request.payload() };
-            let cost = Client::cost(held.min(cards_wire::nbd::MAX_PAYLOAD));
-            if !self.client.admit(&self.local, cost) {
+            let ticket = ticket(now, &request);
+            if !self.client.admit(&self.local, Client::cost(&ticket)) {
                 *input = before;
                 self.held_back = true;
                 return Ok(());
             }
-            self.start(now, request, cost);
+            self.start(now, request, ticket);
         }
     }
 
-    fn start(&mut self, now: cards_core::Instant, request: Request, cost: u32) {
+    fn start(&mut self, now: cards_core::Instant, request: Request, ticket: Ticket) {
         self.local.demands.set(self.local.demands.get() + 1);
         let mut verdict = validate(&request, &self.client.session);
         if verdict.is_ok() && self.local.node.draining() {
@@ -207,45 +211,45 @@ impl Connection {
         if request.command == Command::Write {
             self.large = request.length >= LARGE_WRITE;
             let payload = if verdict.is_ok() { vec![0; request.length as usize] } else { Vec::new() };
-            let arriving = Arriving { request, cost, payload, arrived: 0, refused: verdict.err() };
+            let arriving = Arriving { request, ticket, payload, arrived: 0, refused: verdict.err() };
             self.arriving = Some(arriving);
             return;
         }
         self.large = false;
         let (local, client) = (&self.local, &self.client);
         if let Err(errno) = verdict {
-            return client.reply(request.cookie, cost, Err(errno));
+            return client.reply(request.cookie, ticket, Err(errno));
         }
         match request.command {
             Command::Read => {
-                local.read(client, now, &request, cost);
+                local.read(client, now, &request, ticket);
                 if let Some(range) = self.read_ahead.on_read(request.offset, request.length) {
                     local.read_ahead(client, now, range);
                 }
             }
-            Command::Flush => local.flush(client, &request, cost),
+            Command::Flush => local.flush(client, &request, ticket),
             Command::Trim => {
-                local.command(client, &request, cost, cards_core::CommandKind::Trim, None);
+                local.command(client, &request, ticket, cards_core::CommandKind::Trim, None);
             }
             // Whether the disk could do it fast is known only to the disk; the protocol prefers this answer
             // to a slow success.
             Command::WriteZeroes if request.has(NBD_CMD_FLAG_FAST_ZERO) => {
-                client.reply(request.cookie, cost, Err(Errno::NotSup));
+                client.reply(request.cookie, ticket, Err(Errno::NotSup));
             }
             Command::WriteZeroes => {
                 let no_hole = request.has(NBD_CMD_FLAG_NO_HOLE);
-                local.command(client, &request, cost, cards_core::CommandKind::Zero { no_hole }, None);
+                local.command(client, &request, ticket, cards_core::CommandKind::Zero { no_hole }, None);
             }
-            Command::Cache => local.cache(client, now, &request, cost),
-            Command::BlockStatus => local.block_status(client, &request, cost),
+            Command::Cache => local.cache(client, now, &request, ticket),
+            Command::BlockStatus => local.block_status(client, &request, ticket),
             // Not let through by `validate`.
             Command::Write | Command::Disc | Command::Other(_) => {
-                client.reply(request.cookie, cost, Err(Errno::Inval));
+                client.reply(request.cookie, ticket, Err(Errno::Inval));
             }
         }
     }
 
-    /// Lets the recorder know, if it is on.
+    /// Lets the recorder know, if it is on, and the sampler.
     fn record(&self, now: cards_core::Instant, request: &Request) {
         let kind = match request.command {
             Command::Read => DemandKind::Read,
@@ -256,6 +260,9 @@ impl Connection {
         };
         let (local, client) = (&self.local, &self.client);
         let range = (request.offset, request.length);
+        if matches!(request.command, Command::Read | Command::Write) {
+            self.tap.note(&local.node, local.index, now, request.command == Command::Write, range);
+        }
         local.node.recorder.note(local.index, now, client.number, client.volume, kind, range);
     }
 
@@ -264,13 +271,13 @@ impl Connection {
         let Some(arriving) = self.arriving.take_if(|a| a.arrived == a.request.length as usize) else {
             return;
         };
-        let Arriving { request, cost, payload, refused, .. } = arriving;
+        let Arriving { request, ticket, payload, refused, .. } = arriving;
         match refused {
-            Some(errno) => self.client.reply(request.cookie, cost, Err(errno)),
+            Some(errno) => self.client.reply(request.cookie, ticket, Err(errno)),
             None => {
                 Traffic::add(&self.local.node.traffic.bytes_written, payload.len());
                 let kind = cards_core::CommandKind::Write;
-                self.local.command(&self.client, &request, cost, kind, Some(Bytes::new(payload)));
+                self.local.command(&self.client, &request, ticket, kind, Some(Bytes::new(payload)));
             }
         }
     }
@@ -294,7 +301,14 @@ impl Connection {
                 if count == 0 { Poll::Ready(0) } else { self.stream.poll_write(cx, &parts[..count])? }
             };
             let Poll::Ready(sent) = sent else { break };
-            let (cost, requests) = replies.sent(sent, &mut self.unpin);
+            let (local, mut now) = (&self.local, None);
+            let (mut cost, mut requests) = (0, 0);
+            replies.sent(sent, &mut self.unpin, |ticket| {
+                cost += u64::from(Client::cost(&ticket));
+                requests += 1;
+                // One look at the clock is enough for all that have left together.
+                client.left(local, ticket, *now.get_or_insert_with(|| local.node.now()));
+            });
             drop(replies);
             client.settle(&self.local, cost, requests);
             self.local.unpin(self.unpin.drain(..), true);
@@ -332,4 +346,19 @@ impl Drop for Connection {
 /// Whether a request must be durable before it is answered.
 pub(super) fn fua(request: &Request) -> bool {
     request.has(NBD_CMD_FLAG_FUA)
+}
+
+/// What goes with a request that arrived at `now`.
+fn ticket(now: cards_core::Instant, request: &Request) -> Ticket {
+    let op = match request.command {
+        Command::Read => Op::Read,
+        Command::Write => Op::Write,
+        Command::WriteZeroes => Op::Zero,
+        Command::Trim => Op::Trim,
+        Command::Flush => Op::Flush,
+        Command::Cache => Op::Cache,
+        Command::BlockStatus => Op::Status,
+        Command::Disc | Command::Other(_) => Op::Other,
+    };
+    Ticket { start: now, offset: request.offset, length: request.length, op, mark: Mark::Done }
 }

@@ -64,21 +64,20 @@ impl Local {
         });
     }
 
-    async fn client(self: &Rc<Self>, accepted: Accepted, mut permit: Permit) {
+    async fn client(self: &Rc<Self>, accepted: Accepted, permit: Permit) {
         let mut stream = match Stream::adopt(accepted) {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a client cannot be served"),
         };
         let deadline = self.node.config.nbd.handshake;
         let result = tokio::select! {
-            result = tokio::time::timeout(deadline, self.handshake(&mut stream)) => {
+            result = tokio::time::timeout(deadline, self.handshake(&mut stream, &permit)) => {
                 result.unwrap_or(Err(Failed::Deadline(deadline)))
             }
             () = permit.evicted() => Err(Failed::Evicted),
             () = self.leaving.notified() => Err(Failed::Leaving),
         };
         let chosen = match result {
-            Ok(_) if !permit.settle() => return,
             Ok(chosen) => chosen,
             Err(Failed::Closed(Closed::Aborted) | Failed::Vanished) => return,
             Err(error) => return tracing::info!("a client was not served: {error}"),
@@ -91,13 +90,15 @@ impl Local {
         };
         let detector = Detector::new(window, self.node.arena.block() as u32);
         let (number, budget) = (self.node.recorder.next_client(), self.node.config.nbd.in_flight);
-        let client = Rc::new(Client::new(card, volume, session, number, budget));
+        let name = &card.attach.volume;
+        let cell = self.node.metrics.cell(volume, name, self.index, self.node.threads.len());
+        let client = Rc::new(Client::new(card, volume, session, number, cell, budget));
         if let Err(ended) = Connection::new(self, client, stream, tail, detector).await {
             tracing::debug!("a client's connection ended: {ended}");
         }
     }
 
-    async fn handshake(&self, stream: &mut Stream) -> Result<Chosen, Failed> {
+    async fn handshake(&self, stream: &mut Stream, permit: &Permit) -> Result<Chosen, Failed> {
         let mut handshake = Handshake::new();
         let mut buffer = vec![0; RECEIVE];
         let mut received = Vec::new();
@@ -131,6 +132,10 @@ impl Local {
                 }
                 Step::Ask(Question::Open(name)) => {
                     let answer = self.export(&name).await;
+                    // Before it is told so: a client that believes to be inside must not have to go.
+                    if answer.is_ok() && opened.is_none() && !permit.settle() {
+                        return Err(Failed::Evicted);
+                    }
                     opened = answer.as_ref().ok().map(|(card, _)| Seat::new(card));
                     handshake.answer_export(answer.map(|(_, info)| info));
                 }

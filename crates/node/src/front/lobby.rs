@@ -4,6 +4,7 @@
 //! of those has to go: a flood of connections that say nothing never keeps a client out (CVE-2024-7409).
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -28,7 +29,7 @@ pub(crate) struct Permit {
     lobby: Arc<Lobby>,
     number: u64,
     evicted: Arc<Notify>,
-    settled: bool,
+    settled: AtomicBool,
 }
 
 impl Lobby {
@@ -48,7 +49,7 @@ impl Lobby {
         state.next += 1;
         state.inside += 1;
         state.greeting.push_back((number, Arc::clone(&evicted)));
-        Some(Permit { lobby: Arc::clone(self), number, evicted, settled: false })
+        Some(Permit { lobby: Arc::clone(self), number, evicted, settled: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -70,17 +71,18 @@ impl Permit {
         self.evicted.notified().await;
     }
 
-    /// The handshake is over: says whether the connection may stay.
-    pub(super) fn settle(&mut self) -> bool {
-        self.settled = self.lobby.lock().leave_greeting(self.number);
-        self.settled
+    /// The client is about to be told that it is inside: says whether the connection may stay.
+    pub(super) fn settle(&self) -> bool {
+        let stays = self.lobby.lock().leave_greeting(self.number);
+        self.settled.store(stays, Ordering::Relaxed);
+        stays
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.lobby.lock();
-        if self.settled || state.leave_greeting(self.number) {
+        if self.settled.load(Ordering::Relaxed) || state.leave_greeting(self.number) {
             state.inside -= 1;
         }
     }
@@ -95,7 +97,7 @@ mod tests {
         let lobby = Lobby::new(4);
         let silent: Vec<Permit> = (0..100).map(|_| lobby.admit().unwrap()).collect();
         assert_eq!(lobby.lock().inside, 2);
-        let mut last = lobby.admit().unwrap();
+        let last = lobby.admit().unwrap();
         assert!(last.settle());
         drop(silent);
         assert_eq!(lobby.lock().inside, 1);
@@ -106,7 +108,7 @@ mod tests {
         let lobby = Lobby::new(2);
         let mut served: Vec<Permit> = (0..2)
             .map(|_| {
-                let mut permit = lobby.admit().unwrap();
+                let permit = lobby.admit().unwrap();
                 assert!(permit.settle());
                 permit
             })

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::replies::Piece;
 use super::request::{Request, Work};
 use crate::local::Local;
+use crate::metrics::{Ticket, Trail};
 use crate::node::{Node, Place, ShardState};
 
 /// Blocks one NBD_CMD_CACHE fetches at most. The command is advice, and the protocol lets its reply come
@@ -63,7 +64,7 @@ impl Reading {
         local: &Rc<Local>,
         client: &Client,
         cookie: u64,
-        cost: u32,
+        ticket: Ticket,
         error: Option<Errno>,
     ) {
         if error.is_some() || client.gone.get() {
@@ -72,9 +73,9 @@ impl Reading {
                 _ => None,
             });
             local.unpin(slots, true);
-            return client.reply(cookie, cost, Err(error.unwrap_or(Errno::Io)));
+            return client.reply(cookie, ticket, Err(error.unwrap_or(Errno::Io)));
         }
-        local.reply_data(client, cookie, cost, self.span, self.pieces.into_iter());
+        local.reply_data(client, cookie, ticket, self.span, self.pieces.into_iter());
         client.wake();
     }
 }
@@ -82,22 +83,32 @@ impl Reading {
 impl Local {
     /// Serves a read that lies within the export. When all of it is here, nothing in this path allocates,
     /// copies data or waits.
-    pub(super) fn read(self: &Rc<Self>, client: &Rc<Client>, now: Instant, request: &NbdRequest, cost: u32) {
+    pub(super) fn read(
+        self: &Rc<Self>,
+        client: &Rc<Client>,
+        now: Instant,
+        request: &NbdRequest,
+        ticket: Ticket,
+    ) {
         let NbdRequest { cookie, offset, length, .. } = *request;
         if length == 0 {
-            return client.reply(cookie, cost, Ok(()));
+            return client.reply(cookie, ticket, Ok(()));
         }
         let span = Span { offset, length };
         let key = self.requests.borrow_mut().reserve();
         let mut pieces = self.pieces.borrow_mut();
-        let missing = self.look(client, now, Node::token(self.index, key), span, &mut pieces);
+        let mut trail = Trail::default();
+        let missing = self.look(client, now, Node::token(self.index, key), span, &mut pieces, &mut trail);
         if missing == 0 {
             self.requests.borrow_mut().cancel(key);
-            return self.reply_data(client, cookie, cost, span, pieces.drain(..));
+            return self.reply_data(client, cookie, ticket, span, pieces.drain(..));
         }
         let (first, _) = span.blocks(self.node.arena.block() as u64);
         let work = Work::Read(Reading { span, first, pieces: pieces.drain(..).collect(), missing });
-        let request = Request { client: Rc::clone(client), cookie, cost, work, error: None };
+        if trail.waited_for_lock() {
+            client.cell.lock_wait();
+        }
+        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, trail };
         self.requests.borrow_mut().fill(key, request);
     }
 
@@ -110,6 +121,7 @@ impl Local {
         token: Token,
         span: Span,
         pieces: &mut Vec<Option<Piece>>,
+        trail: &mut Trail,
     ) -> u32 {
         let block = self.node.arena.block() as u64;
         let (mut next, last) = span.blocks(block);
@@ -122,7 +134,8 @@ impl Local {
             let mut state = self.node.shards[usize::from(shard)].lock();
             for index in next..=end {
                 match state.read(now, token, BlockId::new(client.volume, index)) {
-                    Read::Hit(slot) => {
+                    Read::Hit(slot, origin) => {
+                        client.cell.blocks(origin, 1);
                         if !lend_slot(&mut state) {
                             bounced.get_or_insert(pieces.len());
                         }
@@ -132,7 +145,12 @@ impl Local {
                     Read::Pending => {
                         missing += 1;
                         pieces.push(None);
+                        let before = self.outputs.borrow().len();
                         self.collect(shard, &mut state);
+                        for (_, output) in self.outputs.borrow().iter().skip(before) {
+                            trail.wants(output);
+                            self.node.spans.wanted(&self.node, shard, None, output);
+                        }
                     }
                 }
             }
@@ -156,7 +174,7 @@ impl Local {
         &self,
         client: &Client,
         cookie: u64,
-        cost: u32,
+        ticket: Ticket,
         span: Span,
         pieces: impl Iterator<Item = Option<Piece>>,
     ) {
@@ -167,7 +185,7 @@ impl Local {
             Piece::header(&reply::simple(cookie, Ok(())))
         });
         pieces.flatten().for_each(|piece| replies.push(piece));
-        replies.push(Piece::End { cost });
+        replies.push(Piece::End(ticket));
         self.bytes_read.set(self.bytes_read.get() + u64::from(span.length));
     }
 
@@ -180,7 +198,13 @@ impl Local {
     }
 
     /// Serves NBD_CMD_CACHE: fetches the blocks and answers when they have come.
-    pub(super) fn cache(self: &Rc<Self>, client: &Rc<Client>, now: Instant, request: &NbdRequest, cost: u32) {
+    pub(super) fn cache(
+        self: &Rc<Self>,
+        client: &Rc<Client>,
+        now: Instant,
+        request: &NbdRequest,
+        ticket: Ticket,
+    ) {
         let key = self.requests.borrow_mut().reserve();
         let token = Node::token(self.index, key);
         let range = request.offset..request.offset + u64::from(request.length);
@@ -189,7 +213,7 @@ impl Local {
         for block in self.blocks(client, range).take(most as usize) {
             let shard = block.shard(self.node.shard_count());
             missing += self.shard(shard, |state| match state.read(now, token, block) {
-                Read::Hit(slot) => {
+                Read::Hit(slot, _) => {
                     state.shard.unpin(slot);
                     0
                 }
@@ -198,10 +222,11 @@ impl Local {
         }
         if missing == 0 {
             self.requests.borrow_mut().cancel(key);
-            return client.reply(request.cookie, cost, Ok(()));
+            return client.reply(request.cookie, ticket, Ok(()));
         }
         let work = Work::Cache { missing };
-        let request = Request { client: Rc::clone(client), cookie: request.cookie, cost, work, error: None };
+        let (cookie, trail) = (request.cookie, Trail::default());
+        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, trail };
         self.requests.borrow_mut().fill(key, request);
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use crate::arena::Arena;
+use crate::metrics::Ticket;
 use crate::node::Place;
 
 /// Parts one write hands to the kernel at most.
@@ -20,8 +21,8 @@ pub(crate) enum Piece {
     Slot { place: Place, start: u32, length: u32 },
     /// Bytes of its own.
     Owned(Vec<u8>),
-    /// The reply ends here; its request no longer counts against the client's budget with this much.
-    End { cost: u32 },
+    /// The reply ends here; its request no longer counts against the client's budget.
+    End(Ticket),
 }
 
 impl Piece {
@@ -36,7 +37,7 @@ impl Piece {
             Self::Header { length, .. } => usize::from(*length),
             Self::Slot { length, .. } => *length as usize,
             Self::Owned(bytes) => bytes.len(),
-            Self::End { .. } => 0,
+            Self::End(_) => 0,
         }
     }
 }
@@ -73,7 +74,7 @@ impl Replies {
                     arena.bytes(place.shard, place.slot, *start, *length)
                 },
                 Piece::Owned(bytes) => bytes,
-                Piece::End { .. } => continue,
+                Piece::End(_) => continue,
             };
             parts[count] = IoSlice::new(&bytes[skip..]);
             skip = 0;
@@ -82,11 +83,10 @@ impl Replies {
         count
     }
 
-    /// Forgets what has left: `bytes`, and all ends after it. Its slots go to `unpin`; gives the cost and
-    /// the number of the requests that are done with.
-    pub(super) fn sent(&mut self, bytes: usize, unpin: &mut Vec<Place>) -> (u64, u32) {
+    /// Forgets what has left: `bytes`, and all ends after it. Its slots go to `unpin`, and the requests that are
+    /// done with to `over`.
+    pub(super) fn sent(&mut self, bytes: usize, unpin: &mut Vec<Place>, mut over: impl FnMut(Ticket)) {
         self.sent += bytes;
-        let (mut cost, mut requests) = (0, 0);
         while let Some(piece) = self.pieces.front() {
             if self.sent < piece.len() {
                 break;
@@ -94,14 +94,10 @@ impl Replies {
             self.sent -= piece.len();
             match self.pieces.pop_front() {
                 Some(Piece::Slot { place, .. }) => unpin.push(place),
-                Some(Piece::End { cost: freed }) => {
-                    cost += u64::from(freed);
-                    requests += 1;
-                }
+                Some(Piece::End(ticket)) => over(ticket),
                 Some(Piece::Header { .. } | Piece::Owned(_)) | None => {}
             }
         }
-        (cost, requests)
     }
 
     /// Forgets everything; the client is gone.
@@ -120,6 +116,12 @@ mod tests {
     use cards_core::Slot;
 
     use super::*;
+    use crate::admin::Op;
+    use crate::metrics::Mark;
+
+    fn ticket(length: u32) -> Ticket {
+        Ticket { start: cards_core::Instant(0), offset: 0, length, op: Op::Read, mark: Mark::Done }
+    }
 
     #[test]
     fn pieces_leave_in_any_portions() {
@@ -129,10 +131,10 @@ mod tests {
             let mut replies = Replies::default();
             replies.push(Piece::header(&[1; 16]));
             replies.push(Piece::Slot { place, start: 8, length: 30 });
-            replies.push(Piece::End { cost: 30 });
+            replies.push(Piece::End(ticket(30)));
             replies.push(Piece::Owned(vec![2; 5]));
-            replies.push(Piece::End { cost: 7 });
-            let (mut out, mut unpin, mut freed) = (Vec::new(), Vec::new(), (0, 0));
+            replies.push(Piece::End(ticket(7)));
+            let (mut out, mut unpin, mut over) = (Vec::new(), Vec::new(), Vec::new());
             while !replies.is_empty() {
                 let sent = {
                     let mut parts = [IoSlice::new(&[]); PARTS_MAX];
@@ -142,11 +144,10 @@ mod tests {
                     out.extend_from_slice(&all[..sent]);
                     sent
                 };
-                let (cost, requests) = replies.sent(sent, &mut unpin);
-                freed = (freed.0 + cost, freed.1 + requests);
+                replies.sent(sent, &mut unpin, |ticket| over.push(ticket.length));
             }
             let expected: Vec<u8> = [vec![1; 16], vec![0; 30], vec![2; 5]].concat();
-            assert_eq!((out, unpin, freed), (expected, vec![place], (37, 2)));
+            assert_eq!((out, unpin, over), (expected, vec![place], vec![30, 7]));
         }
     }
 

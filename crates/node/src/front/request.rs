@@ -10,6 +10,7 @@ use super::command::Command;
 use super::read::Reading;
 use super::status::Status;
 use crate::local::Local;
+use crate::metrics::{Mark, Ticket, Trail, Waited};
 use crate::node::Place;
 use crate::slab::Key;
 
@@ -17,10 +18,12 @@ use crate::slab::Key;
 pub(crate) struct Request {
     pub(super) client: Rc<Client>,
     pub(super) cookie: u64,
-    pub(super) cost: u32,
+    pub(super) ticket: Ticket,
     pub(super) work: Work,
     /// The first error.
     pub(super) error: Option<Errno>,
+    /// What it has waited for.
+    pub(super) trail: Trail,
 }
 
 /// What it waits for.
@@ -36,6 +39,18 @@ pub(super) enum Work {
 }
 
 impl Request {
+    /// Its ticket, now that it is about to be answered; it is noted if it was slow.
+    pub(super) fn over(&self, local: &Local) -> Ticket {
+        let (slow, now) = (&local.node.metrics.slow, local.node.now());
+        let mut ticket = self.ticket;
+        if slow.is(now.0.saturating_sub(ticket.start.0)) {
+            let (volume, failed) = (self.client.volume, self.error.is_some());
+            slow.note(&local.node, volume, ticket, now, failed, Waited::For(self.trail));
+            ticket.mark = Mark::Noted;
+        }
+        ticket
+    }
+
     /// Fails with `errno`, unless it has failed before.
     pub(super) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
@@ -45,12 +60,15 @@ impl Request {
 impl Local {
     /// Hands an output of a shard to the request that waits for it.
     pub(crate) fn answer(self: &Rc<Self>, key: Key, shard: u16, output: Output) {
+        let Some(output) = self.warm_came(key, shard, output) else { return };
         let mut requests = self.requests.borrow_mut();
         let request = requests.get_mut(key);
         let done = match (output, request) {
-            (Output::Ready { block, slot, .. }, Some(request)) if !request.client.gone.get() => {
+            (Output::Ready { block, slot, origin, .. }, Some(request)) if !request.client.gone.get() => {
                 match &mut request.work {
                     Work::Read(reading) => {
+                        request.client.cell.blocks(origin, 1);
+                        request.trail.came(origin);
                         reading.found(self, block.index, Place { shard, slot });
                         reading.missing == 0
                     }
@@ -89,11 +107,12 @@ impl Local {
 
     /// Answers a request to blocks, all of which have come or failed.
     fn finish(self: &Rc<Self>, request: Request) {
-        let Request { client, cookie, cost, work, error } = request;
+        let ticket = request.over(self);
+        let Request { client, cookie, work, error, .. } = request;
         match work {
-            Work::Read(reading) => reading.finish(self, &client, cookie, cost, error),
+            Work::Read(reading) => reading.finish(self, &client, cookie, ticket, error),
             Work::Cache { .. } | Work::Command(_) | Work::Status(_) => {
-                client.reply(cookie, cost, error.map_or(Ok(()), Err));
+                client.reply(cookie, ticket, error.map_or(Ok(()), Err));
             }
         }
     }

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::replies::Piece;
 use super::request::{Request, Work, errno};
 use crate::local::Local;
+use crate::metrics::{Ticket, Trail};
 use crate::node::Node;
 
 /// What was asked.
@@ -20,15 +21,16 @@ pub(super) struct Status {
 
 impl Local {
     /// Asks the disk node for the extents of a range, which is not empty.
-    pub(super) fn block_status(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, cost: u32) {
+    pub(super) fn block_status(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket) {
         let status = Status { length: request.length, one: request.has(NBD_CMD_FLAG_REQ_ONE) };
         let (offset, length, volume) = (request.offset, request.length, client.volume);
         let request = Request {
             client: Rc::clone(client),
             cookie: request.cookie,
-            cost,
+            ticket,
             work: Work::Status(status),
             error: None,
+            trail: Trail::default(),
         };
         let key = self.requests.borrow_mut().insert(request);
         let token = Node::token(self.index, key);
@@ -41,15 +43,16 @@ impl Local {
     pub(crate) fn extents_done(&self, token: Token, result: Result<Vec<Extent>, IoError>) {
         let (_, key) = Node::thread_of(token);
         let Some(request) = self.requests.borrow_mut().remove(key) else { return };
-        let Request { client, cookie, cost, work: Work::Status(status), .. } = request else { return };
+        let ticket = request.over(self);
+        let Request { client, cookie, work: Work::Status(status), .. } = request else { return };
         let extents = match result {
             Ok(extents) => merge(&extents, status.length, status.one),
-            Err(error) => return client.reply(cookie, cost, Err(errno(error))),
+            Err(error) => return client.reply(cookie, ticket, Err(errno(error))),
         };
         let (Some(context), false, false) =
             (client.session.base_allocation, extents.is_empty(), client.gone.get())
         else {
-            return client.reply(cookie, cost, Err(errno(IoError::Io)));
+            return client.reply(cookie, ticket, Err(errno(IoError::Io)));
         };
         let mut bytes = Vec::with_capacity(reply::EXTENTS_SIZE + extents.len() * reply::EXTENT_SIZE);
         // At most `ControlMessage::MAX_EXTENTS` of them.
@@ -60,7 +63,7 @@ impl Local {
         }
         let mut replies = client.replies.borrow_mut();
         replies.push(Piece::Owned(bytes));
-        replies.push(Piece::End { cost });
+        replies.push(Piece::End(ticket));
         drop(replies);
         client.wake();
     }

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use super::incoming::Incoming;
 use super::outgoing::{Frame, PARTS_MAX, Sending};
 use crate::local::Local;
+use crate::locks::Mail;
 use crate::node::Place;
 use crate::traffic::Traffic;
 
@@ -32,6 +33,8 @@ pub(super) enum Broken {
     Closed,
     #[error("the peer has opened a newer connection")]
     Superseded,
+    #[error("it is no member any more, or joined anew")]
+    NoMember,
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error("a second introduction")]
@@ -54,6 +57,7 @@ pub(super) fn run(
         peer,
         stream,
         sending: Sending::default(),
+        locks: local.node.locks.mail(peer),
         frames: Vec::new(),
         unpin: Vec::new(),
     }
@@ -65,6 +69,7 @@ struct Exchange {
     peer: NodeId,
     stream: TcpStream,
     sending: Sending,
+    locks: Mail,
     frames: Vec<Frame>,
     unpin: Vec<Place>,
 }
@@ -101,8 +106,9 @@ impl Exchange {
         let link = &node.links[usize::from(self.peer.0)];
         loop {
             if self.sending.is_empty() {
+                self.locks.take(cx.waker()).into_iter().for_each(|frame| self.sending.push_locks(frame));
                 link.take(&mut self.frames, cx.waker());
-                if self.frames.is_empty() {
+                if self.frames.is_empty() && self.sending.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
                 let block = node.arena.block() as u32;
@@ -114,6 +120,7 @@ impl Exchange {
                 ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &parts[..count]))?
             };
             Traffic::add(&node.traffic.bytes_sent, sent);
+            Traffic::add(&link.traffic.sent, sent);
             self.sending.sent(sent, &node.arena, &mut self.unpin);
             link.left(sent);
             if !self.unpin.is_empty() {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::TcpStream as StdStream;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_core::NodeId;
@@ -14,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::config::Member;
 use crate::inbox::Event;
 use crate::local::{Local, spawn};
+use crate::membership::Members;
 use crate::node::Node;
 use crate::seldom::Seldom;
 
@@ -51,12 +53,22 @@ pub(super) enum GreetError {
     Block { node: String, theirs: u32, ours: u32 },
     #[error("{node:?} is {what}; check the addresses and the `node` key of both")]
     Who { node: String, what: &'static str },
+    #[error(
+        "node {node} says that it is a member since it joined as {theirs}, the coordinator says {known}: its membership \
+         is over, or another process has its name"
+    )]
+    Membership { node: String, theirs: u64, known: u64 },
+    #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
+    Behind { node: String, theirs: u64, ours: u64 },
 }
 
 impl GreetError {
     /// What to do about a peer that cannot be reached.
     pub(super) fn remedy(&self) -> &'static str {
         use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+        if let Self::Behind { .. } = self {
+            return "it hears of this node in a moment";
+        }
         let Self::Io(error) = self else {
             return "is it overloaded, or another program there? look into its log";
         };
@@ -71,7 +83,7 @@ impl GreetError {
 
     /// The peer is there and refuses, or is refused; not a matter of waiting.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Io(_) | Self::Silent)
+        !matches!(self, Self::Io(_) | Self::Silent | Self::Behind { .. })
     }
 }
 
@@ -94,23 +106,34 @@ fn ours(node: &Node) -> Hello {
         node: node.config.node.clone(),
         members: digest(&node.config.members, node.arena.block() as u32),
         shards: node.shard_count(),
-        incarnation: node.incarnation,
+        incarnation: node.life.incarnation,
+        succeeds: node.life.succeeds,
+        membership: Some(node.membership.membership.load(Ordering::SeqCst)).filter(|&number| number > 0),
+        epoch: node.members().epoch(),
         disks: node.own.clone(),
     }
 }
 
 /// Dials a peer and exchanges introductions.
 pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
-    let address = &node.config.members[usize::from(peer.0)].address;
+    let members = node.members();
+    let Some(member) = members.live_one(peer) else {
+        return Err(GreetError::Who { node: node.name(peer), what: "no member any more" });
+    };
     let talk = async {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = TcpStream::connect(&member.address).await?;
         stream.set_nodelay(true)?;
         let ours = ours(node);
         stream.write_all(&peer::encode_hello(&ours)?).await?;
         let hello = receive(&mut stream).await?;
         check(node, &hello, &ours)?;
-        if hello.node != node.name(peer) {
+        if hello.node != member.name {
             return Err(GreetError::Who { node: hello.node, what: "not the member at this address" });
+        }
+        // It would not know this node yet, and refuse it.
+        let joined = members.get(node.me).map_or(0, |me| me.since);
+        if hello.epoch < joined {
+            return Err(GreetError::Behind { node: hello.node, theirs: hello.epoch, ours: joined });
         }
         Ok(Greeted { stream: stream.into_std()?, hello })
     };
@@ -189,7 +212,7 @@ async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted),
         stream.write_all(&peer::encode_hello(&ours).map_err(GreetError::from)?).await?;
     }
     let hello = hello.map_err(|error| Refused { member: of_other_version(node, &error), error })?;
-    let member = node.config.members.iter().position(|member| member.name == hello.node);
+    let member = node.members().find(&hello.node).map(|(peer, _)| usize::from(peer.0));
     check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
     let Some(peer) = member else {
         return Err(GreetError::Who { node: hello.node, what: "no member" }.into());
@@ -205,8 +228,9 @@ async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted),
 /// The member that has been refused for its version, if it said so much.
 fn of_other_version(node: &Node, error: &GreetError) -> Option<usize> {
     let GreetError::Frame(FrameError::Version { who: Some(who), .. }) = error else { return None };
-    let named = |member: &Member| *who == format!("node {} of cluster {}", member.name, node.config.cluster);
-    node.config.members.iter().position(named)
+    let named = |name: &str| *who == format!("node {name} of cluster {}", node.config.cluster);
+    let members = node.members();
+    members.all().find(|(_, member)| named(&member.name)).map(|(peer, _)| usize::from(peer.0))
 }
 
 fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
@@ -220,12 +244,24 @@ fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
         };
         return Err(other.map_or(GreetError::Mismatch(mismatch), differs));
     }
+    check_membership(&node.members(), theirs)?;
     // Slots have one size: whatever the digest says, a volume of another one must not get in.
     theirs
         .disks
         .iter()
         .find(|disk| disk.block_bytes != block)
         .map_or(Ok(()), |disk| Err(differs(disk.block_bytes)))
+}
+
+/// Whoever says to be a member has the membership that the coordinator knows of.
+fn check_membership(members: &Members, theirs: &Hello) -> Result<(), GreetError> {
+    let known = members.find(&theirs.node).and_then(|(_, member)| member.membership);
+    if known == theirs.membership {
+        return Ok(());
+    }
+    let node = theirs.node.clone();
+    let (theirs, known) = (theirs.membership.unwrap_or(0), known.unwrap_or(0));
+    Err(GreetError::Membership { node, theirs, known })
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Hello, GreetError> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use cards_core::{ControlInput, Input, Landing, Message, NodeId, Payload};
-use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header};
+use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -43,6 +43,10 @@ enum State {
     Payload { message: Message, target: Target, arrived: usize, length: usize },
     /// A body is arriving.
     Body { header: BodyHeader, body: Vec<u8> },
+    /// The body of a message of the lock service is arriving.
+    Locks { header: LocksHeader, body: Vec<u8> },
+    /// The body of a question or an answer is arriving.
+    Inquiry { header: InquiryHeader, body: Vec<u8> },
 }
 
 enum Target {
@@ -73,7 +77,9 @@ impl Incoming {
         if received == 0 {
             return Poll::Ready(Err(Broken::Closed));
         }
-        Traffic::add(&self.local.node.traffic.bytes_received, received);
+        let node = &self.local.node;
+        Traffic::add(&node.traffic.bytes_received, received);
+        Traffic::add(&node.links[usize::from(self.peer.0)].traffic.received, received);
         self.advance()?;
         Poll::Ready(Ok(()))
     }
@@ -99,6 +105,8 @@ impl Incoming {
                 Target::Nowhere { .. } => (&mut [], BUFFER.min(*length - *arrived)),
             },
             State::Body { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
+            State::Locks { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
+            State::Inquiry { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
         };
         let limit = (self.end + ahead).min(BUFFER);
         let wanted = target.len();
@@ -159,6 +167,28 @@ impl Incoming {
                     self.state = State::Header;
                     self.local.control(ControlInput::Message { from: self.peer, message });
                 }
+                State::Locks { header, body } => {
+                    let take = here.len().min(header.length() - body.len());
+                    body.extend_from_slice(&self.buffer[self.start..self.start + take]);
+                    self.start += take;
+                    if body.len() < header.length() {
+                        return Ok(());
+                    }
+                    let message = header.decode(body)?;
+                    self.state = State::Header;
+                    self.local.node.locks.message(self.peer, message);
+                }
+                State::Inquiry { header, body } => {
+                    let take = here.len().min(header.length() - body.len());
+                    body.extend_from_slice(&self.buffer[self.start..self.start + take]);
+                    self.start += take;
+                    if body.len() < header.length() {
+                        return Ok(());
+                    }
+                    let inquiry = header.with(std::mem::take(body));
+                    self.state = State::Header;
+                    self.local.node.inquiries.arrived(&self.local.node, self.peer, inquiry);
+                }
             }
         }
     }
@@ -168,6 +198,14 @@ impl Incoming {
         let (message, length) = match header {
             Header::Body(header) => {
                 self.state = State::Body { header, body: Vec::with_capacity(header.length()) };
+                return Ok(());
+            }
+            Header::Locks(header) => {
+                self.state = State::Locks { header, body: Vec::new() };
+                return Ok(());
+            }
+            Header::Inquiry(header) => {
+                self.state = State::Inquiry { header, body: Vec::new() };
                 return Ok(());
             }
             Header::Message { message, payload } => (message, payload),
@@ -218,6 +256,7 @@ impl Incoming {
 
     fn handle(&self, message: Message, payload: Payload) {
         let now = self.local.node.now();
+        self.local.node.spans.arrived(&self.local.node, self.peer, now, &message);
         let input = Input::Message { from: self.peer, message, payload };
         let Input::Message { message: Message { shard, .. }, .. } = input else { return };
         self.local.shard(shard, |state| state.handle(now, input));

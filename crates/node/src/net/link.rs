@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use cards_core::{ControlInput, Input, NodeId};
-use tokio::sync::Notify;
+use cards_wire::peer::Hello;
+use tokio::sync::{Notify, watch};
 
 use super::exchange;
 use super::greet::{Greeted, dial};
@@ -15,8 +17,9 @@ use super::outgoing::{Frame, Outgoing};
 use crate::admin::MemberState;
 use crate::inbox::Event;
 use crate::local::Local;
+use crate::membership::Members;
 use crate::node::Node;
-use crate::traffic::Traffic;
+use crate::traffic::{PeerTraffic, Traffic};
 
 /// How long a peer may take to come or come back before the log says that it is missing.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -39,7 +42,10 @@ pub(crate) struct Link {
     status: Mutex<LinkStatus>,
     offered: Mutex<Option<Greeted>>,
     offer: Notify,
+    pub(crate) traffic: PeerTraffic,
     bytes_max: usize,
+    /// It has a task.
+    met: AtomicBool,
 }
 
 /// Whether this node can talk to a peer.
@@ -69,7 +75,9 @@ impl Link {
             status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None }),
             offered: Mutex::new(None),
             offer: Notify::new(),
+            traffic: PeerTraffic::default(),
             bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
+            met: AtomicBool::new(false),
         }
     }
 
@@ -187,20 +195,40 @@ impl Link {
     }
 }
 
-/// Starts the task that keeps a peer connected.
+/// Starts the task that keeps a peer connected while it is a member, if it has none yet.
 pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
+    if local.node.links[usize::from(peer.0)].met.swap(true, Ordering::SeqCst) {
+        return;
+    }
     let local = Rc::clone(local);
     crate::local::spawn(async move {
         let link = &local.node.links[usize::from(peer.0)];
+        let mut members = local.node.membership.members.subscribe();
         loop {
-            let greeted = meet(&local, peer).await;
-            if let Err(error) = serve(&local, peer, greeted).await {
+            // The sender is the node's, which outlives its tasks.
+            let _ = members.wait_for(|members| members.live_one(peer).is_some()).await;
+            let greeted = tokio::select! {
+                greeted = meet(&local, peer) => greeted,
+                _ = members.wait_for(|members| members.live_one(peer).is_none()) => {
+                    link.set_status(MemberState::Down, None);
+                    continue;
+                }
+            };
+            let began = tokio::time::Instant::now();
+            if let Err(error) = serve(&local, peer, greeted, &mut members).await {
                 tracing::info!(peer = local.node.name(peer), "connection lost: {error}");
                 link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
+            }
+            // It accepts, and leaves at once: nothing is gained by dialling as fast as that.
+            if began.elapsed() < SHORT {
+                tokio::time::sleep(SHORT).await;
             }
         }
     });
 }
+
+/// A connection that does not last for this long was no use.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// What to do about a peer that is not there.
 const START: &str = "start `cards serve` there, or look into its log";
@@ -217,7 +245,8 @@ async fn meet(local: &Local, peer: NodeId) -> Greeted {
     let LinkStatus { state, reason } = link.status();
     // A refusal has been said, by name.
     if state != MemberState::Refused {
-        let address = &local.node.config.members[usize::from(peer.0)].address;
+        let address =
+            local.node.members().get(peer).map_or_else(String::new, |member| member.address.clone());
         let reason = reason.unwrap_or_else(|| format!("it has not connected; {START}"));
         tracing::warn!(peer = local.node.name(peer), address, "not reached: {reason}");
         if local.node.me < peer {
@@ -266,7 +295,12 @@ fn watch(stream: &std::net::TcpStream) -> std::io::Result<()> {
 }
 
 /// Talks with a peer until the connection breaks.
-async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), exchange::Broken> {
+async fn serve(
+    local: &Rc<Local>,
+    peer: NodeId,
+    greeted: Greeted,
+    members: &mut watch::Receiver<Arc<Members>>,
+) -> Result<(), exchange::Broken> {
     let link = &local.node.links[usize::from(peer.0)];
     let Greeted { stream, hello } = greeted;
     watch(&stream)?;
@@ -274,7 +308,8 @@ async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), 
     tracing::info!(peer = hello.node, "connected");
     link.queue().up = true;
     link.set_status(MemberState::Up, None);
-    local.control(ControlInput::PeerUp { node: peer, incarnation: hello.incarnation, disks: hello.disks });
+    let Hello { incarnation, succeeds, membership, disks, .. } = hello;
+    local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
     local.all_shards(&Input::PeerUp { node: peer });
     local.route();
     local.node.threads[0].post(Event::ResolveCards);
@@ -282,6 +317,10 @@ async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), 
     let result = tokio::select! {
         biased;
         () = link.superseded() => Err(exchange::Broken::Superseded),
+        // The coordinator has declared it dead, or it has joined anew.
+        _ = members.wait_for(|members| members.live_one(peer).is_none_or(|m| m.membership != membership)) => {
+            Err(exchange::Broken::NoMember)
+        }
         result = exchange::run(local, peer, stream) => result,
     };
 
@@ -293,9 +332,10 @@ async fn serve(local: &Rc<Local>, peer: NodeId, greeted: Greeted) -> Result<(), 
     };
     let slots = unsent.filter_map(|frame| match frame {
         Frame::Block { payload: Outgoing::Slot(place), .. } => Some(place),
-        Frame::Block { .. } | Frame::Control(_) => None,
+        Frame::Block { .. } | Frame::Control(_) | Frame::Inquiry(_) => None,
     });
     local.unpin(slots, false);
+    local.node.inquiries.lost(peer);
     local.control(ControlInput::PeerDown { node: peer });
     local.all_shards(&Input::PeerDown { node: peer });
     local.route();

@@ -19,6 +19,8 @@ pub(crate) enum Frame {
     Block { message: Message, payload: Outgoing },
     /// A message about a card.
     Control(ControlMessage),
+    /// A question or an answer, in its form on the wire.
+    Inquiry(Vec<u8>),
 }
 
 /// The payload of a message.
@@ -37,15 +39,17 @@ impl Frame {
             + match self {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
                 Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
+                Self::Inquiry(frame) => frame.len(),
                 Self::Block { payload: Outgoing::None, .. } | Self::Control(_) => 0,
             }
     }
 
-    /// It carries a block, and whoever waits for it asks again.
+    /// It carries a block or an inquiry, and whoever waits for it asks again.
     pub(super) fn is_bulk(&self) -> bool {
         matches!(
             self,
             Self::Block { message: Message { body: Body::Data { .. } | Body::Store { .. }, .. }, .. }
+                | Self::Inquiry(_)
         )
     }
 }
@@ -86,12 +90,18 @@ impl Sending {
                     Outgoing::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
                 }
             }
+            Frame::Inquiry(frame) => self.parts.push_back(Part::Body(frame)),
             Frame::Control(message) => match peer::encode_control(&message) {
                 Ok(bytes) => self.parts.push_back(Part::Body(bytes)),
                 // The configuration bounds names and policies, the disk engine the extents.
                 Err(error) => tracing::error!(%error, ?message, "a control message cannot be sent"),
             },
         }
+    }
+
+    /// Adds a frame of the lock service, which is in its form on the wire.
+    pub(super) fn push_locks(&mut self, frame: Vec<u8>) {
+        self.parts.push_back(Part::Body(frame));
     }
 
     /// Fills `parts` with what is to be sent next and says how many are filled.

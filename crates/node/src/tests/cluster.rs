@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -9,10 +10,22 @@ use tempfile::TempDir;
 use super::client::Client;
 use crate::Daemon;
 use crate::admin::{Client as Admin, Counters, Status, VolumeState};
-use crate::config::{Attach, Config, Disk, Member, Origin};
+use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Member, Origin};
 use crate::inbox::Event;
+use crate::node::Node;
 
 pub(super) const BLOCK: usize = 64 << 10;
+
+/// The same node in a cluster whose registry node `n1` keeps.
+fn coordinate(config: &mut Config, address: &str) {
+    let me = config.node_index().unwrap();
+    config.address = Some(config.members.swap_remove(me).address);
+    config.members.clear();
+    let lease = Duration::from_millis(500);
+    config.coordinator =
+        Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n1", address) }));
+    config.state_dir = config.runtime_dir.join("state");
+}
 
 pub(super) struct Cluster {
     dir: TempDir,
@@ -25,6 +38,14 @@ impl Cluster {
     /// `nodes` daemons and a disk of `bytes`.
     pub(super) fn start(nodes: usize, bytes: usize) -> Self {
         Self::with(nodes, bytes, |_| {})
+    }
+
+    /// The same with a coordinator at node 1. The nodes join in the order of their numbers.
+    pub(super) fn coordinated(nodes: usize, bytes: usize) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap().to_string();
+        drop(port);
+        Self::with(nodes, bytes, |config| coordinate(config, &address))
     }
 
     pub(super) fn with(nodes: usize, bytes: usize, change: impl Fn(&mut Config)) -> Self {
@@ -69,12 +90,48 @@ impl Cluster {
         cluster
     }
 
+    /// One node more, with the name of the next number; node 1 tells where the coordinator is.
+    pub(super) fn join(&mut self) -> usize {
+        let node = self.configs.len() + 1;
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = self.configs[0].clone();
+        config.node = format!("n{node}");
+        config.address = Some(port.local_addr().unwrap().to_string());
+        config.runtime_dir = self.dir.path().join(&config.node);
+        config.state_dir = config.runtime_dir.join("state");
+        config.nbd.unix = Some(self.dir.path().join(format!("n{node}.sock")));
+        config.disks.clear();
+        drop(port);
+        self.configs.push(config.clone());
+        self.daemons.push(Some(Daemon::start(config).unwrap()));
+        node
+    }
+
+    /// An address that is free now.
+    pub(super) fn free_address(&self) -> Option<String> {
+        Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string())
+    }
+
+    /// Ends a node's session with the coordinator, and the coordinator that it keeps, as if that alone had died.
+    pub(super) fn stop_session(&mut self, node: usize) {
+        self.daemons[node - 1].as_mut().unwrap().stop_session();
+    }
+
+    pub(super) fn config(&self, node: usize) -> &Config {
+        &self.configs[node - 1]
+    }
+
     pub(super) fn socket(&self, node: usize) -> PathBuf {
         self.configs[node - 1].nbd.unix.clone().unwrap()
     }
 
     pub(super) fn client(&self, node: usize) -> Client {
         Client::connect(&self.socket(node))
+    }
+
+    /// What a node's threads share.
+    pub(super) fn node(&self, node: usize) -> &Arc<Node> {
+        &self.daemons[node - 1].as_ref().unwrap().node
     }
 
     pub(super) fn admin(&self, node: usize) -> Admin {

@@ -4,6 +4,7 @@ use cards_wire::nbd::Command;
 
 use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
+use crate::config::Handover;
 
 const BLOCKS: usize = 64;
 const ALL: u64 = (BLOCKS * BLOCK) as u64;
@@ -72,18 +73,29 @@ fn a_small_write_is_copied_once_and_into_each_copy_that_is_kept() {
 
 #[test]
 fn a_large_write_goes_straight_into_its_buffer() {
-    let cluster = Cluster::start(2, BLOCKS * BLOCK);
-    let mut writer = cluster.client(2);
-    let payload = vec![7; BLOCK];
-    // The first one cannot be known to be large before it has come.
-    writer.write(0, &payload).unwrap();
-    let [disk_node, own] = copied(&cluster, || {
-        for block in 0..BLOCKS {
-            writer.write((block * BLOCK) as u64, &payload).unwrap();
-        }
-    });
+    let large_writes = |handover| {
+        let cluster = Cluster::with(2, BLOCKS * BLOCK, |config| {
+            config.disks.iter_mut().for_each(|disk| disk.handover = handover);
+        });
+        let mut writer = cluster.client(2);
+        let payload = vec![7; BLOCK];
+        // The first one cannot be known to be large before it has come.
+        writer.write(0, &payload).unwrap();
+        copied(&cluster, || {
+            for block in 0..BLOCKS {
+                writer.write((block * BLOCK) as u64, &payload).unwrap();
+            }
+        })
+    };
+    let with_its_request = BLOCKS as u64 * 4096;
+    let [disk_node, own] = large_writes(Handover::Disk);
     only_with_headers(disk_node);
-    assert!(own <= BLOCKS as u64 * 4096, "{own}: what comes with the request");
+    assert!(own <= with_its_request, "{own}");
+    // And once more into the copy that the writer keeps.
+    let [disk_node, own] = large_writes(Handover::Cache);
+    only_with_headers(disk_node);
+    let bytes = (BLOCKS * BLOCK) as u64;
+    assert!((bytes..=bytes + with_its_request).contains(&own), "{own} of {bytes}");
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn another_version() {
         members: 0,
         shards: 16,
         incarnation: 1,
-        disks: Vec::new(),
+        ..Hello::default()
     };
     let mut bytes = encode_hello(&hello).unwrap();
     bytes[4] = VERSION + 1;

@@ -146,6 +146,7 @@ impl Cluster {
             read_only: false,
             network_attached: self.setup.network_attached,
             coherence: self.setup.coherence,
+            handover: self.setup.handover,
         };
         let generation = Generation(1);
         let disk_node = id.disk_node();
@@ -225,7 +226,9 @@ impl Cluster {
                 Output::Patch { .. }
                 | Output::Release { .. }
                 | Output::Reattach { .. }
-                | Output::Silent { .. } => {}
+                | Output::Silent { .. }
+                // No kernel keeps pages here.
+                | Output::Withdraw { .. } => {}
             }
         }
         self.arm(kernel, shard);

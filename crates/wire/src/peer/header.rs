@@ -6,11 +6,16 @@ use cards_core::{
 };
 
 use super::body::{error_code, node, result};
+use super::inquiry::InquiryHeader;
+use super::locks::LocksHeader;
 use super::{FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control, hello};
 use crate::bytes::Cursor;
 
 pub(super) const KIND_HELLO: u8 = 0;
 pub(super) const KIND_CONTROL: u8 = 1;
+pub(super) const KIND_LOCKS: u8 = 2;
+pub(super) const KIND_QUESTION: u8 = 3;
+pub(super) const KIND_ANSWER: u8 = 4;
 const KIND_READ: u8 = 16;
 const KIND_DATA: u8 = 17;
 const KIND_NACK: u8 = 18;
@@ -49,6 +54,11 @@ pub enum Header {
     },
     /// A body follows: collect [`BodyHeader::length`] bytes, then [`BodyHeader::decode`] them.
     Body(BodyHeader),
+    /// A message of the lock service follows: collect [`LocksHeader::length`] bytes, then
+    /// [`LocksHeader::decode`] them.
+    Locks(LocksHeader),
+    /// A question or an answer follows: collect [`InquiryHeader::length`] bytes.
+    Inquiry(InquiryHeader),
 }
 
 /// The header of a frame with a body.
@@ -108,6 +118,20 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         }
         return Ok(Header::Body(BodyHeader { version, kind: fields.kind, length }));
     }
+    if fields.kind == KIND_LOCKS {
+        let length = fields.payload;
+        if fields != (Fields { kind: KIND_LOCKS, payload: length, ..Fields::default() }) {
+            return Err(unused(fields.kind));
+        }
+        return LocksHeader::new(length).map(Header::Locks);
+    }
+    if fields.kind == KIND_QUESTION || fields.kind == KIND_ANSWER {
+        let Fields { kind, detail, payload, request, .. } = fields;
+        if fields != (Fields { kind, detail, payload, request, ..Fields::default() }) {
+            return Err(unused(kind));
+        }
+        return InquiryHeader::new(kind, detail, request, payload).map(Header::Inquiry);
+    }
     let message = fields.message()?;
     let payload = fields.payload;
     if Fields::new(&message, payload) != fields {
@@ -132,10 +156,20 @@ pub(super) fn frame(kind: u8, body: Vec<u8>) -> Result<Vec<u8>, FrameError> {
     if payload > MAX_BODY {
         return Err(FrameError::TooLong { what: "body", length: body.len() as u64, limit: MAX_BODY.into() });
     }
+    Ok(frame_of(kind, &body))
+}
+
+/// A whole frame, whose body is within the limit of its kind.
+pub(super) fn frame_of(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_SIZE + body.len());
-    out.extend_from_slice(&Fields { kind, payload, ..Fields::default() }.to_bytes());
-    out.extend_from_slice(&body);
-    Ok(out)
+    out.extend_from_slice(&Fields { kind, payload: body.len() as u32, ..Fields::default() }.to_bytes());
+    out.extend_from_slice(body);
+    out
+}
+
+/// The header of a question or an answer.
+pub(super) fn inquiry(kind: u8, detail: u8, request: u64, payload: u32) -> [u8; HEADER_SIZE] {
+    Fields { kind, detail, payload, request, ..Fields::default() }.to_bytes()
 }
 
 fn unused(kind: u8) -> FrameError {

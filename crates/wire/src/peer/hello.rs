@@ -1,6 +1,6 @@
 //! The first frame in each direction: who speaks, and whether the two may talk.
 
-use cards_core::{Coherence, VolumeId, VolumeSpec};
+use cards_core::{Coherence, Handover, VolumeId, VolumeSpec};
 use thiserror::Error;
 
 use super::body::{Reader, Writer};
@@ -11,19 +11,27 @@ const MIN_BLOCK: u32 = 4096;
 
 /// A node's introduction. Its body starts with the names of cluster and node, in this and every future
 /// version of the protocol, so that a node of another version can be refused by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
     /// The cluster's name.
     pub cluster: String,
     /// The node's name.
     pub node: String,
     /// A digest of the member list, names and addresses in order: a node is its position in that list, so
-    /// two nodes with different lists would mean different nodes by the same number.
+    /// two nodes with different lists would mean different nodes by the same number. With a coordinator, of no
+    /// members: it gives out the numbers.
     pub members: u64,
     /// Shards of each node's core.
     pub shards: u16,
     /// Grows with each start of the node.
     pub incarnation: u64,
+    /// The incarnation of the node's last process on the same machine, which is over for certain; none if that is
+    /// not known.
+    pub succeeds: Option<u64>,
+    /// What the coordinator calls this membership of the node; none without a coordinator.
+    pub membership: Option<u64>,
+    /// The highest epoch the node has heard of; zero without a coordinator.
+    pub epoch: u64,
     /// The volumes on the node's disks, at most [`VolumeId::MAX_DISKS`].
     pub disks: Vec<VolumeSpec>,
 }
@@ -94,6 +102,9 @@ impl Hello {
         out.u64(self.members);
         out.u16(self.shards);
         out.u64(self.incarnation);
+        out.u64(self.succeeds.unwrap_or(0));
+        out.u64(self.membership.unwrap_or(0));
+        out.u64(self.epoch);
         out.length("list of disks", self.disks.len(), usize::from(VolumeId::MAX_DISKS))?;
         for disk in &self.disks {
             encode_disk(&mut out, disk)?;
@@ -111,10 +122,13 @@ impl Hello {
             return Err(FrameError::Field { what: "number of shards", value: shards.into() });
         }
         let incarnation = reader.u64("incarnation")?;
+        let succeeds = Some(reader.u64("incarnation before")?).filter(|&life| life > 0);
+        let membership = Some(reader.u64("membership")?).filter(|&membership| membership > 0);
+        let epoch = reader.u64("epoch")?;
         let count = reader.length("list of disks", usize::from(VolumeId::MAX_DISKS))?;
         let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
         reader.end()?;
-        Ok(Self { cluster, node, members, shards, incarnation, disks })
+        Ok(Self { cluster, node, members, shards, incarnation, succeeds, membership, epoch, disks })
     }
 }
 
@@ -127,8 +141,17 @@ pub(super) fn name_of_any_version(body: &[u8]) -> Option<String> {
 }
 
 fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
-    let VolumeSpec { id, name, size_bytes, block_bytes, policy, read_only, network_attached, coherence } =
-        disk;
+    let VolumeSpec {
+        id,
+        name,
+        size_bytes,
+        block_bytes,
+        policy,
+        read_only,
+        network_attached,
+        coherence,
+        handover,
+    } = disk;
     out.u16(id.0);
     out.string("volume name", name, MAX_NAME)?;
     out.u64(*size_bytes);
@@ -139,6 +162,10 @@ fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
     out.byte(match coherence {
         Coherence::Confirmed => 0,
         Coherence::Policy => 1,
+    });
+    out.byte(match handover {
+        Handover::Cache => 0,
+        Handover::Disk => 1,
     });
     Ok(())
 }
@@ -156,6 +183,11 @@ fn decode_disk(reader: &mut Reader<'_>) -> Result<VolumeSpec, FrameError> {
             0 => Coherence::Confirmed,
             1 => Coherence::Policy,
             value => return Err(FrameError::Field { what: "coherence", value: value.into() }),
+        },
+        handover: match reader.byte("hand-over")? {
+            0 => Handover::Cache,
+            1 => Handover::Disk,
+            value => return Err(FrameError::Field { what: "hand-over", value: value.into() }),
         },
     };
     let block = spec.block_bytes;

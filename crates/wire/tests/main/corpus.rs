@@ -10,17 +10,18 @@
 use std::fs;
 use std::path::PathBuf;
 
+use cards_core::locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_core::{
     Access, Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
     Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
 };
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
-use cards_wire::peer::{encode_control, encode_hello, encode_message};
+use cards_wire::peer::{Inquiry, encode_control, encode_hello, encode_inquiry, encode_locks, encode_message};
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
 use crate::nbd_server::{header, info, meta, stream, usual};
-use crate::{drive, peer};
+use crate::{drive, locks, peer};
 
 type Seeds = Vec<(&'static str, Vec<u8>)>;
 
@@ -285,5 +286,37 @@ fn frames() -> Seeds {
             }),
         ),
         ("garbage", vec![0x5a; 200]),
+    ]
+    .into_iter()
+    .chain(lock_frames())
+    .chain(inquiries())
+    .collect()
+}
+
+fn inquiries() -> Seeds {
+    let frame = |inquiry| encode_inquiry(&inquiry).expect("a short body");
+    let refusal = br#"{"kind":"bad_request","message":"unknown"}"#.to_vec();
+    vec![
+        ("question", frame(Inquiry::Question { id: 7, body: br#"{"question":"status"}"#.to_vec() })),
+        ("answer", frame(Inquiry::Answer { id: 7, body: Ok(b"{}".to_vec()) })),
+        ("answer-refused", frame(Inquiry::Answer { id: u64::MAX, body: Err(refusal) })),
+    ]
+}
+
+fn lock_frames() -> Seeds {
+    let part = locks::part();
+    let (region, key, ranges) = (part.region, part.key, part.ranges.clone());
+    let (session, beat) = (key.session, Beat::default());
+    let frame = |body| encode_locks(&LockMessage { epoch: 3, body }).expect("a short message");
+    let evidence = Evidence { home: NodeId(1), epoch: 2, complete: true, parts: vec![part.clone(); 2] };
+    let changes = vec![Change::Put(part.clone()), Change::Remove { region, key }, Change::Complete];
+    let held = vec![part];
+    vec![
+        ("lock-acquire", frame(LockBody::Acquire { region, key, ranges, try_only: true, beat })),
+        ("lock-renew", frame(LockBody::Renew { session, beat, held, wanted: vec![(region, 6)] })),
+        ("lock-refused", frame(LockBody::Refused { region, key, error: LockError::TableFull { limit: 9 } })),
+        ("lock-takeover", frame(LockBody::Takeover)),
+        ("lock-collected", frame(LockBody::Collected { evidence: vec![evidence], copied: true })),
+        ("lock-replicate", frame(LockBody::Replicate { first: 7, changes })),
     ]
 }

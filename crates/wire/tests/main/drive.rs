@@ -8,7 +8,7 @@ use cards_wire::nbd::server::{Closed, Question, Ready};
 use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
-use cards_wire::peer::{HEADER_SIZE, Header, decode_header};
+use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_inquiry};
 
 /// The exports of the server under test: "disk" (also the default), "ro", and the busy "busy".
 pub(crate) fn export(name: &str) -> Result<ExportInfo, Refusal> {
@@ -196,15 +196,27 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
     let (mut input, mut frames) = (bytes, 0);
     while let Some((header, rest)) = input.split_first_chunk::<HEADER_SIZE>() {
         let Ok(header) = decode_header(header) else { break };
-        let (length, body) = match header {
+        let length = match &header {
             Header::Message { message, payload } => {
-                assert_eq!(payload > 0, message.body.has_payload());
-                (payload as usize, None)
+                assert_eq!(*payload > 0, message.body.has_payload());
+                *payload as usize
             }
-            Header::Body(header) => (header.length(), Some(header)),
+            Header::Body(header) => header.length(),
+            Header::Locks(header) => header.length(),
+            Header::Inquiry(header) => header.length(),
         };
-        let Some((body_bytes, rest)) = rest.split_at_checked(length) else { break };
-        if body.is_some_and(|body| body.decode(body_bytes).is_err()) {
+        let Some((body, rest)) = rest.split_at_checked(length) else { break };
+        let decodes = match header {
+            Header::Message { .. } => true,
+            Header::Body(header) => header.decode(body).is_ok(),
+            Header::Locks(header) => header.decode(body).is_ok(),
+            Header::Inquiry(header) => {
+                let again = encode_inquiry(&header.with(body.to_vec())).expect("within its limit");
+                assert!(input.starts_with(&again), "one encoding");
+                true
+            }
+        };
+        if !decodes {
             break;
         }
         input = rest;

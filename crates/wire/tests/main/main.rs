@@ -3,6 +3,8 @@
 mod allocations;
 mod corpus;
 mod drive;
+mod inquiry;
+mod locks;
 mod nbd_client;
 mod nbd_server;
 mod nbd_transmission;

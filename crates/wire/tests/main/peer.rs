@@ -1,8 +1,8 @@
 //! The protocol between nodes: every message survives the wire, and no bytes do harm.
 
 use cards_core::{
-    Access, Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message,
-    NodeId, Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
+    Access, Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Handover, IoError,
+    Message, NodeId, Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
 };
 use cards_wire::peer::{
     self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
@@ -213,29 +213,36 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
 
 fn disks() -> impl Strategy<Value = VolumeSpec> {
     let coherence = prop_oneof![Just(Coherence::Confirmed), Just(Coherence::Policy)];
-    (any::<u16>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), coherence)
-        .prop_map(|(id, name, size_bytes, shift, policy, (read_only, network_attached), coherence)| {
-            VolumeSpec {
-                id: VolumeId(id),
-                name,
-                size_bytes,
-                block_bytes: 1 << shift,
-                policy,
-                read_only,
-                network_attached,
-                coherence,
-            }
-        })
+    let handover = prop_oneof![Just(Handover::Cache), Just(Handover::Disk)];
+    let sharing = (coherence, handover);
+    (any::<u16>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), sharing).prop_map(
+        |(id, name, size_bytes, shift, policy, (read_only, network_attached), sharing)| VolumeSpec {
+            id: VolumeId(id),
+            name,
+            size_bytes,
+            block_bytes: 1 << shift,
+            policy,
+            read_only,
+            network_attached,
+            coherence: sharing.0,
+            handover: sharing.1,
+        },
+    )
 }
 
 fn hellos() -> impl Strategy<Value = Hello> {
-    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, any::<u64>(), proptest::collection::vec(disks(), 0..5))
-        .prop_map(|(cluster, node, members, shift, incarnation, disks)| Hello {
+    let number = || proptest::option::of(1..=u64::MAX);
+    let numbers = (any::<u64>(), number(), number(), any::<u64>());
+    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, numbers, proptest::collection::vec(disks(), 0..5))
+        .prop_map(|(cluster, node, members, shift, numbers, disks)| Hello {
             cluster,
             node,
             members,
             shards: 1 << shift,
-            incarnation,
+            incarnation: numbers.0,
+            succeeds: numbers.1,
+            membership: numbers.2,
+            epoch: numbers.3,
             disks,
         })
 }
@@ -250,9 +257,11 @@ pub(crate) fn hello() -> Hello {
         read_only: false,
         network_attached: true,
         coherence: Coherence::Confirmed,
+        handover: Handover::Disk,
     };
     let (cluster, node) = ("lab".to_owned(), "node-1".to_owned());
-    Hello { cluster, node, members: 0x1234, shards: 4, incarnation: 1, disks: vec![disk] }
+    let disks = vec![disk];
+    Hello { cluster, node, members: 0x1234, shards: 4, incarnation: 1, disks, ..Hello::default() }
 }
 
 /// The payload that a message of this kind carries in the tests.
@@ -271,7 +280,7 @@ fn decode(frame: &[u8]) -> Result<peer::Body, FrameError> {
             assert_eq!(header.length(), body.len());
             header.decode(body)
         }
-        Header::Message { message, .. } => panic!("{message:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -333,7 +342,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 2, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 4, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
     expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);

@@ -1,11 +1,13 @@
 //! Nodes start and die, and learn of each other.
 
+use std::collections::BTreeMap;
+
 use cards_core::{
     Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Placement, Shard, ShardConfig,
     Token, mix,
 };
 
-use super::World;
+use super::{Asker, World};
 use crate::client::Outcome;
 use crate::memory::Memory;
 use crate::models::Models;
@@ -27,6 +29,7 @@ impl<M: Models> World<M> {
             lease: config.lease,
             disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
+            acquainted: (0..self.places.len() as u16).map(NodeId).collect(),
         };
         let placement = Placement::new(config.placement, self.places.len() as u16);
         let shards = (0..config.shards).map(|shard| {
@@ -51,9 +54,11 @@ impl<M: Models> World<M> {
             ShardLife { core, memory, alarm: Alarm::new() }
         });
         let running = Life {
-            control: Control::new(control, self.now),
+            control: Control::new(control, self.clock(node)),
             control_alarm: Alarm::new(),
             shards: shards.collect(),
+            watches: BTreeMap::new(),
+            leases: BTreeMap::new(),
         };
         let place = self.place_mut(node);
         place.life = life;
@@ -86,14 +91,19 @@ impl<M: Models> World<M> {
         let place = self.place_mut(node);
         place.running = None;
         place.paused_until = Instant::default();
+        let asks = |asker: &Asker| match *asker {
+            Asker::Client(at) | Asker::Device(at, _) => at == node,
+            Asker::DeviceClient(_) => false,
+        };
         let lost: Vec<Token> =
-            self.outstanding.iter().filter(|(_, at)| **at == node).map(|(token, _)| *token).collect();
+            self.outstanding.iter().filter(|(_, asker)| asks(asker)).map(|(token, _)| *token).collect();
         for token in lost {
             self.complete(token, Outcome::Lost);
         }
+        self.orphan_devices(node);
     }
 
-    pub(super) fn peer_up(&mut self, at: NodeId, peer: NodeId) {
+    pub(super) fn peer_up(&mut self, at: NodeId, peer: NodeId, proof: bool) {
         if !self.is_running(at) || !self.is_running(peer) {
             return;
         }
@@ -101,9 +111,20 @@ impl<M: Models> World<M> {
         self.place_mut(at).links[usize::from(peer.0)] = Some(incarnation);
         let volumes = self.config.volumes.iter();
         let disks = volumes.filter(|spec| spec.id.disk_node() == peer).cloned().collect();
-        self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, disks });
+        let succeeds = incarnation.checked_sub(1).filter(|_| proof);
+        self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
         for shard in 0..self.config.shards {
             self.shard_input(at, shard, Input::PeerUp { node: peer });
+        }
+    }
+
+    pub(super) fn members(&mut self, at: NodeId, members: Vec<NodeId>) {
+        if !self.is_running(at) {
+            return;
+        }
+        let placement = Placement::over(self.config.placement, members);
+        for shard in 0..self.config.shards {
+            self.shard_input(at, shard, Input::Members { placement: placement.clone() });
         }
     }
 

@@ -2,13 +2,17 @@
 
 use cards_core::{BlockId, BufferId, CommandKind, ControlInput, Input, NodeId, Payload, Read, Token};
 
-use super::World;
+use super::{Asker, World};
 use crate::client::{Completion, Outcome, Request};
 use crate::memory::Tags;
 use crate::models::Models;
 
 impl<M: Models> World<M> {
     pub(super) fn request(&mut self, token: Token, node: NodeId, request: Request) {
+        if let Request::ReadDevice { block } = request {
+            trace!(self, "{node:?} device client > {token:?} {block:?}");
+            return self.device_read(token, node, block);
+        }
         if !self.outstanding.contains_key(&token) {
             return; // the node died while it stood still: already lost
         }
@@ -22,6 +26,7 @@ impl<M: Models> World<M> {
             Request::Read { block, inline: false } => {
                 self.shard_input(node, block.shard(shards), Input::Read { token, block });
             }
+            Request::ReadDevice { .. } => unreachable!("the device has it"),
             Request::ReadAhead { block } => {
                 self.complete(token, Outcome::Done);
                 self.shard_input(node, block.shard(shards), Input::ReadAhead { block });
@@ -68,10 +73,10 @@ impl<M: Models> World<M> {
 
     pub(super) fn read_inline(&mut self, token: Token, node: NodeId, block: BlockId) {
         let shard = block.shard(self.config.shards);
-        let now = self.now;
+        let now = self.clock(node);
         let found = self.shard(node, shard).core.read(now, token, block);
         trace!(self, "{node:?}.{shard} read {token:?} {block:?}: {found:?}");
-        if let Read::Hit(slot) = found {
+        if let Read::Hit(slot, _) = found {
             let tags = self.lend(node, shard, slot, None);
             self.complete(token, Outcome::Read { tags, origin: None });
         }
@@ -79,8 +84,14 @@ impl<M: Models> World<M> {
     }
 
     pub(super) fn complete(&mut self, token: Token, outcome: Outcome) {
-        let node = self.outstanding.remove(&token).unwrap_or_else(|| panic!("{token:?} is answered twice"));
-        trace!(self, "{node:?} client < {token:?} {outcome:?}");
+        let asker = self.outstanding.remove(&token).unwrap_or_else(|| panic!("{token:?} is answered twice"));
+        trace!(self, "{asker:?} < {token:?} {outcome:?}");
+        let node = match asker {
+            // It notices by itself when the node has died.
+            Asker::Device(..) if outcome == Outcome::Lost => return,
+            Asker::Device(node, volume) => return self.answer(node, volume, token, outcome),
+            Asker::Client(node) | Asker::DeviceClient(node) => node,
+        };
         self.completions.push_back(Completion { token, node, at: self.now, outcome });
     }
 

@@ -45,8 +45,8 @@ fn a_peer_of_another_version_is_refused_by_name() {
     cluster.node(1).restart();
     let address = cluster.plan.nodes[0].address;
     let (cluster_name, node) = ("lab".to_string(), "n2".to_string());
-    let hello =
-        Hello { cluster: cluster_name, node, members: 1, shards: 16, incarnation: 1, disks: Vec::new() };
+    let cluster_and_node = Hello { cluster: cluster_name, node, ..Hello::default() };
+    let hello = Hello { members: 1, shards: 16, incarnation: 1, ..cluster_and_node };
     let mut bytes = encode_hello(&hello).expect("short names");
     bytes[4] = VERSION + 1; // the header's version
     introduce(address, &bytes);

@@ -9,6 +9,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod content;
 pub(crate) mod dev;
+pub(crate) mod etcd;
 pub(crate) mod export;
 pub(crate) mod guest;
 pub(crate) mod network;

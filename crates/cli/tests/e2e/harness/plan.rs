@@ -61,10 +61,43 @@ pub(crate) struct NodePlan {
     pub(crate) namespace: Option<u32>,
 }
 
+/// Who keeps the list of members.
+#[derive(Clone)]
+pub(crate) enum Coordinator {
+    /// Nobody: it is in the files.
+    None,
+    /// Node `n{keeper}`, at this address.
+    Embedded { keeper: usize, address: SocketAddr },
+    /// Etcd, at these URLs.
+    Etcd(Vec<String>),
+}
+
+impl Coordinator {
+    /// Node 1, on a free loopback port.
+    pub(crate) fn embedded() -> Coordinator {
+        Coordinator::Embedded { keeper: 1, address: free_port() }
+    }
+
+    fn toml(&self) -> String {
+        match self {
+            Coordinator::None => String::new(),
+            Coordinator::Embedded { keeper, address } => {
+                format!(
+                    "[coordinator.embedded]\nkeeper = \"n{keeper}\"\naddress = \"{address}\"\nlease = \"1s\"\n"
+                )
+            }
+            Coordinator::Etcd(endpoints) => {
+                format!("[coordinator.etcd]\nendpoints = {endpoints:?}\nlease = \"2s\"\n")
+            }
+        }
+    }
+}
+
 /// A whole cluster's configuration.
 pub(crate) struct Plan {
     pub(crate) dir: PathBuf,
     pub(crate) nodes: Vec<NodePlan>,
+    pub(crate) coordinator: Coordinator,
     /// Bytes of a caching unit, as the file says it.
     pub(crate) block: &'static str,
     pub(crate) disk_wait: &'static str,
@@ -91,7 +124,8 @@ impl Plan {
         let nodes = (1..=count).map(node).collect();
         let dir = dir.to_path_buf();
         let (disk_wait, lease) = ("2s", "1s");
-        Plan { dir, nodes, block: "64K", disk_wait, lease, read_ahead: "auto", namespace: None }
+        let coordinator = Coordinator::None;
+        Plan { dir, nodes, coordinator, block: "64K", disk_wait, lease, read_ahead: "auto", namespace: None }
     }
 
     /// Adds a disk to node 1 and attaches its volume everywhere.
@@ -122,8 +156,16 @@ impl Plan {
              block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
             node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
         );
-        for Node { name, address } in self.nodes.iter().map(Node::of) {
-            writeln!(text, "[[member]]\nname = \"{name}\"\naddress = \"{address}\"").unwrap();
+        match &self.coordinator {
+            Coordinator::None => {
+                for Node { name, address } in self.nodes.iter().map(Node::of) {
+                    writeln!(text, "[[member]]\nname = \"{name}\"\naddress = \"{address}\"").unwrap();
+                }
+            }
+            coordinator => {
+                writeln!(text, "address = \"{}\"\nstate_dir = \"{runtime}/state\"", node.address).unwrap();
+                text += &coordinator.toml();
+            }
         }
         for disk in &node.disks {
             let Disk { name, origin, policy, attached, read_only, delay } = disk;

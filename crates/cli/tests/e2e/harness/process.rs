@@ -50,6 +50,19 @@ impl Process {
         // SAFETY: kill takes plain numbers; the pid is that of a child not yet waited for.
         let sent = unsafe { libc::kill(self.pid() as i32, signal) };
         assert_eq!(sent, 0, "cannot signal {}", self.pid());
+        if signal == libc::SIGSTOP {
+            // Threads on other processors run on until the signal reaches them.
+            eventually("every thread to stop", Duration::from_secs(10), || self.is_stopped().then_some(()));
+        }
+    }
+
+    /// Whether every thread is stopped.
+    fn is_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("a process has threads");
+        tasks.flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+        })
     }
 
     /// Waits for the end, for at most `limit`.

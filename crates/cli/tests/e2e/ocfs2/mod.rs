@@ -71,8 +71,8 @@ fn a_killed_kernel_leaves_all_that_it_synced() {
     crash(Server::cards);
 }
 
-/// The node with the disk dies and comes back while the guests take turns. Then a whole machine dies, the node
-/// together with the kernel that uses it.
+/// The node with the disk dies and comes back while the guests take turns, then the coordinator. Then a whole machine
+/// dies, the node together with the kernel that uses it, and comes back when the coordinator does.
 #[test]
 #[ignore = "long"]
 fn a_cluster_file_system_outlives_its_disk_node_and_a_machine() {
@@ -83,12 +83,16 @@ fn a_cluster_file_system_outlives_its_disk_node_and_a_machine() {
     pair.server.cluster().node(1).kill();
     pair.server.cluster().node(1).restart();
     pair.done(SETTLE);
+    pair.guests[0].run("logged 10", SETTLE);
+    pair.server.cluster().node(4).kill();
+    pair.run("rally 5");
     pair.guests[1].order("create");
     pair.guests[1].counts("guest: kept ", 120, SETTLE);
     pair.server.cluster().node(3).kill();
     let kept = pair.kill();
+    pair.guests[0].run(&format!("kept {kept} && logged 5"), SETTLE);
+    pair.server.cluster().node(4).restart();
     pair.server.cluster().node(3).restart();
-    pair.guests[0].run(&format!("kept {kept} && logged 10"), SETTLE);
     pair.reboot();
     pair.run("rally 5");
     pair.end();

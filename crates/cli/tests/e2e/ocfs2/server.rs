@@ -7,11 +7,13 @@ use super::lan::Lan;
 use crate::harness::SHORT;
 use crate::harness::cluster::Cluster;
 use crate::harness::guest::HOST;
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
 use crate::harness::process::{Process, sh};
 
 /// Port of the node where guest 0 attaches; guest 1 attaches at the next one.
 const PORT: u16 = 10_809;
+
+const NODES: usize = 4;
 
 /// Starts a server of an image in a network.
 pub(super) type Start = fn(&Lan, &Path, &Path) -> Server;
@@ -23,9 +25,11 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Three nodes: `n1` has the disk, guest 0 is at `n2` and guest 1 at `n3`.
+    /// Four nodes: `n1` has the disk, guest 0 is at `n2` and guest 1 at `n3`, and `n4` keeps the registry.
     pub(super) fn cards(lan: &Lan, dir: &Path, image: &Path) -> Server {
-        let mut plan = Plan::new(dir, 3).disk(Disk::file(image));
+        let mut plan = Plan::new(dir, NODES).disk(Disk::file(image));
+        plan.coordinator = Coordinator::Embedded { keeper: NODES, address: free_port() };
+        plan.nodes[NODES - 1].attach.clear();
         plan.namespace = Some(lan.pid());
         // Longer than a killed node takes to come back.
         plan.disk_wait = "30s";
@@ -66,7 +70,7 @@ impl Server {
     pub(super) fn end(self) {
         match self {
             Server::Cards(mut cluster) => {
-                for number in 1..=3 {
+                for number in 1..=NODES {
                     assert!(cluster.node(number).terminate().success());
                 }
             }

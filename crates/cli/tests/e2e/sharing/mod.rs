@@ -5,6 +5,7 @@
 //! `CARDS_TEST_FULL=1` goes through more policies, block sizes and seeds.
 
 mod client;
+mod coordinator;
 mod crowd;
 mod faults;
 mod history;
@@ -17,7 +18,7 @@ mod scene;
 mod storm;
 mod takeover;
 
-use self::scene::Setting;
+use self::scene::{Home, Setting};
 
 /// What a scene is played with, in turn.
 const SETTINGS: [(&str, &str, &str); 6] = [
@@ -40,7 +41,8 @@ fn play(number: usize, nodes: usize, scene: impl Fn(Setting)) {
     for round in 0..if is_full() { SETTINGS.len() } else { 1 } {
         let (policy, block, cache) = SETTINGS[(number + round) % SETTINGS.len()];
         let seed = (number * 100 + round) as u64;
-        scene(Setting { nodes, policy, block, cache, lease: "1s", disk_wait: "2s", seed });
+        let home = Home::None;
+        scene(Setting { nodes, policy, block, cache, lease: "1s", disk_wait: "2s", home, seed });
     }
 }
 

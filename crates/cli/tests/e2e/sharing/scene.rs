@@ -10,8 +10,10 @@ use tempfile::TempDir;
 use super::crowd::Crowd;
 use super::history::{BLOCK, BLOCKS, CLIENTS, Clock, Event, History, INITIAL, name_of, node_of};
 use crate::harness::cluster::Cluster;
+use crate::harness::etcd;
 use crate::harness::network::Network;
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan};
+use crate::harness::process::Process;
 use crate::harness::{content, scratch};
 
 /// How long a card may be used without renewal, where the setting says nothing else.
@@ -33,13 +35,27 @@ pub(super) struct Setting {
     pub(super) lease: &'static str,
     /// How long a client waits for the disk node; two leases or more.
     pub(super) disk_wait: &'static str,
+    pub(super) home: Home,
     pub(super) seed: u64,
+}
+
+/// Who keeps the list of members.
+#[derive(Clone, Copy)]
+pub(super) enum Home {
+    /// Nobody: it is fixed.
+    None,
+    /// The last node.
+    Embedded,
+    /// Etcd, of three members, each with the cable of the node of its number.
+    Etcd,
 }
 
 /// The fields are dropped in this order.
 pub(super) struct Scene {
     crowd: Option<Crowd>,
     pub(super) cluster: Cluster,
+    /// The members of etcd, if the home is there.
+    pub(super) etcd: Vec<Process>,
     pub(super) network: Network,
     dir: TempDir,
     attached: usize,
@@ -51,7 +67,11 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Starts the cluster with the volume attached at the nodes up to `attached`, and a crowd at these.
-    pub(super) fn start(setting: Setting, attached: usize) -> Scene {
+    pub(super) fn start(mut setting: Setting, attached: usize) -> Scene {
+        if matches!(setting.home, Home::Etcd) {
+            // Etcd has no shorter leases, and those of cards are no shorter than those of members.
+            (setting.lease, setting.disk_wait) = ("2s", "4s");
+        }
         let dir = scratch();
         let image = dir.path().join("disk.img");
         content::image(&image, BLOCKS * BLOCK as u64, INITIAL);
@@ -66,13 +86,26 @@ impl Scene {
             node.namespace = Some(network.pid(number));
             node.attach.retain(|_| number <= attached);
         }
+        let etcd = match setting.home {
+            Home::Etcd => etcd::start(dir.path(), &network),
+            Home::None | Home::Embedded => Vec::new(),
+        };
+        plan.coordinator = match setting.home {
+            Home::None => Coordinator::None,
+            Home::Embedded => {
+                let mut address = network.address(setting.nodes);
+                address.set_port(address.port() + 1);
+                Coordinator::Embedded { keeper: setting.nodes, address }
+            }
+            Home::Etcd => Coordinator::Etcd(etcd::endpoints(&network)),
+        };
         let cluster = Cluster::start(plan);
         let clock = Clock::start();
         let places = (1..=CLIENTS as u64).map(|client| node_of(client, attached));
         let places = places.map(|node| (node, cluster.export(node, "disk"))).collect();
         let crowd = Crowd::start(clock, places, 1, setting.seed);
         let more = History::default();
-        let scene = Scene { crowd: Some(crowd), cluster, network, dir, attached, clock, setting, more };
+        let scene = Scene { crowd: Some(crowd), cluster, etcd, network, dir, attached, clock, setting, more };
         scene.goes_on();
         scene
     }

@@ -81,12 +81,14 @@ impl LockHome {
     /// From here on this node, being in the new view, copies for no home of an older one.
     pub(super) fn answer_takeover(&mut self, from: NodeId) {
         let evidence = self.copies.evidence(&self.members, from);
-        self.push_send(from, LockBody::Collected { evidence });
+        self.push_send(from, LockBody::Collected { evidence, copied: self.copied });
     }
 
-    pub(super) fn collected(&mut self, from: NodeId, news: Vec<Evidence>) {
+    /// A node that is new does not know what was lost before; who was there does.
+    pub(super) fn collected(&mut self, from: NodeId, news: Vec<Evidence>, copied: bool) {
         let Phase::Collecting { unheard, evidence, .. } = &mut self.phase else { return };
         if unheard.remove(&from) {
+            self.copied |= copied;
             evidence.extend(news.into_iter().map(|known| (from, known)));
             self.check_collected();
         }

@@ -294,7 +294,10 @@ impl World {
             let joined = self.coordinator.members[&id].2;
             let (sent, members) = (self.local(node), self.members());
             let Coordinator { lost, settled, .. } = self.coordinator;
-            let copied = lost == 0 || (lost == 1 && settled > 1);
+            // Who has just come does not know what was lost before, unless nobody has ever gone.
+            let epoch = self.coordinator.epoch;
+            let knows = joined < epoch || epoch == self.coordinator.members.len() as u64;
+            let copied = knows && (lost == 0 || (lost == 1 && settled > 1));
             let at = self.ms + self.random.below(60);
             self.posted += 1;
             self.words.insert((at, self.posted), (id, Word { life, sent, members, joined, copied }));

@@ -50,6 +50,22 @@ fn a_group_of_several_homes_is_granted_as_a_whole_and_released_as_a_whole() {
     assert_eq!(known(&world, sessions[0], 1), []);
 }
 
+/// It does not know what was lost before it came; those who were there do, so it need not wait for a term.
+#[test]
+fn a_node_that_comes_back_grants_at_once() {
+    let (mut world, sessions) = cluster(3, 7);
+    world.kill(2, u64::MAX);
+    world.run_ms(4_000);
+    assert!(world.is_settled(), "without it");
+    world.start(2, 1);
+    world.run_ms(2_000);
+    assert!(world.is_settled(), "with it, less than half a term later");
+    let all: Vec<_> = (0..8).map(|i| want(V, i * REGION, i * REGION + 4, Mode::Write)).collect();
+    world.acquire(sessions[0], 1, all, Wait::Forever);
+    world.run_ms(1_000);
+    assert_eq!(told(&world, sessions[0]), [ClientOutput::Granted { group: 1 }]);
+}
+
 #[test]
 fn a_group_that_cannot_be_had_at_once_leaves_nothing_behind() {
     let (mut world, sessions) = cluster(3, 2);

@@ -191,7 +191,7 @@ impl Epochs {
             BEGIN => {
                 self.sender = Some(from);
                 self.number = block.index;
-                let weights = alloc::vec![0; cx.nodes().count()];
+                let weights = alloc::vec![0; usize::from(cx.node_bound())];
                 let plan = Plan { min_age_ms: value as u32, weights };
                 self.adopt(cx, plan, NodeId((value >> 32) as u16), decode((value >> 48) as u8));
             }
@@ -273,7 +273,7 @@ impl Epochs {
         let places: u64 = gathering.summaries.values().map(|&(places, _)| u64::from(places)).sum();
         let pages = (places * u64::from(self.share) / 1000).max(PAGES_MIN).min(places / 4);
         let pages = u32::try_from(pages.max(1)).unwrap_or(u32::MAX);
-        let plan = Plan::new(cx.nodes().count() as u16, &gathering.histograms, pages);
+        let plan = Plan::new(cx.node_bound(), &gathering.histograms, pages);
         let initiator = plan.largest().unwrap_or(cx.me());
         let label = BlockId::new(gathering.volume, gathering.number);
         let begin = u64::from(plan.min_age_ms) | u64::from(initiator.0) << 32 | u64::from(code(pages)) << 48;

@@ -11,7 +11,8 @@ use crate::timers::Timer;
 
 impl Shard {
     fn end(&mut self, request: RequestId) -> Option<Fetch> {
-        let fetch = self.fetches.remove(request)?;
+        let mut fetch = self.fetches.remove(request)?;
+        self.stats.lock_wait_us += fetch.unlocked_for(self.now).as_micros() as u64;
         self.timers.clear(fetch.deadline, Timer::Fetch(request));
         self.fetches.made_way |= fetch.passed_over;
         Some(fetch)
@@ -19,13 +20,12 @@ impl Shard {
 
     /// The block is in the fetch's slot: keep it (unless the disk node has read it for others only), and
     /// give it to all who wait.
-    pub(super) fn finish(&mut self, request: RequestId, slot: Slot, delivery: Delivery) {
+    pub(in crate::shard) fn finish(&mut self, request: RequestId, slot: Slot, delivery: Delivery) {
         let source = delivery.source;
         let Some(fetch) = self.end(request) else { return };
         let block = fetch.block;
         let for_others_only = fetch.ahead_or_peers_only()
-            && source == Source::Disk
-            && self.config.node == block.volume.disk_node()
+            && delivery.from == self.config.node
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
             && !fetch.waiters.is_empty();
         if !for_others_only && self.cache.lookup(block).is_none() {

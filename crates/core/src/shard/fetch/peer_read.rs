@@ -20,7 +20,7 @@ pub(in crate::shard) struct PeerRead {
 }
 
 /// Nodes a request passes through at most before it goes to the disk node.
-const HOPS: u8 = 4;
+pub(in crate::shard) const HOPS: u8 = 4;
 
 impl Shard {
     /// A peer wants a block.
@@ -66,6 +66,8 @@ impl Shard {
             if let Some(slot) = served.filter(is_here) {
                 self.cache.mark(slot, Mark::HOSTED, false);
                 self.deliver(slot, block, read.requester, read.request, Source::Cache);
+                // Only the disk node sends here what it would have to read.
+                self.stats.handed_over += u64::from(read.from_disk && !at_disk_node);
                 if answer == Answer::Give {
                     self.unkeep(slot);
                 }
@@ -85,6 +87,11 @@ impl Shard {
         // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only.
         let under_way = self.fetches.of_block(block).is_some();
         let may_park = self.config.park && me < read.requester && self.may_hold(block.volume);
+        let has_failed = onward.is_none();
+        let onward = match at_disk_node && read.hops < HOPS {
+            true => onward.or_else(|| self.last_writer_for(from, block, &read)),
+            false => onward,
+        };
         if at_disk_node && (onward.is_none() || under_way) || under_way && may_park {
             if under_way {
                 self.stats.joined += 1;
@@ -112,7 +119,7 @@ impl Shard {
             hops: read.hops.saturating_add(1),
             leave_copy: read.leave_copy,
             read_ahead: read.read_ahead,
-            from_disk: onward.is_none(),
+            from_disk: has_failed,
         };
         self.send(to, block.volume, body, Payload::None);
     }
@@ -146,7 +153,7 @@ impl Shard {
             self.cache.set_next(slot, Some(to));
         }
         self.cache.pin(slot);
-        let as_of = self.as_of(block.volume);
+        let as_of = self.as_of(block);
         let oldest_ms = self.oldest_ms();
         let body = Body::Data { request, block: block.index, source, as_of, oldest_ms };
         self.send(to, block.volume, body, Payload::Slot(slot));

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::{Fetches, State};
-use crate::ids::{BlockId, NodeId, RequestId, VolumeId};
+use crate::ids::{BlockId, NodeId, RequestId, Slot, VolumeId};
 use crate::message::IoError;
 use crate::shard::Shard;
 
@@ -13,6 +13,7 @@ impl Shard {
             && fetch.state != State::Ready
         {
             fetch.state = State::Ready;
+            self.stats.lock_wait_us += fetch.unlocked_for(self.now).as_micros() as u64;
             self.fetches.ready.push_back(request);
         }
     }
@@ -84,6 +85,19 @@ impl Shard {
         {
             self.make_ready(fetch.request);
         }
+    }
+
+    /// At the disk node: the fetch of those who wait for a write to the block, with a slot, and how many they are.
+    pub(in crate::shard) fn slot_for_waiting(&mut self, block: BlockId) -> Option<(RequestId, Slot, u64)> {
+        let fetch = self.fetches.of_block(block)?;
+        let waiting = fetch.waiters.iter().count() as u64;
+        if fetch.state != State::Waiting || waiting == 0 {
+            return None;
+        }
+        let (request, reserved) = (fetch.request, fetch.slot);
+        let slot = reserved.or_else(|| self.cache.take())?;
+        self.fetches.get_mut(request)?.slot = Some(slot);
+        Some((request, slot, waiting))
     }
 
     /// A write to the block begins: what the disk is reading now is old or torn, what is on its way is old.

@@ -41,7 +41,7 @@ impl Cluster {
             let shard = self.shard_at(io.node, id);
             let token = Token(u64::from(io.token) << PART_BITS | u64::from(block as u32));
             match self.shards[shard as usize].read(now, token, id) {
-                Read::Hit(slot) => {
+                Read::Hit(slot, _) => {
                     self.shards[shard as usize].unpin(slot);
                     let bytes = io.bytes_in(block, self.setup.block_bytes);
                     let at = kernel.model.local_copy(now, io.node, bytes);

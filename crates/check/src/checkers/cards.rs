@@ -1,0 +1,88 @@
+//! The cards that exist, as the messages of the disk nodes tell, and how long each is trusted: by the true time of the
+//! run, not by any node's clock.
+
+use std::collections::BTreeMap;
+
+use cards_core::{Access, ControlMessage, Duration, Generation, Instant, NodeId, RequestId, VolumeId};
+
+use crate::options::{Clocks, Options};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Cards {
+    /// How long a disk node trusts a card without a word from it, by its clock.
+    term: Duration,
+    clocks: Clocks,
+    /// What cards were asked for.
+    asked: BTreeMap<(NodeId, RequestId), Access>,
+    granted: BTreeMap<(VolumeId, NodeId), Card>,
+}
+
+/// A card, as its disk node has granted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Card {
+    pub(super) volume: VolumeId,
+    pub(super) node: NodeId,
+    pub(super) generation: Generation,
+    pub(super) access: Access,
+    /// Unless it is renewed, its disk node may have given it up from then on.
+    pub(super) until: Instant,
+}
+
+impl Cards {
+    pub(super) fn new(options: &Options) -> Self {
+        let lease = options.world.lease;
+        let (term, clocks) = (lease + lease / 2, options.clocks.clone());
+        Self { term, clocks, asked: BTreeMap::new(), granted: BTreeMap::new() }
+    }
+
+    /// Until when `disk_node` trusts a card that it hears of at `at`.
+    pub(super) fn trusted(&self, disk_node: NodeId, at: Instant) -> Instant {
+        self.clocks.shows(disk_node, self.clocks.clock(disk_node, at) + self.term)
+    }
+
+    /// Follows a message. A card that is new, and the one that its node had before.
+    pub(super) fn follow(
+        &mut self,
+        at: Instant,
+        from: NodeId,
+        to: NodeId,
+        message: &ControlMessage,
+    ) -> Option<(Card, Option<Card>)> {
+        match *message {
+            ControlMessage::Attach { request, access, .. } => {
+                self.asked.insert((from, request), access);
+                None
+            }
+            ControlMessage::Attached { request, volume, generation, .. } => {
+                let before = self.granted.get(&(volume, to)).copied();
+                if before.is_some_and(|card| card.generation == generation) {
+                    return None; // said once more, which renews nothing
+                }
+                let access = self.asked.get(&(to, request)).copied().unwrap_or_default();
+                let card = Card { volume, node: to, generation, access, until: self.trusted(from, at) };
+                self.granted.insert((volume, to), card);
+                Some((card, before))
+            }
+            ControlMessage::Renewed { volume, generation, .. } => {
+                let until = self.trusted(from, at);
+                let card = self.granted.get_mut(&(volume, to)).filter(|card| card.generation == generation);
+                if let Some(card) = card {
+                    card.until = until;
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The last card of the volume that the node was given.
+    pub(super) fn of(&self, volume: VolumeId, node: NodeId) -> Option<&Card> {
+        self.granted.get(&(volume, node))
+    }
+
+    /// The last cards of a volume, of all nodes.
+    pub(super) fn of_volume(&self, volume: VolumeId) -> impl Iterator<Item = &Card> {
+        self.granted.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX))).map(|(_, card)| card)
+    }
+}

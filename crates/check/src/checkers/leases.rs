@@ -1,0 +1,21 @@
+//! Nobody reads under a lease that is over: by when the disk node may have given a card up, the card serves nothing.
+
+use cards_core::Instant;
+
+use super::cards::Cards;
+use crate::workload::Ticket;
+
+/// Judges a read that was answered at `at`, at a node that needs a lease for it.
+pub(super) fn judge(cards: &Cards, ticket: &Ticket, at: Instant) -> Result<(), String> {
+    let (node, volume) = (ticket.node, ticket.volume);
+    match cards.of(volume, node) {
+        Some(card) if at <= card.until => Ok(()),
+        Some(card) => Err(format!(
+            "{node:?} answers {ticket:?} at {at:?}, but {:?} may have given its card {:?} up at {:?}",
+            volume.disk_node(),
+            card.generation,
+            card.until
+        )),
+        None => Err(format!("{node:?} answers {ticket:?} without ever having had a card")),
+    }
+}

@@ -1,0 +1,139 @@
+//! Who has a volume for itself has it alone: until that ends no other card is attached and no other write accepted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cards_core::{
+    Access, Body, CommandKind, ControlMessage, Generation, Instant, Message, NodeId, RequestId, Stamp,
+    VolumeId,
+};
+
+use super::cards::{Card, Cards};
+use crate::faults::{Seen, Word};
+use crate::history::Step;
+use crate::workload::Ticket;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(super) struct Takeovers {
+    held: BTreeMap<VolumeId, Held>,
+    flushes: BTreeSet<(NodeId, u16, RequestId)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    node: NodeId,
+    generation: Generation,
+    /// When its client was told; none yet.
+    told: Option<Step>,
+    /// The first write of it in each shard that was answered.
+    stamps: BTreeMap<u16, Stamp>,
+}
+
+impl Takeovers {
+    /// A disk node grants a card.
+    pub(super) fn granted(&mut self, cards: &Cards, at: Instant, card: &Card) -> Result<(), String> {
+        self.still_held(cards, at, card.volume);
+        if let Some(held) = self.held.get(&card.volume).filter(|held| held.node != card.node) {
+            return Err(format!(
+                "{:?} gets a card of {:?}, which {:?} has for itself",
+                card.node, card.volume, held.node
+            ));
+        }
+        self.held.remove(&card.volume);
+        if card.access == Access::Exclusive {
+            let (node, generation) = (card.node, card.generation);
+            let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
+            self.held.insert(card.volume, held);
+        }
+        Ok(())
+    }
+
+    /// A client is told that it has the volume for itself.
+    pub(super) fn begins(&mut self, ticket: &Ticket, generation: Generation, now: Step) {
+        let node = ticket.node;
+        if node == ticket.volume.disk_node() {
+            let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
+            self.held.insert(ticket.volume, held);
+        }
+        let held = self.held.get_mut(&ticket.volume);
+        if let Some(held) = held.filter(|held| held.node == node && held.generation == generation) {
+            held.told = Some(now);
+        }
+    }
+
+    /// The node gives its card up, or dies.
+    pub(super) fn ends(&mut self, volume: VolumeId, node: NodeId) {
+        if self.held.get(&volume).is_some_and(|held| held.node == node) {
+            self.held.remove(&volume);
+        }
+    }
+
+    /// The disk node dies, and knows of no card when it comes back.
+    pub(super) fn forgotten(&mut self, disk_node: NodeId) {
+        self.held.retain(|volume, held| volume.disk_node() != disk_node && held.node != disk_node);
+    }
+
+    /// Judges an answer to another card's command.
+    pub(super) fn saw(&mut self, cards: &Cards, seen: &Seen) -> Result<bool, String> {
+        let Seen::Sent { at, from, to, word, .. } = seen else { return Ok(false) };
+        match word {
+            // It gives its card up itself.
+            Word::Control(ControlMessage::Detach { volume, .. } | ControlMessage::Attach { volume, .. }) => {
+                self.ends(*volume, *from);
+                Ok(false)
+            }
+            Word::Control(_) => Ok(false),
+            Word::Shard(Message { volume, shard, body, .. }) => match *body {
+                Body::Command { request, kind: CommandKind::Flush, .. } => {
+                    self.flushes.insert((*from, *shard, request));
+                    Ok(false)
+                }
+                Body::CommandDone { request, stamp, result: Ok(()) }
+                    if !self.flushes.contains(&(*to, *shard, request)) =>
+                {
+                    self.still_held(cards, *at, *volume);
+                    let Some(held) = self.held.get_mut(volume) else { return Ok(false) };
+                    if held.node == *to {
+                        held.stamps.entry(*shard).or_insert(stamp);
+                        return Ok(false);
+                    }
+                    match held.stamps.get(shard).filter(|&&first| stamp > first) {
+                        None => Ok(true),
+                        Some(first) => Err(format!(
+                            "{from:?} has done a write of {to:?} ({stamp:?}) after one of {:?} ({first:?}), which has {volume:?} for itself",
+                            held.node
+                        )),
+                    }
+                }
+                _ => Ok(false),
+            },
+        }
+    }
+
+    /// Judges a write that a client was told is done.
+    pub(super) fn written(&mut self, cards: &Cards, ticket: &Ticket, at: Instant) -> Result<(), String> {
+        self.still_held(cards, at, ticket.volume);
+        let others = self.held.get(&ticket.volume).filter(|held| held.node != ticket.node);
+        match others.filter(|held| held.told.is_some_and(|told| told < ticket.invoked)) {
+            Some(held) => {
+                Err(format!("{ticket:?} is done, though {:?} has the volume for itself", held.node))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a client's request is for a volume that another node has for itself.
+    pub(super) fn is_in_the_way_of(&self, ticket: &Ticket) -> bool {
+        self.held.get(&ticket.volume).is_some_and(|held| held.node != ticket.node)
+    }
+
+    /// A card that is not renewed may have been given up.
+    fn still_held(&mut self, cards: &Cards, at: Instant, volume: VolumeId) {
+        let card = self.held.get(&volume).and_then(|held| cards.of(volume, held.node));
+        if let Some(card) = card
+            && card.until < at
+        {
+            self.held.remove(&volume);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the models see: every message when it is sent, and every operation of a disk when it begins.
+
+use cards_core::{Body, ControlMessage, DiskWork, Instant, Message, NodeId, VolumeId};
+use cards_world::models::Parcel;
+
+/// Something that observers may have to know.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A message is sent.
+    Sent {
+        /// When.
+        at: Instant,
+        /// By whom.
+        from: NodeId,
+        /// To whom.
+        to: NodeId,
+        /// What it says.
+        word: Word,
+        /// It arrives then at the earliest; [`Instant::NEVER`]: it is lost.
+        arrives: Instant,
+    },
+    /// An operation of a disk begins.
+    Disk {
+        /// When.
+        at: Instant,
+        /// Whose disk.
+        volume: VolumeId,
+        /// What is done.
+        work: DiskWork,
+        /// When it ends.
+        done: Instant,
+        /// Whether it does what it should.
+        ok: bool,
+    },
+}
+
+/// A message that observers may have to know.
+#[derive(Clone, Debug)]
+pub enum Word {
+    /// Between shards.
+    Shard(Message),
+    /// Between the nodes' control parts.
+    Control(ControlMessage),
+}
+
+impl Word {
+    /// The message, unless no observer wants it: most concern one block and its copies.
+    pub(super) fn of(parcel: Parcel<'_>) -> Option<Self> {
+        match parcel {
+            Parcel::Shard { message, .. } => {
+                let wanted = matches!(
+                    message.body,
+                    Body::Command { .. } | Body::CommandDone { .. } | Body::Read { .. }
+                );
+                wanted.then(|| Self::Shard(message.clone()))
+            }
+            Parcel::Control(message) => Some(Self::Control(message.clone())),
+        }
+    }
+}

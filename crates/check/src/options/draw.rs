@@ -1,0 +1,108 @@
+//! What is drawn now.
+
+use cards_core::{Coherence, Duration, Handover, NodeId};
+use cards_world::NodeConfig;
+
+use super::{Clocks, DeviceOptions, Mode, Options};
+use crate::rng::Rng;
+
+/// Nodes of a run at most.
+const NODES_MAX: usize = 9;
+
+impl Options {
+    /// Draws all options. What comes later is drawn from a generator of its own and put over what was drawn before
+    /// ([`Self::first`], [`Self::second`]), so that seeds which once found something keep finding it there.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut options = Self::second(seed);
+        let mut rng = Rng::new(seed, 11);
+        for volume in &mut options.world.volumes {
+            volume.handover = rng.pick(&[Handover::Cache, Handover::Cache, Handover::Disk]);
+        }
+        let mut rng = Rng::new(seed, 10);
+        let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.range(low, high));
+        if options.mode == Mode::ColdRead {
+            options.readers_of_block = rng.pick(&[1, 2, 3]);
+            return options;
+        }
+        if rng.chance(50) {
+            let more = options.world.nodes.clone().into_iter().cycle();
+            options.add_nodes(more.take(NODES_MAX).collect());
+        }
+        if rng.chance(250) {
+            options.takeovers.every = millis(&mut rng, 200, 1_500);
+            options.takeovers.hold = millis(&mut rng, 20, 1_500);
+        }
+        if rng.chance(300) {
+            options.members.change_every = millis(&mut rng, 50, 800);
+            options.members.late = millis(&mut rng, 1, 1_000);
+        }
+        if rng.chance(200) {
+            options.members.lose_every = millis(&mut rng, 300, 2_000);
+            options.members.lost = millis(&mut rng, 100, 3_000);
+        }
+        if rng.chance(300) {
+            options.clocks = Clocks::within(&mut rng, options.world.nodes.len());
+        }
+        options.nodes.unproven = rng.pick(&[0, 0, 300, 1000]);
+        let mut rng = Rng::new(seed, 12);
+        let late = rng.chance(100);
+        if late {
+            // Commands that are given up and done later, while their node asks for the blocks.
+            options.world.disk_wait = options.world.lease * 2;
+            options.network.reorder = true;
+            options.network.rare = rng.pick(&[20, 60, 150]);
+            options.network.delay_rare = options.world.disk_wait * 3;
+        }
+        let mut rng = Rng::new(seed, 13);
+        if rng.chance(150) && !late {
+            // Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.
+            options.world.lease = millis(&mut rng, 100, 250);
+            options.nodes.crash_every = millis(&mut rng, 100, 400);
+            options.nodes.downtime = millis(&mut rng, 5, 60);
+            options.nodes.isolate = 0;
+            options.network.loss = rng.pick(&[50, 150, 300]);
+            options.hot_blocks = rng.pick(&[1, 2]);
+            (options.writers, options.clients) = (3, 3);
+            options.think = Duration::from_millis(1);
+        }
+        options.draw_devices(&mut Rng::new(seed, 14));
+        options
+    }
+
+    /// Volumes as local devices, where their kernels can be told of writes.
+    fn draw_devices(&mut self, rng: &mut Rng) {
+        if !rng.chance(300) {
+            return;
+        }
+        let nodes = self.world.nodes.len() as u16;
+        for spec in self.world.volumes.iter().filter(|spec| spec.coherence == Coherence::Confirmed) {
+            let chosen = (0..nodes).map(NodeId).filter(|_| rng.chance(500));
+            self.world.devices.extend(chosen.map(|node| (node, spec.id)));
+        }
+        let micros = |rng: &mut Rng, low, high| Duration::from_micros(rng.range(low, high));
+        self.devices = DeviceOptions {
+            clients: rng.range(1, 2) as u32,
+            word: micros(rng, 50, 5_000),
+            withdraw: micros(rng, 100, 10_000),
+            slow: rng.pick(&[0, 20, 200]),
+            // A node gives a device up that takes longer than a lease.
+            withdraw_slow: Duration::from_millis(500).min(self.world.lease / 2),
+            notice: micros(rng, 10, 20_000),
+            close_every: if rng.chance(500) {
+                Duration::from_millis(rng.range(50, 1_000))
+            } else {
+                Duration::ZERO
+            },
+        };
+    }
+
+    /// More nodes, without disks. Of a volume that nobody can write they have cards that read.
+    fn add_nodes(&mut self, nodes: Vec<NodeConfig>) {
+        let (before, after) = (self.world.nodes.len() as u16, nodes.len() as u16);
+        self.world.nodes = nodes;
+        for volume in self.world.volumes.iter().filter(|volume| volume.read_only) {
+            self.readers.extend((before..after).map(|node| (NodeId(node), volume.id)));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Takeovers: now and then a card gets its volume for itself, whoever else is writing it.
+
+use std::collections::BTreeMap;
+
+use cards_core::{Duration, NodeId, VolumeId};
+
+use crate::options::{Options, TakeoverOptions};
+use crate::rng::Rng;
+use crate::run::{Deed as RunDeed, Phase, Run, stream};
+use crate::workload::Workload;
+
+/// How often whoever wants a volume for itself looks whether it has to ask again.
+const ASK: Duration = Duration::from_millis(50);
+
+/// Lets cards take volumes over.
+pub(crate) struct Takeovers {
+    options: TakeoverOptions,
+    rng: Rng,
+    /// Who has each volume for itself, or wants it.
+    under_way: BTreeMap<VolumeId, NodeId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// Some card wants some volume.
+    Begin,
+    /// It asks, unless it has asked already.
+    Ask(VolumeId),
+    /// It has had it for long enough.
+    End(VolumeId),
+}
+
+impl Takeovers {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { options: options.takeovers.clone(), rng: stream(options, 7), under_way: BTreeMap::new() }
+    }
+
+    pub(crate) fn begin(&mut self, run: &mut Run) {
+        self.again(run);
+    }
+
+    /// The storm is over: volumes are for all again.
+    pub(crate) fn calm(&mut self, run: &mut Run, workload: &mut Workload) {
+        let volumes: Vec<VolumeId> = self.under_way.keys().copied().collect();
+        volumes.into_iter().for_each(|volume| self.end(run, workload, volume));
+    }
+
+    pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
+        match deed {
+            Deed::Begin if run.phase == Phase::Storm => {
+                self.take(run, workload);
+                self.again(run);
+            }
+            Deed::Begin => {}
+            Deed::Ask(volume) => self.ask(run, workload, volume),
+            Deed::End(volume) => self.end(run, workload, volume),
+        }
+    }
+
+    fn again(&mut self, run: &mut Run) {
+        if self.options.every > Duration::ZERO {
+            let delay = self.options.every * self.rng.range(100, 1900) as u32 / 1000;
+            run.later(delay, RunDeed::Takeovers(Deed::Begin));
+        }
+    }
+
+    fn take(&mut self, run: &mut Run, workload: &mut Workload) {
+        let specs = run.options.world.volumes.iter().filter(|spec| !spec.read_only);
+        let volumes: Vec<VolumeId> = specs.map(|spec| spec.id).collect();
+        if volumes.is_empty() {
+            return;
+        }
+        let volume = self.rng.pick(&volumes);
+        let may = |node: &NodeId| workload.may_write(*node, volume);
+        let nodes: Vec<NodeId> = run.running_nodes().into_iter().filter(may).collect();
+        if nodes.is_empty() || self.under_way.contains_key(&volume) {
+            return;
+        }
+        let node = self.rng.pick(&nodes);
+        self.under_way.insert(volume, node);
+        workload.set_taker(volume, Some(node));
+        run.errors.takeover_begins(volume, run.world.now());
+        workload.detach(run, node, volume);
+        let delay = self.rng.skewed(Duration::from_millis(20));
+        run.later(delay, RunDeed::Takeovers(Deed::Ask(volume)));
+        let hold = self.rng.skewed(self.options.hold) + run.options.world.lease * 2;
+        run.later(hold, RunDeed::Takeovers(Deed::End(volume)));
+    }
+
+    fn ask(&mut self, run: &mut Run, workload: &mut Workload, volume: VolumeId) {
+        let Some(&node) = self.under_way.get(&volume) else { return };
+        if workload.may_take_over(run, node, volume) {
+            workload.take_over(run, node, volume);
+        }
+        run.later(ASK, RunDeed::Takeovers(Deed::Ask(volume)));
+    }
+
+    fn end(&mut self, run: &mut Run, workload: &mut Workload, volume: VolumeId) {
+        let Some(node) = self.under_way.remove(&volume) else { return };
+        run.errors.takeover_ends(volume, run.world.now());
+        workload.set_taker(volume, None);
+        if run.world.is_running(node) {
+            workload.detach(run, node, volume);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Clocks that differ by more than is promised break the promise, and that is noticed.
+
+use cards_check::overrides::{Drift, Overrides};
+use cards_check::seeds::run_caught;
+use cards_check::{Failure, Options};
+use cards_world::Trace;
+
+/// Enough for a card to be read under a lease that is over.
+const SEEDS: u64 = 40;
+
+/// Whether a client has read what nobody promises any more.
+fn is_stale_read(failure: &Failure) -> bool {
+    let Failure::Wrong(story) = failure else { return false };
+    story.contains("may have given its card") || story.contains("not linearizable")
+}
+
+#[test]
+fn drift_far_beyond_the_bound_is_noticed() {
+    let overrides = Overrides { drift: Some(Drift::Beyond), ..Overrides::default() };
+    let found = (1..=SEEDS).find_map(|seed| {
+        let mut options = Options::draw(seed);
+        overrides.apply(&mut options);
+        run_caught(options, Trace::hashed()).err().filter(is_stale_read)
+    });
+    assert!(found.is_some(), "{SEEDS} seeds with clocks three times as fast as others, and nobody notices");
+}

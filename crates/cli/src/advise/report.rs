@@ -1,0 +1,278 @@
+//! An advice, for people and for programs.
+
+use std::fmt;
+
+use cards_node::admin::{Measured, Sampled};
+use cards_node::config::size;
+use serde::Serialize;
+
+use super::as_it_is;
+use super::study::{FACTORS, Found};
+use super::trace::{Shares, Trace};
+use crate::table::{Align, Table, count};
+
+/// A saving below this share of the disk reads is within the error of the estimate.
+const SAVING_MIN: f64 = 0.02;
+/// If more of the reads hit than predicted by so much, something else than the caches is at work.
+const SURPRISE: f64 = 0.1;
+
+/// What `--json` prints, and people read.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Advice {
+    pub(super) volume: String,
+    /// The node that was asked.
+    pub(super) node: String,
+    pub(super) policy: String,
+    pub(super) replacement: &'static str,
+    /// Bytes.
+    pub(super) block: u32,
+    /// This node's cache by itself; none if its clients have read nothing.
+    pub(super) own: Option<Part>,
+    /// The caches of all nodes; none if there is only one.
+    pub(super) cluster: Option<Part>,
+    /// Bytes of one LRU cache at this node, and the share of reads that hit.
+    pub(super) curve: Vec<(u64, f64)>,
+    /// References that no sample has, because they came too fast.
+    pub(super) lost: u64,
+    /// Why nodes are not in it.
+    pub(super) silent: Vec<String>,
+}
+
+/// What was found for one node, or for all.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Part {
+    nodes: usize,
+    /// Bytes that the caches have for the volume.
+    cache: u64,
+    /// Bytes of the whole caches.
+    capacity: u64,
+    /// Block reads that the sample stands for.
+    reads: u64,
+    /// Seconds in which they were made.
+    seconds: f64,
+    /// One block in so many is in the sample.
+    sample: u64,
+    /// None if nobody has counted.
+    measured: Option<Shares>,
+    /// Other sizes of the caches.
+    sizes: Vec<Size>,
+    /// Other policies; none where one node is alone.
+    policies: Vec<Other>,
+    /// Other replacements.
+    replacements: Vec<Other>,
+}
+
+/// A size of the caches.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Size {
+    factor: f64,
+    /// Bytes of all caches together.
+    cache: u64,
+    #[serde(flatten)]
+    shares: Shares,
+    /// The share of the disk reads (of what one node by itself misses) that would be saved.
+    saved: f64,
+}
+
+/// Another policy, or another replacement.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Other {
+    name: String,
+    #[serde(flatten)]
+    shares: Shares,
+    saved: f64,
+}
+
+impl Part {
+    pub(super) fn new(trace: &Trace, block: u32, nodes: &[&Sampled], found: Vec<Found>) -> Self {
+        let now = as_it_is(&found).map(|found| found.case.clone());
+        let missed = as_it_is(&found).map_or(0.0, |found| found.shares.disk);
+        let saved = |shares: Shares| if missed > 0.0 { (missed - shares.disk) / missed } else { 0.0 };
+        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block));
+        let cache = bytes(trace.cache_blocks());
+        let mut part = Self {
+            nodes: nodes.len(),
+            cache,
+            capacity: bytes(nodes.iter().map(|node| node.cache_blocks).sum()),
+            reads: trace.reads,
+            seconds: trace.span.as_secs_f64(),
+            sample: trace.rate.weight(),
+            measured: measured(nodes),
+            sizes: Vec::new(),
+            policies: Vec::new(),
+            replacements: Vec::new(),
+        };
+        for (i, Found { case, shares }) in found.into_iter().enumerate() {
+            let saved = saved(shares);
+            if i < FACTORS.len() {
+                let cache = (cache as f64 * case.factor) as u64;
+                part.sizes.push(Size { factor: case.factor, cache, shares, saved });
+            } else if now.as_ref().is_some_and(|now| now.policy != case.policy) {
+                part.policies.push(Other { name: case.policy, shares, saved });
+            } else {
+                part.replacements.push(Other { name: case.replacement.name().into(), shares, saved });
+            }
+        }
+        let most_first = |a: &Other, b: &Other| b.saved.total_cmp(&a.saved);
+        part.policies.sort_by(most_first);
+        part.replacements.sort_by(most_first);
+        part
+    }
+
+    fn now(&self) -> Option<Shares> {
+        self.sizes.iter().find(|size| size.factor == 1.0).map(|size| size.shares)
+    }
+
+    fn table(&self, what: &'static str, missed: &'static str) -> Table {
+        let right = |name| (name, Align::Right);
+        let mut table = Table::new(&[
+            (what, Align::Left),
+            right("cache"),
+            right("own"),
+            right("peers"),
+            right(missed),
+            right("saves"),
+        ]);
+        let cells = |shares: Shares| {
+            [shares.own, shares.peers, shares.disk].map(|share| format!("{:.1} %", 100.0 * share))
+        };
+        let mut row = |name: String, cache: Option<u64>, shares: Shares, saved: Option<f64>| {
+            let [own, peers, disk] = cells(shares);
+            let peers = if self.nodes > 1 { peers } else { String::new() };
+            let saved = saved.map_or_else(String::new, |saved| format!("{:.0} %", 100.0 * saved));
+            table.row([name, cache.map_or_else(String::new, size::human), own, peers, disk, saved]);
+        };
+        if let Some(measured) = self.measured {
+            row("measured".into(), Some(self.cache), measured, None);
+        }
+        for &Size { factor, cache, shares, saved } in &self.sizes {
+            let as_it_is = factor == 1.0;
+            let name = if as_it_is { "as it is".into() } else { format!("x {factor}") };
+            row(name, Some(cache), shares, (!as_it_is).then_some(saved));
+        }
+        for other in &self.policies {
+            row(format!("policy {}", other.name), None, other.shares, Some(other.saved));
+        }
+        for other in &self.replacements {
+            row(format!("replacement {}", other.name), None, other.shares, Some(other.saved));
+        }
+        table
+    }
+
+    /// One sentence.
+    fn sentence(&self, missed: &str) -> String {
+        let of_size = |factor: f64| self.sizes.iter().find(|size| size.factor == factor);
+        let more: Vec<String> = [1.25, 2.0, 4.0]
+            .into_iter()
+            .filter_map(|factor| Some((factor, of_size(factor)?.saved)))
+            .map(|(factor, saved)| format!("+{:.0} % {}", (factor - 1.0) * 100.0, percent(saved)))
+            .collect();
+        let most = of_size(4.0).map_or(0.0, |size| size.saved);
+        let where_ = if self.nodes > 1 { "at every node " } else { "" };
+        let mut text = if most < SAVING_MIN {
+            format!(
+                "More memory {where_}would save nothing: even four times as much leaves the {missed} as they are"
+            )
+        } else {
+            format!("More memory {where_}would save of the {missed}: {}", more.join(", "))
+        };
+        let best = |others: &[Other]| others.first().filter(|other| other.saved >= SAVING_MIN).cloned();
+        text += &match (best(&self.policies), self.policies.is_empty()) {
+            (Some(other), _) => format!("; policy {} {}", other.name, percent(other.saved)),
+            (None, false) => "; no other policy saves anything".into(),
+            (None, true) => String::new(),
+        };
+        text += &match (best(&self.replacements), self.replacements.is_empty()) {
+            (Some(other), _) => format!("; replacement {} {}", other.name, percent(other.saved)),
+            (None, false) => "; no other replacement saves anything".into(),
+            (None, true) => String::new(),
+        };
+        text + ".\n"
+    }
+}
+
+/// A saving in words.
+fn percent(saved: f64) -> String {
+    if saved < SAVING_MIN { "nothing".into() } else { format!("{:.0} %", 100.0 * saved) }
+}
+
+/// What the nodes have measured, as shares.
+fn measured(nodes: &[&Sampled]) -> Option<Shares> {
+    let all = nodes.iter().fold(Measured::default(), |sum, node| sum.plus(node.measured));
+    let share = |blocks: u64| blocks as f64 / all.reads() as f64;
+    let Measured { local_hits, remote_hits, disk_reads } = all;
+    (all.reads() > 0).then(|| Shares {
+        own: share(local_hits),
+        peers: share(remote_hits),
+        disk: share(disk_reads),
+    })
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volume, node, policy, replacement, .. } = self;
+        writeln!(f, "volume {volume} at node {node}: policy {policy}, replacement {replacement}")?;
+        for part in self.own.iter().chain(&self.cluster) {
+            let whose = if part.nodes > 1 { format!("{} nodes", part.nodes) } else { format!("node {node}") };
+            let (reads, time) = (count(part.reads), time(part.seconds));
+            let sample = match part.sample {
+                1 => "all of them known".into(),
+                sample => format!("one block in {sample} known"),
+            };
+            write!(f, "  {whose}: {reads} block reads in {time}, {sample}")?;
+            let (cache, capacity) = (size::human(part.cache), size::human(part.capacity));
+            if part.cache < part.capacity {
+                write!(f, "; other volumes leave it {cache} of {capacity}")?;
+            }
+            writeln!(f)?;
+        }
+        let (own_misses, what) =
+            if self.cluster.is_some() { ("misses", "this node") } else { ("missed", "") };
+        if let Some(own) = &self.own {
+            write!(f, "\n{}", own.table(what, own_misses))?;
+        }
+        if let Some(cluster) = &self.cluster {
+            write!(f, "\n{}", cluster.table("all nodes", "disk"))?;
+        }
+        writeln!(f)?;
+        match (&self.cluster, &self.own) {
+            (Some(cluster), _) => f.write_str(&cluster.sentence("disk reads"))?,
+            (None, Some(own)) => f.write_str(&own.sentence("reads that its own cache misses"))?,
+            (None, None) => {}
+        }
+        self.remarks(f)
+    }
+}
+
+impl Advice {
+    fn remarks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for reason in &self.silent {
+            writeln!(f, "Not in it: {reason}.")?;
+        }
+        if self.lost > 0 {
+            writeln!(
+                f,
+                "{} references came faster than they were taken, and are missing.",
+                count(self.lost)
+            )?;
+        }
+        let surprise = self.cluster.as_ref().or(self.own.as_ref()).is_some_and(|part| {
+            part.measured.zip(part.now()).is_some_and(|(measured, now)| now.disk - measured.disk > SURPRISE)
+        });
+        if surprise {
+            writeln!(
+                f,
+                "Fewer disk reads were measured than predicted: read-ahead hides them from readers, and is not simulated."
+            )?;
+        }
+        Ok(())
+    }
+}

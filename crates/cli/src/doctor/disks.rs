@@ -1,0 +1,141 @@
+//! io_uring, directories and disks: really set up, written to and opened.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
+use cards_node::config::{self, Config, Origin, size};
+
+use super::finding::Finding;
+use super::machine::read;
+use super::network::reach;
+
+/// Sets a ring up on a file of its own and sees it work, as the daemon does.
+pub(super) fn io_uring() -> Finding {
+    const CHECK: &str = "io_uring";
+    match engine() {
+        Ok(EngineKind::IoUring) => Finding::ok(CHECK, "a ring was set up and works"),
+        Ok(EngineKind::Threads { reason }) => {
+            let remedy = match read("/proc/sys/kernel/io_uring_disabled").as_deref() {
+                Some("1" | "2") => "sysctl kernel.io_uring_disabled=0",
+                _ => {
+                    "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp filter of the container"
+                }
+            };
+            Finding::warning(CHECK, format!("{reason}; disks are read by threads, at more CPU"), remedy)
+        }
+        Ok(EngineKind::Nbd) => Finding::ok(CHECK, "not used"),
+        Err(reason) => Finding::warning(CHECK, format!("cannot be tried: {reason}"), "make $TMPDIR writable"),
+    }
+}
+
+fn engine() -> Result<EngineKind, String> {
+    let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+    file.as_file().set_len(1 << 16).map_err(|e| e.to_string())?;
+    let disk = Disk::open(&DiskOptions::path(file.path())).map_err(|e| e.to_string())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    Ok(runtime.block_on(async { Engine::new(&disk).kind().clone() }))
+}
+
+/// The directories that the daemon writes to.
+pub(super) fn directories(config: &Config) -> Vec<Finding> {
+    let mut directories = vec![("runtime_dir", config.runtime_dir.clone())];
+    if config.coordinator.is_some() {
+        directories.push(("state_dir", config.state_dir.clone()));
+    }
+    let nbd = config.nbd.unix.as_ref().and_then(|path| path.parent()).map(Path::to_path_buf);
+    directories.extend(nbd.filter(|dir| *dir != config.runtime_dir).map(|dir| ("nbd.unix", dir)));
+    directories.into_iter().map(|(key, dir)| directory(key, &dir)).collect()
+}
+
+fn directory(key: &str, dir: &Path) -> Finding {
+    // The daemon makes what is missing.
+    let Some(existing) = dir.ancestors().find(|dir| dir.exists()) else {
+        return Finding::problem(key, format!("{}: not found", dir.display()), format!("correct `{key}`"));
+    };
+    let shown = dir.display();
+    match tempfile::tempfile_in(existing) {
+        Ok(_) if existing == dir => Finding::ok(key, format!("{shown} can be written")),
+        Ok(_) if key == "nbd.unix" => {
+            Finding::problem(key, format!("{shown}: not found"), format!("mkdir -p {shown}"))
+        }
+        Ok(_) => Finding::ok(key, format!("{shown} can be made")),
+        Err(e) => {
+            let remedy = match e.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    format!("run this as the user of the daemon, or make it the owner of {shown}")
+                }
+                _ => format!("correct `{key}`"),
+            };
+            Finding::problem(key, format!("{}: {e}", existing.display()), remedy)
+        }
+    }
+}
+
+/// A disk of the configuration: opened as the daemon opens it, and let go at once.
+pub(super) fn disk(disk: &config::Disk, running: bool) -> Finding {
+    let check = format!("disk {}", disk.name);
+    let path: &PathBuf = match &disk.origin {
+        Origin::Path(path) => path,
+        Origin::Nbd(uri) => {
+            return match reach(uri) {
+                Ok(()) => Finding::ok(check, format!("{uri} takes connections")),
+                Err(e) => Finding::problem(
+                    check,
+                    format!("{uri}: {e}"),
+                    "check that the server runs and the address is right",
+                ),
+            };
+        }
+    };
+    let options = DiskOptions { read_only: disk.read_only, direct: disk.direct, ..DiskOptions::path(path) };
+    match Disk::open(&options) {
+        Ok(open) => {
+            let how = match (disk.read_only, disk.direct) {
+                (true, _) => "can be read",
+                (false, true) => "can be read and written, with O_DIRECT",
+                (false, false) => "can be read and written",
+            };
+            Finding::ok(check, format!("{}: {}, {how}", path.display(), size::human(open.size())))
+        }
+        Err(DiskError::Busy { .. }) if running => {
+            Finding::ok(check, format!("{}: in use by this node's daemon", path.display()))
+        }
+        Err(DiskError::Direct { .. }) => Finding::problem(
+            check,
+            format!("{}: its file system has no O_DIRECT", path.display()),
+            "set `direct = false`",
+        ),
+        // It names the disk itself.
+        Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn disks_are_opened_as_the_daemon_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        let of = |running| disk(&config::Disk::new("d", Origin::Path(path.clone())), running);
+        assert!(of(false).to_string().contains("truncate -s 1G"), "{}", of(false));
+        std::fs::write(&path, vec![0; 4096]).unwrap();
+        assert_eq!(of(false).says, format!("{}: 4 KiB, can be read and written", path.display()));
+        let _used = Disk::open(&DiskOptions::path(&path)).unwrap();
+        assert_eq!((of(false).level, of(true).level), (Level::Problem, Level::Ok));
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_can_be_made() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(directory("runtime_dir", dir.path()).level, Level::Ok);
+        assert!(directory("state_dir", &dir.path().join("a/b")).says.ends_with("can be made"));
+        let missing = directory("nbd.unix", &dir.path().join("a"));
+        assert!(missing.level == Level::Problem && missing.to_string().contains("mkdir -p"), "{missing}");
+        assert_eq!(directory("runtime_dir", Path::new("/proc/nothing")).level, Level::Problem);
+    }
+}

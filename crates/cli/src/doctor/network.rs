@@ -1,0 +1,127 @@
+//! Ports that must be free, and others' that must answer.
+
+use std::io;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use cards_node::config::{Config, Coordinator};
+use cards_wire::nbd::client::{Address, Uri};
+
+use super::finding::Finding;
+
+/// How long a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_millis(800);
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 3;
+
+/// The addresses on which the daemon listens.
+pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
+    let mut listen: Vec<(&str, &str)> = Vec::new();
+    match (&config.address, config.node_index()) {
+        (Some(address), _) => listen.push(("address", address)),
+        (None, Some(me)) if config.members.len() > 1 => {
+            listen.extend(config.members.get(me).map(|member| ("member.address", member.address.as_str())));
+        }
+        (None, _) => {}
+    }
+    if let (Some(Coordinator::Embedded(home)), true) = (&config.coordinator, config.is_keeper()) {
+        listen.push(("coordinator", &home.address));
+    }
+    listen.extend(config.nbd.tcp.as_deref().map(|address| ("nbd.tcp", address)));
+    listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
+    listen.into_iter().map(|(key, address)| port(key, address, running)).collect()
+}
+
+fn port(key: &str, address: &str, running: bool) -> Finding {
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::ok(key, format!("{address} is free")),
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && running => {
+            Finding::ok(key, format!("{address} is in use by this node's daemon"))
+        }
+        Err(e) => {
+            let remedy = match e.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "end the program that has it (ss -ltnp names it), or use another port"
+                }
+                io::ErrorKind::AddrNotAvailable => "the address is not one of this machine: correct it",
+                io::ErrorKind::PermissionDenied => "use a port above 1023",
+                _ => "correct the address, or the name in DNS or /etc/hosts",
+            };
+            Finding::problem(key, format!("{address}: {e}"), remedy)
+        }
+    }
+}
+
+/// Whoever keeps the list of members.
+pub(super) fn coordinator(config: &Config) -> Vec<Finding> {
+    match &config.coordinator {
+        Some(Coordinator::Embedded(home)) if !config.is_keeper() => vec![answers(
+            "coordinator",
+            &home.address,
+            &format!("start node {}, which keeps the registry, and open its port here", home.keeper),
+        )],
+        Some(Coordinator::Etcd(home)) => home
+            .endpoints
+            .iter()
+            .map(|endpoint| {
+                let host = endpoint.split_once("://").map_or(endpoint.as_str(), |(_, rest)| rest);
+                let host = host.split('/').next().unwrap_or_default();
+                answers("etcd", host, "start etcd there, or correct `endpoints`")
+            })
+            .collect(),
+        Some(Coordinator::Embedded(_)) | None => Vec::new(),
+    }
+}
+
+fn answers(check: &str, address: &str, remedy: &str) -> Finding {
+    match connect(address) {
+        Ok(()) => Finding::ok(check, format!("{address} takes connections")),
+        Err(e) => Finding::problem(check, format!("{address}: {e}"), remedy),
+    }
+}
+
+/// Connects to the server of an NBD export, and leaves.
+pub(super) fn reach(uri: &Uri) -> io::Result<()> {
+    match &uri.address {
+        Address::Unix(path) => UnixStream::connect(path).map(drop),
+        Address::Tcp(host, port) if host.contains(':') => connect(&format!("[{host}]:{port}")),
+        Address::Tcp(host, port) => connect(&format!("{host}:{port}")),
+    }
+}
+
+/// Connects to one of the addresses of `host:port`.
+fn connect(address: &str) -> io::Result<()> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()?.take(ADDRESSES_MAX) {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(_) => return Ok(()),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn a_port_that_another_program_has_is_a_problem() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        assert_eq!(port("address", &address, false).level, Level::Problem);
+        assert_eq!(port("address", &address, true).level, Level::Ok);
+        assert_eq!(answers("etcd", &address, "start it").level, Level::Ok);
+        drop(listener);
+        assert_eq!(port("address", &address, false).level, Level::Ok);
+        assert_eq!(answers("etcd", &address, "start it").remedy.as_deref(), Some("start it"));
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_a_problem() {
+        let found = port("address", "192.0.2.1:7400", true);
+        assert!(found.level == Level::Problem && found.to_string().contains("not one of this"), "{found}");
+    }
+}

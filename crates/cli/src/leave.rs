@@ -1,0 +1,55 @@
+//! `cards leave` and `cards forget`: the end of a node's membership.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::Daemon;
+use crate::error::Error;
+
+/// How long the coordinator may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Leave the cluster: detach everything, give the disks up, end the daemon
+///
+/// It is refused while clients use the node, or other nodes have its disks attached. What is on the disks stays.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cards leave
+  cards leave --force --socket /run/cards/admin.sock")]
+pub(crate) struct Leave {
+    #[command(flatten)]
+    daemon: Daemon,
+
+    /// Leave although clients or other nodes need this node: they get errors
+    #[arg(long)]
+    force: bool,
+}
+
+impl Leave {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        Ok(self.daemon.connect_within(PATIENCE)?.leave(self.force)?)
+    }
+}
+
+/// Forget a node that is dead or has left, and free its number
+///
+/// Its machine must be off, or at least its daemon: the number can be given to another node.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cards forget n7")]
+pub(crate) struct Forget {
+    #[command(flatten)]
+    daemon: Daemon,
+
+    /// Name of the node
+    node: String,
+}
+
+impl Forget {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        Ok(self.daemon.connect_within(PATIENCE)?.forget(&self.node)?)
+    }
+}

@@ -1,0 +1,33 @@
+//! Where the daemon exports its volumes over NBD.
+
+use std::path::PathBuf;
+
+use cards_node::admin::Client;
+
+use super::{LocalError, Place};
+
+/// The daemon's NBD socket.
+///
+/// # Errors
+/// It has none, or does not answer.
+pub(crate) fn nbd_socket(client: &mut Client) -> Result<PathBuf, LocalError> {
+    client.status()?.nbd.ok_or(LocalError::NoNbd)
+}
+
+/// The URI of a volume's export.
+///
+/// # Errors
+/// There is no export.
+pub(crate) fn nbd_uri(place: &Place, client: &mut Client) -> Result<String, LocalError> {
+    let socket = nbd_socket(client)?;
+    let text: String = socket.display().to_string().chars().map(escaped).collect();
+    Ok(format!("nbd+unix:///{}?socket={text}", place.volume()))
+}
+
+/// What would end the value of a parameter, in the way of URIs.
+fn escaped(c: char) -> String {
+    match c {
+        '%' | '&' | '#' | '+' | ' ' => format!("%{:02X}", u32::from(c)),
+        other => other.to_string(),
+    }
+}

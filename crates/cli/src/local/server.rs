@@ -1,0 +1,269 @@
+//! The process that serves a volume as a file or a block device: `cards device`.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::sys::{self, Process};
+use super::{LocalError, Place, log, loop_device, mountinfo, users};
+
+/// How long a server may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long it may take to notice that nobody uses what it serves any more.
+const LAST_USE: Duration = Duration::from_secs(3);
+
+/// What a server says of itself once it serves, on its standard output and in `VOLUME.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The volume as a file.
+    pub(crate) path: PathBuf,
+    /// The block device over it, if it was asked for.
+    #[serde(default)]
+    pub(crate) block: Option<PathBuf>,
+    /// Major number of the block device, or of the file system that the file is in.
+    pub(crate) major: u32,
+    /// Minor number of the same.
+    pub(crate) minor: u32,
+    /// The process.
+    pub(crate) pid: u32,
+}
+
+impl Record {
+    /// The path to use: of the block device if there is one.
+    pub(crate) fn device(&self) -> &Path {
+        self.block.as_deref().unwrap_or(&self.path)
+    }
+}
+
+/// What serves a volume here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// Nothing.
+    None,
+    /// A process.
+    Running(Record),
+    /// A process that has ended without cleaning up: what it served is still there, and answers nothing.
+    Dead,
+}
+
+impl Server {
+    /// Looks for the server of a volume.
+    ///
+    /// # Errors
+    /// There is one that cannot be understood.
+    pub(crate) fn of(place: &Place) -> Result<Self, LocalError> {
+        if is_locked(&place.lock())? {
+            let path = place.record();
+            let text = match fs::read(&path) {
+                Ok(text) => text,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(LocalError::Starting { volume: place.volume().into(), log: place.log() });
+                }
+                Err(e) => return Err(LocalError::file(&path, e)),
+            };
+            let record = serde_json::from_slice(&text);
+            return record.map(Self::Running).map_err(|e| LocalError::file(&path, e.into()));
+        }
+        let left = place.record().exists()
+            || !loop_device::over(&place.file()).is_empty()
+            || mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &place.file()).is_some());
+        Ok(if left { Self::Dead } else { Self::None })
+    }
+
+    /// The record of a running server.
+    pub(crate) const fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Running(record) => Some(record),
+            Self::None | Self::Dead => None,
+        }
+    }
+
+    /// Who uses what it serves.
+    pub(crate) fn users(&self, place: &Place) -> Vec<users::User> {
+        users::of_volume(&place.file(), &self.blocks(place), self.record().map(|record| record.pid))
+    }
+
+    /// Its block devices.
+    pub(crate) fn blocks(&self, place: &Place) -> Vec<PathBuf> {
+        let mut blocks = loop_device::over(&place.file());
+        blocks.extend(self.record().and_then(|record| record.block.clone()));
+        blocks.sort();
+        blocks.dedup();
+        blocks
+    }
+}
+
+/// Asks the server to end, and waits until it has.
+///
+/// # Errors
+/// It is not what the record says, or it goes on.
+pub(crate) fn end(place: &Place, record: &Record) -> Result<(), LocalError> {
+    let Some(process) = process(place, record)? else { return Ok(()) };
+    let since = log::length(&place.log());
+    signal(&process, record, libc::SIGTERM)?;
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if process.ends_within(Duration::from_millis(200)) {
+            return Ok(());
+        }
+        // It says so if it does not want to, for somebody has begun to use it.
+        if let Some(said) = log::last_line(&place.log(), since)
+            && !Server::Running(record.clone()).users(place).is_empty()
+        {
+            return Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said });
+        }
+    }
+    let said =
+        log::last_line(&place.log(), since).unwrap_or_else(|| format!("see {}", place.log().display()));
+    Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said })
+}
+
+/// Asks the server to take what it serves out of sight, and to end when nobody uses it any more; whether that is now.
+///
+/// # Errors
+/// It is not what the record says.
+pub(crate) fn let_go(place: &Place, record: &Record) -> Result<bool, LocalError> {
+    let Some(process) = process(place, record)? else { return Ok(true) };
+    signal(&process, record, libc::SIGHUP)?;
+    Ok(process.ends_within(LAST_USE))
+}
+
+/// The server's process; none if it has ended.
+fn process(place: &Place, record: &Record) -> Result<Option<Process>, LocalError> {
+    let process = match Process::open(record.pid) {
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        opened => opened.map_err(|source| LocalError::Signal { pid: record.pid, source })?,
+    };
+    // The number is that of the process that is open now: it cannot become another one's any more.
+    if has_open(record.pid, &place.lock()) {
+        return Ok(Some(process));
+    }
+    if process.ends_within(Duration::ZERO) {
+        return Ok(None);
+    }
+    Err(LocalError::NotTheServer { record: place.record(), pid: record.pid })
+}
+
+/// Sends a signal to the server; that it has ended is no matter.
+fn signal(process: &Process, record: &Record, number: i32) -> Result<(), LocalError> {
+    match process.signal(number) {
+        Err(e) if e.raw_os_error() != Some(libc::ESRCH) => {
+            Err(LocalError::Signal { pid: record.pid, source: e })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what a dead server has left: the loop devices, the mount, the record. What is in use goes when it is not
+/// used any more.
+///
+/// # Errors
+/// It cannot be removed.
+pub(crate) fn clean_up(place: &Place) -> Result<(), LocalError> {
+    let file = place.file();
+    for device in loop_device::over(&file) {
+        match sys::clear_loop(&device) {
+            Err(e) if e.raw_os_error() != Some(libc::ENXIO) => return Err(LocalError::file(&device, e)),
+            _ => {}
+        }
+    }
+    // Several, if servers died one after the other.
+    while mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &file).is_some()) {
+        sys::unmount_lazily(&file).map_err(|source| LocalError::file(&file, source))?;
+    }
+    for path in [place.record(), file] {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(LocalError::file(&path, e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether somebody has locked the file at `path`.
+fn is_locked(path: &Path) -> Result<bool, LocalError> {
+    let file = match File::open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(|source| LocalError::file(path, source))?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(source)) => Err(LocalError::file(path, source)),
+    }
+}
+
+/// Whether the process has the file at `path` open.
+fn has_open(pid: u32, path: &Path) -> bool {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    links.filter_map(|link| fs::read_link(link.path()).ok()).any(|target| target == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(dir: &Path) -> Place {
+        let place = Place::new(&dir.join("admin.sock"), "data").unwrap();
+        place.make_dir().unwrap();
+        place
+    }
+
+    #[test]
+    fn a_record_reads_as_documented() {
+        let text = r#"{"path":"/run/cards/dev/data","block":"/dev/loop3","major":7,"minor":3,"pid":42}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        assert_eq!(record.device(), Path::new("/dev/loop3"));
+        let text = r#"{"path":"/run/cards/dev/data","major":0,"minor":35,"pid":42,"more":1}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        assert_eq!(record.device(), Path::new("/run/cards/dev/data"));
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path());
+        assert_eq!(Server::of(&place).unwrap(), Server::None);
+        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: std::process::id() };
+        let lock = File::create(place.lock()).unwrap();
+        lock.lock().unwrap();
+        assert!(matches!(Server::of(&place), Err(LocalError::Starting { .. })));
+        fs::write(place.record(), serde_json::to_string(&record).unwrap()).unwrap();
+        assert_eq!(Server::of(&place).unwrap(), Server::Running(record));
+        fs::write(place.record(), "{").unwrap();
+        assert!(matches!(Server::of(&place), Err(LocalError::File { .. })));
+        drop(lock);
+        assert_eq!(Server::of(&place).unwrap(), Server::Dead);
+        clean_up(&place).unwrap();
+        assert_eq!(Server::of(&place).unwrap(), Server::None);
+    }
+
+    #[test]
+    fn no_process_but_the_server_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: child.id() };
+        assert!(matches!(end(&place, &record), Err(LocalError::NotTheServer { .. })));
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        end(&place, &record).unwrap();
+    }
+
+    #[test]
+    fn the_server_ends_when_it_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path());
+        let lock = File::create(place.lock()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(lock).spawn().unwrap();
+        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: child.id() };
+        let waiter = std::thread::spawn(move || child.wait());
+        end(&place, &record).unwrap();
+        waiter.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,29 @@
+//! Why a verb of `cards lock` failed.
+
+use std::path::PathBuf;
+
+/// See the module's head.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LockError {
+    #[error(transparent)]
+    Api(#[from] cards_client::Error),
+    #[error(transparent)]
+    Output(Box<crate::error::Error>),
+    /// The lock was held, and is not any more.
+    #[error(
+        "the lock on {volume} was lost: the node was silent for too long; what was done since may be undone"
+    )]
+    Lost { volume: String },
+    #[error("{command}: {source}; name a program that can be run behind --")]
+    Command { command: String, source: std::io::Error },
+    #[error("token_file: {}: {source}; name a file that can be read", path.display())]
+    TokenFile { path: PathBuf, source: std::io::Error },
+    #[error("cannot start an event loop: {0}; raise the limit on open files")]
+    Runtime(std::io::Error),
+}
+
+impl From<crate::error::Error> for LockError {
+    fn from(error: crate::error::Error) -> Self {
+        Self::Output(Box::new(error))
+    }
+}

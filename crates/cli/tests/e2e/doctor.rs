@@ -1,0 +1,107 @@
+//! `cards doctor` on configurations that are right and wrong.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::{Finished, run};
+use crate::harness::{MIB, SHORT, content, scratch};
+
+fn doctor(config: &Path, more: &[&str]) -> Finished {
+    let config = config.display().to_string();
+    run(&[&[CARDS, "doctor", "--config", &config], more].concat(), SHORT)
+}
+
+/// Level and text of the finding about `check`.
+fn found(done: &Finished, check: &str) -> (String, String) {
+    let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done}"));
+    let findings = report["findings"].as_array().unwrap();
+    let one =
+        findings.iter().find(|found| found["check"] == check).unwrap_or_else(|| panic!("no {check}: {done}"));
+    let word = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    (word("level"), format!("{}; {}", word("says"), word("remedy")))
+}
+
+#[test]
+fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 5);
+    let mut cluster = Cluster::down(Plan::new(dir.path(), 2).disk(Disk::file(&image)).cache("16M"));
+    let config = dir.path().join("n1.toml");
+    for runs in [false, true] {
+        if runs {
+            cluster.node(1).spawn();
+            cluster.node(2).spawn();
+            cluster.node(1).wait_ready();
+        }
+        let done = doctor(&config, &["--json"]).ok();
+        for check in
+            ["config", "daemon", "open files", "memory", "runtime_dir", "member.address", "disk disk"]
+        {
+            let (level, text) = found(&done, check);
+            assert_eq!(level, "ok", "{check}: {text}");
+        }
+        assert_eq!(found(&done, "disk disk").1.contains("in use by this node"), runs, "{done}");
+        assert_eq!(found(&done, "daemon").1.starts_with("runs"), runs, "{done}");
+    }
+    let text = doctor(&config, &[]).ok();
+    assert!(text.stdout.contains("\nok       disk disk") && text.stdout.contains("no problems"), "{text}");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_with_its_remedies() {
+    let dir = scratch();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        closed.local_addr().unwrap()
+    };
+    let at = dir.path().display();
+    let config = dir.path().join("node.toml");
+    let text = format!(
+        "cluster = \"lab\"\nnode = \"n1\"\naddress = \"{}\"\ncache = \"4000T\"\n\
+         runtime_dir = \"{at}/run\"\nstate_dir = \"/proc/state\"\n\
+         [coordinator.embedded]\nkeeper = \"n2\"\naddress = \"{silent}\"\n\
+         [[disk]]\nname = \"gone\"\npath = \"{at}/gone.img\"\n\
+         [[disk]]\nname = \"far\"\nuri = \"nbd://{silent}/x\"\n\
+         [nbd]\ntcp = \"192.0.2.1:10809\"\n",
+        taken.local_addr().unwrap()
+    );
+    fs::write(&config, text).unwrap();
+    let done = doctor(&config, &["--json"]);
+    assert_eq!(done.status.code(), Some(1), "{done}");
+    for (check, remedy) in [
+        ("address", "ss -ltnp"),
+        ("memory", "smaller `cache`"),
+        ("state_dir", "correct `state_dir`"),
+        ("coordinator", "start node n2"),
+        ("disk gone", "truncate -s 1G"),
+        ("disk far", "check that the server runs"),
+        ("nbd.tcp", "not one of this machine"),
+    ] {
+        let (level, text) = found(&done, check);
+        assert!(level == "problem" && text.contains(remedy), "{check}: {level} {text}");
+    }
+    assert_eq!(found(&done, "runtime_dir").0, "ok");
+    assert!(!dir.path().join("run").exists(), "nothing is changed");
+
+    let etcd = format!(
+        "cluster = \"lab\"\nnode = \"n1\"\naddress = \"127.0.0.1:1\"\nruntime_dir = \"{at}\"\nstate_dir = \"{at}\"\n\
+         cache = \"16M\"\nshards = 1\n[coordinator.etcd]\nendpoints = [\"http://{silent}\", \"http://{}\"]\n",
+        taken.local_addr().unwrap()
+    );
+    fs::write(&config, etcd).unwrap();
+    let done = doctor(&config, &[]);
+    let of_etcd: Vec<&str> = done.stdout.lines().filter(|line| line.contains(" etcd ")).collect();
+    assert!(of_etcd[0].starts_with("problem") && of_etcd[1].starts_with("ok"), "{done}");
+
+    fs::write(&config, "cluster = 7").unwrap();
+    let done = doctor(&config, &[]);
+    assert_eq!(done.status.code(), Some(1), "{done}");
+    assert!(done.stdout.starts_with("problem  config") && done.stdout.contains("io_uring"), "{done}");
+}

@@ -1,0 +1,120 @@
+//! Nodes join and leave a running cluster, and those that must not are told why.
+
+mod refused;
+
+use std::path::Path;
+
+use crate::harness::client::Client;
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
+use crate::harness::process::{Process, run};
+use crate::harness::{MIB, SHORT, content, eventually, scratch};
+
+const SEED: u64 = 41;
+
+/// Two nodes and a registry at the first; the volume `disk` is attached at both.
+fn cluster(dir: &Path) -> Cluster {
+    let image = dir.join("disk.img");
+    content::image(&image, 8 * MIB, SEED);
+    let mut plan = Plan::new(dir, 2).disk(Disk::file(&image));
+    plan.coordinator = Coordinator::embedded();
+    Cluster::start(plan)
+}
+
+/// The command that joins `cluster` under the name `node`, with everything of the node in `dir`.
+fn join(dir: &Path, cluster: &Cluster, name: &str, node: &str) -> Vec<String> {
+    let Coordinator::Embedded { address, .. } = &cluster.plan.coordinator else { panic!("an embedded one") };
+    let here = |what: &str| dir.join(format!("{node}-{what}")).display().to_string();
+    let (config, state, runtime) = (here("node.toml"), here("state"), here("run"));
+    let own = free_port().to_string();
+    let coordinator = format!("n1@{address}");
+    [
+        CARDS,
+        "join",
+        name,
+        "--coordinator",
+        &coordinator,
+        "--node",
+        node,
+        "--address",
+        &own,
+        "--cache",
+        "64M",
+        "--shards",
+        "4",
+        "--config",
+        &config,
+        "--state-dir",
+        &state,
+        "--runtime-dir",
+        &runtime,
+        "--attach",
+        "disk",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+fn member(cluster: &mut Cluster, name: &str) -> Option<String> {
+    let status = cluster.node(1).status();
+    let member = status["members"].as_array()?.iter().find(|member| member["name"] == name)?.clone();
+    Some(member["state"].as_str()?.to_owned())
+}
+
+#[test]
+fn a_node_joins_with_one_command_reads_writes_and_leaves() {
+    let dir = scratch();
+    let mut cluster = cluster(dir.path());
+    let command = join(dir.path(), &cluster, "lab", "n3");
+    let mut process = Process::spawn(&command, &dir.path().join("n3.log"));
+    let socket = dir.path().join("n3-run/nbd.sock");
+    let export = crate::harness::export::Export {
+        address: crate::harness::export::Address::Unix(socket),
+        name: "disk".into(),
+        pid: process.pid(),
+    };
+    process.until("n3 serves", || export.read(0, 512).ok());
+    export.check_all(SEED);
+    let mut client: Client = export.open();
+    client.write(MIB, b"by n3").expect("a write at the node that joined");
+    assert_eq!(cluster.export(2, "disk").read(MIB, 5).expect("a read"), b"by n3");
+    client.close();
+
+    let admin = dir.path().join("n3-run/admin.sock").display().to_string();
+    eventually("n3 leaves", SHORT, || {
+        run(&[CARDS, "leave", "--socket", &admin], SHORT).status.success().then_some(())
+    });
+    assert!(process.wait(SHORT).success());
+    eventually("n1 hears of it", SHORT, || {
+        (member(&mut cluster, "n3").as_deref() == Some("left")).then_some(())
+    });
+    assert_eq!(cluster.node(1).status()["healthy"], true);
+    let first = cluster.node(1).admin_socket();
+    run(&[CARDS, "forget", "n3", "--socket", &first], SHORT).ok();
+    eventually("n3 is forgotten", SHORT, || member(&mut cluster, "n3").is_none().then_some(()));
+}
+
+#[test]
+fn a_cluster_without_a_coordinator_says_that_nobody_can_leave() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, MIB, SEED);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
+    let socket = cluster.node(2).admin_socket();
+    let refused = run(&[CARDS, "leave", "--socket", &socket], SHORT).fails();
+    assert!(refused.stderr.contains("[coordinator]"), "{refused}");
+}
+
+/// The keeper of the registry is killed while a node waits to join.
+#[test]
+fn a_node_waits_for_the_coordinator_and_says_so() {
+    let dir = scratch();
+    let mut cluster = cluster(dir.path());
+    cluster.node(2).kill();
+    cluster.node(1).kill();
+    cluster.node(2).spawn();
+    cluster.node(2).says(&["waiting for the coordinator", "n1"]);
+    cluster.node(1).restart();
+    cluster.node(2).wait_ready();
+    cluster.export(2, "disk").check_all(SEED);
+}

@@ -1,0 +1,13 @@
+//! Volumes as files, block devices and mounts of this machine: `cards attach`, `detach`, `mount`, `umount`.
+//!
+//! What runs over a page cache ends with checksums, an unmount, and a comparison at another node: a cache that lost a
+//! write would show it to nobody before.
+
+mod daemon;
+mod helper;
+mod images;
+mod lazy;
+mod refused;
+mod site;
+mod stale;
+mod written;

@@ -1,0 +1,157 @@
+//! The Debian package: what is in it, and that it works where nothing else of CARDs is.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::harness::cluster::CARDS;
+use crate::harness::process::{Finished, run, sh};
+use crate::harness::tools::{is_root, need, skip};
+use crate::harness::{LONG, SHORT, scratch};
+
+/// Bound of making a Debian root from a mirror, and all that is done in it.
+const ROOT: Duration = Duration::from_secs(1200);
+
+fn packaging(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name).display().to_string()
+}
+
+/// Makes the package of the program under test in `dir`. It is not compressed: that takes longer than all the rest.
+fn build(dir: &Path) -> PathBuf {
+    let out = dir.display().to_string();
+    run(&["env", "DPKG_DEB_COMPRESSOR_TYPE=none", &packaging("build-deb"), CARDS, &out], LONG).ok();
+    let packages = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
+    packages.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb")).expect("a package")
+}
+
+fn in_shell(script: &str) -> Finished {
+    sh(script, SHORT).ok()
+}
+
+#[test]
+fn the_package_has_the_program_and_what_belongs_to_it() {
+    need!("dpkg-deb", "dpkg-shlibdeps", "strip", "gzip");
+    let dir = scratch();
+    let package = build(dir.path());
+    let root = dir.path().join("root");
+    let (deb, at) = (package.display(), root.display());
+    in_shell(&format!("dpkg-deb --extract {deb} {at} && dpkg-deb --control {deb} {at}/DEBIAN"));
+
+    let name = package.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with(&format!("cards_{}_", env!("CARGO_PKG_VERSION"))), "{name}");
+    for (file, mode) in [
+        ("usr/bin/cards", 0o755),
+        ("etc/cards/node.toml", 0o644),
+        ("usr/lib/systemd/system/cards.service", 0o644),
+        ("usr/lib/systemd/system/cards-attach@.service", 0o644),
+        ("usr/share/man/man1/cards.1.gz", 0o644),
+        ("usr/share/man/man1/cards-mount.1.gz", 0o644),
+        ("usr/share/man/man8/mount.cards.8.gz", 0o644),
+        ("usr/share/bash-completion/completions/cards", 0o644),
+        ("usr/share/zsh/vendor-completions/_cards", 0o644),
+        ("usr/share/fish/vendor_completions.d/cards.fish", 0o644),
+        ("usr/share/cards/grafana/cards.json", 0o644),
+        ("usr/share/doc/cards/copyright", 0o644),
+        ("usr/share/doc/cards/changelog.gz", 0o644),
+        ("usr/share/doc/cards/libraries.txt", 0o644),
+        ("usr/share/doc/cards/start.md", 0o644),
+        ("usr/share/doc/cards/operating/doctor.md", 0o644),
+        ("usr/share/doc/cards/examples/node.toml", 0o644),
+        ("DEBIAN/postinst", 0o755),
+        ("DEBIAN/prerm", 0o755),
+        ("DEBIAN/postrm", 0o755),
+    ] {
+        let found = fs::metadata(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(found.permissions().mode() & 0o7777, mode, "{file}");
+        assert!(found.size() > 0, "{file} is empty");
+    }
+    for helper in ["mount.cards", "umount.cards"] {
+        let link = fs::canonicalize(root.join("usr/sbin").join(helper)).expect(helper);
+        assert_eq!(link, fs::canonicalize(root.join("usr/bin/cards")).unwrap(), "{helper}");
+    }
+    let conffiles = fs::read_to_string(root.join("DEBIAN/conffiles")).unwrap();
+    assert_eq!(conffiles, "/etc/cards/node.toml\n");
+    let control = fs::read_to_string(root.join("DEBIAN/control")).unwrap();
+    assert!(control.contains("Depends: libc6 (>= "), "{control}");
+    in_shell(&format!("cd {at} && md5sum --quiet --check DEBIAN/md5sums"));
+    in_shell(&format!("for script in postinst prerm postrm; do sh -n {at}/DEBIAN/$script || exit 1; done"));
+    // Every entry belongs to root, whoever built it.
+    let owners = in_shell(&format!("dpkg-deb --contents {deb} | awk '{{ print $2 }}' | sort -u"));
+    assert_eq!(owners.stdout, "root/root\n");
+
+    let version = in_shell(&format!("{at}/usr/bin/cards --version")).stdout;
+    assert_eq!(version, format!("cards {}\n", env!("CARGO_PKG_VERSION")));
+    in_shell(&format!("{at}/usr/bin/cards serve --config {at}/etc/cards/node.toml --check"));
+    in_shell(&format!(
+        "{at}/usr/bin/cards serve --config {at}/usr/share/doc/cards/examples/node.toml --check"
+    ));
+}
+
+#[test]
+fn its_default_configuration_listens_on_loopback_only_and_has_no_disk() {
+    let text = fs::read_to_string(packaging("debian/node.toml")).unwrap();
+    let said: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let addresses: Vec<&&str> =
+        said.iter().filter(|line| line.contains("address") || line.contains("listen")).collect();
+    assert_eq!(addresses, [&"address = \"127.0.0.1:7400\"", &"listen = \"127.0.0.1:7480\""]);
+    assert!(!said.iter().any(|line| line.starts_with("[[disk]]") || line.starts_with("tcp")), "{text}");
+}
+
+#[test]
+fn its_manual_pages_can_be_read() {
+    need!("groff");
+    let dir = scratch();
+    let pages = dir.path().join("man1").display().to_string();
+    run(&[CARDS, "man", "--out", &pages], SHORT).ok();
+    let shown =
+        in_shell(&format!("cd {pages} && groff -man -Tascii -ww cards.1 cards-serve.1 cards-mount.1"));
+    assert!(shown.stdout.contains("cards-serve"), "{shown}");
+    assert_eq!(shown.stderr, "");
+}
+
+#[test]
+fn its_completions_load_in_bash() {
+    let dir = scratch();
+    let at = dir.path().display();
+    in_shell(&format!("{CARDS} completions bash > {at}/cards"));
+    let script = "COMP_WORDS=(cards umo) COMP_CWORD=1\n_cards cards umo cards\necho \"${COMPREPLY[@]}\"\n";
+    fs::write(dir.path().join("try"), format!("source {at}/cards\n{script}")).unwrap();
+    assert_eq!(in_shell(&format!("bash --norc {at}/try")).stdout, "umount\n");
+}
+
+#[test]
+fn its_completions_load_in_fish() {
+    need!("fish");
+    let dir = scratch();
+    let at = dir.path().display();
+    in_shell(&format!("{CARDS} completions fish > {at}/cards.fish"));
+    let offered =
+        in_shell(&format!("fish --no-config -c 'source {at}/cards.fish; complete -C \"cards umo\"'"));
+    assert!(offered.stdout.starts_with("umount"), "{offered}");
+}
+
+#[test]
+#[ignore = "packs everything twice"]
+fn the_same_sources_give_the_same_package() {
+    need!("dpkg-deb", "dpkg-shlibdeps", "strip", "gzip");
+    let dir = scratch();
+    let [one, other] = ["one", "other"].map(|name| build(&dir.path().join(name)));
+    assert!(fs::read(one).unwrap() == fs::read(other).unwrap(), "two packages of one program differ");
+}
+
+#[test]
+#[ignore = "makes a Debian root from the mirror"]
+fn a_clean_root_follows_start_md_word_for_word() {
+    need!("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "strip", "gzip", "unshare", "ip");
+    if !is_root() {
+        return skip("a root directory with users of its own needs root");
+    }
+    if !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
+        return skip("no /dev/fuse or no /dev/loop-control");
+    }
+    let dir = scratch();
+    let package = build(dir.path()).display().to_string();
+    let done = run(&[&packaging("test-clean-root"), &package], ROOT).ok();
+    assert!(done.stdout.ends_with("All is well.\n"), "{done}");
+}

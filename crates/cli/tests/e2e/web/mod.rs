@@ -1,0 +1,51 @@
+//! The dashboard in a real browser.
+
+mod browser;
+mod day;
+mod door;
+mod keys;
+mod looks;
+mod shows;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::harness::cluster::Cluster;
+use crate::harness::plan::{Disk, Plan, free_port};
+use crate::harness::{MIB, content};
+
+use browser::{Browser, CHROMIUM};
+
+const SEED: u64 = 31;
+/// Bytes of the disk of [`cluster`].
+const SIZE: u64 = 16 * MIB;
+
+/// A cluster of `count` nodes whose first one has the disk, and the address of the page at each.
+fn cluster(dir: &Path, count: usize) -> (Cluster, Vec<SocketAddr>) {
+    let image = dir.join("disk.img");
+    content::image(&image, SIZE, SEED);
+    let mut plan = Plan::new(dir, count).disk(Disk::file(&image));
+    let pages: Vec<SocketAddr> = plan.nodes.iter().map(|_| free_port()).collect();
+    for (node, page) in plan.nodes.iter_mut().zip(&pages) {
+        // It is the last table of the file.
+        node.nbd += &format!("[web]\nlisten = \"{page}\"\n");
+    }
+    (Cluster::start(plan), pages)
+}
+
+/// A browser that shows the page at `address`.
+fn open(address: SocketAddr) -> Browser {
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{address}/"));
+    browser
+}
+
+/// Insists on a page that has said nothing in its console and asked nobody but its own node.
+#[track_caller]
+fn is_well(browser: &mut Browser, address: SocketAddr) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let own = format!("http://{address}/");
+    let others: Vec<String> =
+        browser.asked().into_iter().filter(|url| !url.starts_with(&own) && url != "about:blank").collect();
+    assert_eq!(others, Vec::<String>::new());
+}

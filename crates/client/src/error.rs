@@ -1,0 +1,45 @@
+//! Why something cannot be had.
+
+use crate::body::ErrorKind;
+
+/// A request was not carried out. Each message names the thing, the value and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody listens, or the connection broke before an answer came. What was asked for may have been done.
+    #[error(
+        "{address}: {reason}; is the daemon running there? (`cards serve`; its API is api.sock in runtime_dir)"
+    )]
+    Unreachable {
+        /// The socket or address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// The answer is none.
+    #[error("{address}: the answer is not understood ({reason}); are daemon and client of the same version?")]
+    BadAnswer {
+        /// The socket or address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// The daemon refused.
+    #[error("{message}")]
+    Refused {
+        /// For programs.
+        kind: ErrorKind,
+        /// For people.
+        message: String,
+    },
+}
+
+impl Error {
+    /// The kind of a refusal, if it is one.
+    #[must_use]
+    pub const fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Refused { kind, .. } => Some(*kind),
+            Self::Unreachable { .. } | Self::BadAnswer { .. } => None,
+        }
+    }
+}

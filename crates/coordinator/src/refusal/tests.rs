@@ -1,0 +1,116 @@
+//! Refusals travel to other nodes as JSON.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Every refusal once, with values that JSON could spoil.
+fn each() -> Vec<Refusal> {
+    let text = || "a \"b\" \\ \u{1} ä".to_owned();
+    vec![
+        Refusal::WrongCluster { node: text(), wanted: text(), cluster: text() },
+        Refusal::BadName { kind: text(), name: text(), length_max: usize::MAX },
+        Refusal::BadAddress { node: text(), address: text() },
+        Refusal::NameInUse {
+            name: text(),
+            address: text(),
+            incarnation: Incarnation(u64::MAX),
+            wait_ms: u64::MAX,
+        },
+        Refusal::AddressInUse { node: text(), address: text(), name: text() },
+        Refusal::OldIncarnation {
+            name: text(),
+            incarnation: Incarnation(u64::MAX),
+            latest: Incarnation(u64::MAX),
+        },
+        Refusal::NameTaken {
+            name: text(),
+            incarnation: Incarnation(u64::MAX),
+            latest: Incarnation(u64::MAX),
+            address: text(),
+        },
+        Refusal::LeaseEnded { name: text(), incarnation: Incarnation(u64::MAX) },
+        Refusal::NotJoined {
+            name: text(),
+            incarnation: Incarnation(u64::MAX),
+            latest: Incarnation(u64::MAX),
+        },
+        Refusal::HasLeft { name: text(), epoch: Epoch(u64::MAX) },
+        Refusal::Leaving { name: text() },
+        Refusal::ClockOff {
+            name: text(),
+            node: WallClock(u64::MAX),
+            coordinator: WallClock(u64::MAX),
+            bound_ms: u64::MAX,
+        },
+        Refusal::RegistryBehind { name: text(), seen: Epoch(u64::MAX), epoch: Epoch(u64::MAX) },
+        Refusal::UnknownMember { name: text() },
+        Refusal::UnknownDisk { disk: text() },
+        Refusal::UnknownVolume { volume: text() },
+        Refusal::StillLive { name: text() },
+        Refusal::HasDisk { name: text(), disk: text() },
+        Refusal::DiskInUse { disk: text(), node: text() },
+        Refusal::HasVolume { disk: text(), volume: text() },
+        Refusal::BadBlockSize { volume: text(), bytes: u64::MAX },
+        Refusal::BadPolicy { volume: text(), bytes: usize::MAX, bytes_max: usize::MAX },
+        Refusal::NoModes { volume: text() },
+        Refusal::StillAttached { volume: text(), node: text() },
+        Refusal::ModeNotAllowed { volume: text(), mode: AttachMode::Exclusive },
+        Refusal::AttachConflict {
+            volume: text(),
+            mode: AttachMode::Exclusive,
+            node: text(),
+            held: AttachMode::Exclusive,
+        },
+        Refusal::NotDrained { name: text(), volume: text() },
+        Refusal::TooMany { kind: text(), max: usize::MAX },
+        Refusal::BadTerm { term: text(), value_ms: u64::MAX, min_ms: u64::MAX, max_ms: u64::MAX },
+    ]
+}
+
+/// Its tag. A refusal that is new needs one here, and a value above.
+const fn tag(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::WrongCluster { .. } => "wrong-cluster",
+        Refusal::BadName { .. } => "bad-name",
+        Refusal::BadAddress { .. } => "bad-address",
+        Refusal::NameInUse { .. } => "name-in-use",
+        Refusal::AddressInUse { .. } => "address-in-use",
+        Refusal::OldIncarnation { .. } => "old-incarnation",
+        Refusal::NameTaken { .. } => "name-taken",
+        Refusal::LeaseEnded { .. } => "lease-ended",
+        Refusal::NotJoined { .. } => "not-joined",
+        Refusal::HasLeft { .. } => "has-left",
+        Refusal::Leaving { .. } => "leaving",
+        Refusal::ClockOff { .. } => "clock-off",
+        Refusal::RegistryBehind { .. } => "registry-behind",
+        Refusal::UnknownMember { .. } => "unknown-member",
+        Refusal::UnknownDisk { .. } => "unknown-disk",
+        Refusal::UnknownVolume { .. } => "unknown-volume",
+        Refusal::StillLive { .. } => "still-live",
+        Refusal::HasDisk { .. } => "has-disk",
+        Refusal::DiskInUse { .. } => "disk-in-use",
+        Refusal::HasVolume { .. } => "has-volume",
+        Refusal::BadBlockSize { .. } => "bad-block-size",
+        Refusal::BadPolicy { .. } => "bad-policy",
+        Refusal::NoModes { .. } => "no-modes",
+        Refusal::StillAttached { .. } => "still-attached",
+        Refusal::ModeNotAllowed { .. } => "mode-not-allowed",
+        Refusal::AttachConflict { .. } => "attach-conflict",
+        Refusal::NotDrained { .. } => "not-drained",
+        Refusal::TooMany { .. } => "too-many",
+        Refusal::BadTerm { .. } => "bad-term",
+    }
+}
+
+#[test]
+fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
+    let mut tags = BTreeSet::new();
+    for refusal in each() {
+        let json = serde_json::to_string(&refusal).unwrap();
+        assert!(json.starts_with(&format!(r#"{{"refusal":"{}","#, tag(&refusal))), "{json}");
+        assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
+        tags.insert(tag(&refusal));
+    }
+    assert_eq!(tags.len(), 29, "each once");
+}

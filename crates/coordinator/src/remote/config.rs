@@ -1,0 +1,32 @@
+//! How to reach a coordinator.
+
+use std::time::Duration;
+
+/// Where a coordinator is and how long to wait for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoteConfig {
+    /// Where it listens: `host:port`, or `[address]:port` for an IPv6 address.
+    pub address: String,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// How long it may take to accept a connection. Default 1 s.
+    pub connect_timeout: Duration,
+    /// How long it may take to answer; to say that nothing has changed, 20 s more. Default 2 s.
+    pub request_timeout: Duration,
+    /// How long a request is repeated that gets no answer. Default 10 s.
+    pub patience: Duration,
+}
+
+impl RemoteConfig {
+    /// This address and cluster, and the default of everything else.
+    #[must_use]
+    pub fn new(address: &str, cluster: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            cluster: cluster.to_owned(),
+            connect_timeout: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(2),
+            patience: Duration::from_secs(10),
+        }
+    }
+}

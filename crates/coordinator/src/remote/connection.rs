@@ -1,0 +1,217 @@
+//! One HTTP/1.1 connection to a coordinator.
+
+use std::error::Error as _;
+use std::io;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, LEASE};
+
+use super::RemoteError;
+
+/// What is asked.
+pub(super) struct Ask {
+    /// Path and query.
+    pub(super) path: String,
+    /// A change. Requests without only read.
+    pub(super) body: Option<Bytes>,
+}
+
+/// An answer of a coordinator, read to its end.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// The cluster that answers.
+    pub(super) cluster: String,
+    /// Length of a lease there.
+    pub(super) lease: Duration,
+    pub(super) body: Bytes,
+    /// When this attempt began.
+    pub(super) asked: Instant,
+}
+
+/// Why an attempt has no answer.
+pub(super) enum Failed {
+    /// It never will have.
+    Final(RemoteError),
+    /// Nobody was asked.
+    Unsent(RemoteError),
+    /// The request may have been handled.
+    Sent(RemoteError),
+}
+
+/// Where the coordinator is, and what every request says.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// As configured, for messages.
+    address: String,
+    host: String,
+    port: u16,
+    /// As the `Host` header has it.
+    authority: HeaderValue,
+    cluster: HeaderValue,
+}
+
+impl Peer {
+    pub(super) fn parse(address: &str, cluster: &str) -> Result<Self, RemoteError> {
+        let bad =
+            |problem: &str| RemoteError::Address { address: address.to_owned(), problem: problem.to_owned() };
+        let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("names no port"))?;
+        let port = port.parse().map_err(|_| bad("names no port"))?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if bare.is_empty() {
+            return Err(bad("names no host"));
+        }
+        if bare.bytes().any(|byte| !byte.is_ascii_graphic() || b"/@[]".contains(&byte)) {
+            return Err(bad("has characters that no host has"));
+        }
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("fits no header"));
+        let (authority, cluster) = (value(address)?, value(cluster)?);
+        Ok(Self { address: address.to_owned(), host: bare.to_owned(), port, authority, cluster })
+    }
+
+    /// Connects, or says why not.
+    pub(super) async fn connect(&self, limit: Duration) -> Result<Connection, Failed> {
+        let unsent = |problem: &dyn std::fmt::Display| Failed::Unsent(self.unreachable(problem));
+        let connecting = async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| unsent(&e))?;
+            stream.set_nodelay(true).map_err(|e| unsent(&e))?;
+            let (sender, driver) = handshake(TokioIo::new(stream)).await.map_err(|e| unsent(&e))?;
+            Ok(Connection { sender, driver: tokio::spawn(driver) })
+        };
+        timeout(limit, connecting).await.unwrap_or_else(|_| Err(unsent(&"no connection in time")))
+    }
+
+    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Failed> {
+        let method = if ask.body.is_some() { Method::POST } else { Method::GET };
+        let request = Request::builder()
+            .method(method)
+            .uri(&ask.path)
+            .header(HOST, &self.authority)
+            .header(CLUSTER, &self.cluster)
+            .header(CONTENT_TYPE, "application/json");
+        request
+            .body(Full::new(ask.body.clone().unwrap_or_default()))
+            .map_err(|e| Failed::Final(self.odd(format!("it cannot be asked: {e}"))))
+    }
+
+    fn unreachable(&self, problem: &dyn std::fmt::Display) -> RemoteError {
+        RemoteError::Unreachable { address: self.address.clone(), problem: problem.to_string() }
+    }
+
+    fn odd(&self, problem: String) -> RemoteError {
+        RemoteError::Protocol { address: self.address.clone(), problem }
+    }
+
+    /// The connection broke, or what came over it is no HTTP.
+    fn failed(&self, error: &hyper::Error) -> Failed {
+        if speaks_http(error) {
+            Failed::Sent(self.unreachable(error))
+        } else {
+            Failed::Final(self.odd(format!("it does not speak HTTP/1.1 ({error})")))
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Moves the bytes; ends with the connection.
+    driver: JoinHandle<hyper::Result<()>>,
+}
+
+impl Connection {
+    /// The same once its last answer is done with; nothing if the coordinator has hung up meanwhile.
+    pub(super) async fn ready(mut self, limit: Duration) -> Option<Self> {
+        let ready = timeout(limit, self.sender.ready()).await;
+        matches!(ready, Ok(Ok(()))).then_some(self)
+    }
+
+    /// One request and its whole answer.
+    pub(super) async fn exchange(&mut self, peer: &Peer, ask: &Ask) -> Result<Answer, Failed> {
+        let asked = Instant::now();
+        let request = peer.request(ask)?;
+        let response = match self.sender.send_request(request).await {
+            Ok(response) => response,
+            Err(error) => return Err(self.why(peer, &error).await),
+        };
+        let status = response.status();
+        let header = |name| text(response.headers(), name);
+        let (Some(cluster), Some(lease_ms)) =
+            (header(CLUSTER), header(LEASE).and_then(|lease| lease.parse().ok()))
+        else {
+            return Err(Failed::Final(
+                peer.odd(format!("HTTP status {status} without `{CLUSTER}` and `{LEASE}`")),
+            ));
+        };
+        let body = body(peer, response).await?;
+        Ok(Answer { status, cluster, lease: Duration::from_millis(lease_ms), body, asked })
+    }
+
+    /// What ended the connection while a request was on its way: whoever reads from it knows better than the sender.
+    async fn why(&mut self, peer: &Peer, error: &hyper::Error) -> Failed {
+        if (error.is_canceled() || error.is_closed())
+            && let Ok(Err(cause)) = (&mut self.driver).await
+        {
+            return peer.failed(&cause);
+        }
+        peer.failed(error)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+async fn body(peer: &Peer, response: Response<Incoming>) -> Result<Bytes, Failed> {
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|e| {
+        if e.is::<LengthLimitError>() {
+            Failed::Final(peer.odd(format!("its answer is longer than {ANSWER_BYTES_MAX} bytes")))
+        } else {
+            Failed::Sent(peer.unreachable(&e))
+        }
+    })?;
+    Ok(body.to_bytes())
+}
+
+/// A header as it may be shown: cut to what a name or a number can have.
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    Some(value.chars().take(64).collect())
+}
+
+/// Whether what came before the error, if anything, was HTTP.
+fn speaks_http(error: &hyper::Error) -> bool {
+    error.is_canceled()
+        || error.is_closed()
+        || error.is_incomplete_message()
+        || error.is_body_write_aborted()
+        || error.is_shutdown()
+        || error.source().is_some_and(|source| source.is::<io::Error>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for (address, host) in [("a.lan:7700", "a.lan"), ("[::1]:7700", "::1"), ("10.0.0.1:7700", "10.0.0.1")]
+        {
+            let peer = Peer::parse(address, "lab").unwrap();
+            assert_eq!((peer.host.as_str(), peer.port), (host, 7700));
+            assert_eq!(peer.authority, address);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Why the coordinator at another node is of no use right now.
+
+/// Why a registry at another node cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// A setting that cannot work.
+    #[error("coordinator address `{address}` {problem}; use host:port")]
+    Address {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nobody accepts connections, or the connection broke.
+    #[error(
+        "the coordinator at {address} cannot be reached: {problem}; start its node or correct the address"
+    )]
+    Unreachable {
+        /// The address.
+        address: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// It accepts connections and does not answer.
+    #[error("the coordinator at {address} did not answer within {timeout_ms} ms; see to its disk and load")]
+    Slow {
+        /// The address.
+        address: String,
+        /// How long it had, in milliseconds.
+        timeout_ms: u128,
+    },
+    /// The other end is no coordinator, or a newer kind of it.
+    #[error(
+        "{address} does not answer as a coordinator does: {problem}; something else listens there, or another \
+         version: correct the address"
+    )]
+    Protocol {
+        /// The address.
+        address: String,
+        /// What is other.
+        problem: String,
+    },
+    /// It is another cluster's.
+    #[error(
+        "{address} is the coordinator of cluster `{cluster}`, not of `{wanted}`; correct the address or the \
+         cluster's name"
+    )]
+    WrongCluster {
+        /// The address.
+        address: String,
+        /// The cluster that was asked for.
+        wanted: String,
+        /// The cluster that answered.
+        cluster: String,
+    },
+    /// It cannot use its registry file.
+    #[error("the coordinator at {address} says: {message}")]
+    File {
+        /// The address.
+        address: String,
+        /// Its words, with what to do there.
+        message: String,
+    },
+    /// A change that no registry would take.
+    #[error("the change has {bytes} bytes, the coordinator takes {bytes_max}; shorten what it carries")]
+    TooLong {
+        /// Length of the change as JSON, in bytes.
+        bytes: usize,
+        /// Longest that is taken, in bytes.
+        bytes_max: usize,
+    },
+    /// The change may or may not have been made.
+    #[error(
+        "the coordinator at {address} did not say whether it made the change; ask again, which is safe. {cause}"
+    )]
+    OutcomeUnknown {
+        /// The address.
+        address: String,
+        /// What came instead of an answer at last.
+        cause: Box<RemoteError>,
+    },
+}

@@ -1,0 +1,120 @@
+//! Answers other nodes out of a registry in a local file, over HTTP/1.1.
+//!
+//! One task per connection, and one that follows the registry and has its JSON made once per revision, however many
+//! nodes wait for it. Whoever holds a connection without using it loses it: [`Bounds`].
+
+mod answer;
+mod documents;
+mod stream;
+
+#[cfg(test)]
+mod bounds_tests;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::embedded::Embedded;
+use crate::wire::POLL;
+
+use answer::Desk;
+use stream::Impatient;
+
+/// Pause after the system could not accept a connection, for want of file descriptors, say.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long requests that are being handled have when the server stops.
+const GRACE: Duration = Duration::from_secs(1);
+/// Longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// What one client, or all of them, can take from the server.
+#[derive(Clone, Debug)]
+struct Bounds {
+    /// Connections at a time: two for each member, and some for tools. Others wait until one is closed.
+    connections: usize,
+    /// How long a request may take to come, its head and then its body; also how long a connection may be idle.
+    request: Duration,
+    /// How long the client may take to read an answer, from when it first keeps the server waiting.
+    answer: Duration,
+    /// How long the server waits for a change before it says that there was none.
+    poll: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections: 2200,
+            request: Duration::from_secs(5),
+            answer: Duration::from_secs(10),
+            poll: POLL,
+        }
+    }
+}
+
+/// Answers on `listener` until `stop` comes, and for a second more what has been asked by then. Needs a Tokio runtime
+/// with time and I/O; one with a single thread will do.
+pub async fn serve(listener: TcpListener, registry: Embedded, stop: impl Future<Output = ()>) {
+    within(Bounds::default(), listener, registry, stop).await;
+}
+
+async fn within(bounds: Bounds, listener: TcpListener, registry: Embedded, stop: impl Future<Output = ()>) {
+    let (publish, documents) = watch::channel(None);
+    let (halt, halted) = watch::channel(false);
+    let mut follower = JoinSet::new();
+    follower.spawn(documents::follow(registry.clone(), publish));
+    follower.spawn({
+        let registry = registry.clone();
+        async move { registry.attend().await }
+    });
+    let connections_max = bounds.connections;
+    let desk = Arc::new(Desk::new(registry, bounds, documents, halted.clone()));
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < connections_max => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(attend(stream, Arc::clone(&desk), halted.clone()));
+                }
+                Err(_) => sleep(PAUSE).await,
+            },
+        }
+    }
+    drop(listener);
+    halt.send_replace(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    // Who does not take its answer in time is dropped with the set.
+    drop(timeout(GRACE, drained).await);
+}
+
+/// Answers the requests of one connection, one after the other.
+async fn attend(stream: TcpStream, desk: Arc<Desk>, mut halted: watch::Receiver<bool>) {
+    // Without it answers are only slower.
+    drop(stream.set_nodelay(true));
+    let bounds = desk.bounds();
+    let stream = Impatient::new(TokioIo::new(stream), bounds.answer);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(bounds.request).max_buf_size(HEAD_BYTES_MAX);
+    let service = service_fn(|request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(request).await) }
+    });
+    let mut connection = pin!(builder.serve_connection(stream, service));
+    // However a connection ends, it concerns its client only, who sees it too.
+    tokio::select! {
+        ended = connection.as_mut() => return drop(ended),
+        _ = halted.wait_for(|halted| *halted) => connection.as_mut().graceful_shutdown(),
+    }
+    drop(connection.await);
+}

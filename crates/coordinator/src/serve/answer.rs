@@ -1,0 +1,239 @@
+//! From a request to its answer.
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use serde::Serialize;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::embedded::Embedded;
+use crate::error::Error;
+use crate::ids::Revision;
+use crate::wire::{CHANGED, CLUSTER, LEASE, Problem, REQUEST_BYTES_MAX, SUBMIT, VIEW};
+
+use super::Bounds;
+use super::documents::{self, Latest};
+
+/// Requests that use the registry at a time. It takes one after the other anyway, and each that waits for it holds a
+/// thread that the rest of the process may need.
+const TURNS: usize = 4;
+
+/// Where requests are answered.
+#[derive(Debug)]
+pub(super) struct Desk {
+    registry: Embedded,
+    turns: Semaphore,
+    bounds: Bounds,
+    documents: watch::Receiver<Latest>,
+    halted: watch::Receiver<bool>,
+}
+
+/// What a request comes to.
+enum Reply {
+    /// What was asked for.
+    Json(Bytes),
+    /// Nothing has changed.
+    Same,
+    /// A refusal.
+    Refused(Bytes),
+    /// Something else, in words.
+    Problem(StatusCode, String),
+}
+
+impl Desk {
+    pub(super) const fn new(
+        registry: Embedded,
+        bounds: Bounds,
+        documents: watch::Receiver<Latest>,
+        halted: watch::Receiver<bool>,
+    ) -> Self {
+        Self { registry, turns: Semaphore::const_new(TURNS), bounds, documents, halted }
+    }
+
+    pub(super) const fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let allowed = match request.uri().path() {
+            SUBMIT => Some("POST"),
+            VIEW | CHANGED => Some("GET"),
+            _ => None,
+        };
+        let reply = self.reply(request, allowed).await;
+        let (status, body) = match reply {
+            Reply::Json(body) => (StatusCode::OK, body),
+            Reply::Same => (StatusCode::NO_CONTENT, Bytes::new()),
+            Reply::Refused(body) => (StatusCode::CONFLICT, body),
+            Reply::Problem(status, error) => (status, json(&Problem { error })),
+        };
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let lease_ms = u64::try_from(self.registry.lease().as_millis()).unwrap_or(u64::MAX);
+        headers.insert(LEASE, lease_ms.into());
+        // The name of a cluster has only characters that a header can have.
+        if let Ok(cluster) = HeaderValue::from_str(self.registry.cluster()) {
+            headers.insert(CLUSTER, cluster);
+        }
+        if let (StatusCode::METHOD_NOT_ALLOWED, Some(method)) = (status, allowed) {
+            headers.insert(ALLOW, HeaderValue::from_static(method));
+        }
+        // The rest of such a body is not waited for.
+        if matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn reply(&self, request: Request<Incoming>, allowed: Option<&'static str>) -> Reply {
+        let Some(allowed) = allowed else {
+            let error =
+                format!("there is no such path; use POST {SUBMIT}, GET {VIEW} or GET {CHANGED}?after=N");
+            return Reply::Problem(StatusCode::NOT_FOUND, error);
+        };
+        if request.method().as_str() != allowed {
+            let error = format!("this path takes {allowed} only");
+            return Reply::Problem(StatusCode::METHOD_NOT_ALLOWED, error);
+        }
+        let cluster = self.registry.cluster();
+        match request.headers().get(CLUSTER) {
+            Some(wanted) if wanted == cluster => {}
+            Some(_) => {
+                let error = format!(
+                    "this is the coordinator of cluster `{cluster}`; correct the address or the cluster's name"
+                );
+                return Reply::Problem(StatusCode::MISDIRECTED_REQUEST, error);
+            }
+            None => return bad(format!("the header `{CLUSTER}` is missing; it names the cluster")),
+        }
+        match request.uri().path() {
+            SUBMIT => self.submit(request).await,
+            VIEW => self.view().await,
+            _ => self.changed(request.uri().query()).await,
+        }
+    }
+
+    async fn submit(&self, request: Request<Incoming>) -> Reply {
+        let too_long = || {
+            let error = format!("the body is longer than {REQUEST_BYTES_MAX} bytes; no change is");
+            Reply::Problem(StatusCode::PAYLOAD_TOO_LARGE, error)
+        };
+        let body = request.into_body();
+        if body.size_hint().lower() > REQUEST_BYTES_MAX as u64 {
+            return too_long();
+        }
+        let body = match timeout(self.bounds.request, Limited::new(body, REQUEST_BYTES_MAX).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(e)) if e.is::<LengthLimitError>() => return too_long(),
+            Ok(Err(e)) => return bad(format!("the body cannot be read: {e}")),
+            Err(_) => {
+                let error = format!("the body did not come within {} ms", self.bounds.request.as_millis());
+                return Reply::Problem(StatusCode::REQUEST_TIMEOUT, error);
+            }
+        };
+        let change = match serde_json::from_slice(&body) {
+            Ok(change) => change,
+            Err(e) => return bad(format!("the body is no change: {e}")),
+        };
+        let _turn = self.turns.acquire().await;
+        match self.registry.submit(change).await {
+            Ok(applied) => Reply::Json(json(&applied)),
+            Err(Error::Refused(refusal)) => Reply::Refused(json(&refusal)),
+            Err(error) => failed(error.to_string()),
+        }
+    }
+
+    async fn revision(&self) -> Result<Revision, Reply> {
+        let _turn = self.turns.acquire().await;
+        self.registry.revision().await.map_err(|error| failed(error.to_string()))
+    }
+
+    async fn view(&self) -> Reply {
+        let now = match self.revision().await {
+            Ok(now) => now,
+            Err(reply) => return reply,
+        };
+        match documents::wait(self.documents.clone(), |revision| revision >= now).await {
+            Ok(document) => Reply::Json(document.json),
+            Err(error) => failed(error),
+        }
+    }
+
+    async fn changed(&self, query: Option<&str>) -> Reply {
+        let after = query.and_then(|query| query.strip_prefix("after=")).and_then(|after| after.parse().ok());
+        let Some(after) = after.map(Revision) else {
+            return bad("the query is not after=N, where N is the last revision seen".to_owned());
+        };
+        let now = match self.revision().await {
+            Ok(now) => now,
+            Err(reply) => return reply,
+        };
+        let mut halted = self.halted.clone();
+        // A document is made after its change has been answered: one from before would take the client back.
+        let changed =
+            documents::wait(self.documents.clone(), |revision| revision != after && revision >= now);
+        tokio::select! {
+            found = timeout(self.bounds.poll, changed) => match found {
+                Ok(Ok(document)) => Reply::Json(document.json),
+                Ok(Err(error)) => failed(error),
+                Err(_) => Reply::Same,
+            },
+            // Who asks again finds out that nobody is here any more.
+            _ = halted.wait_for(|halted| *halted) => Reply::Same,
+        }
+    }
+}
+
+fn bad(error: String) -> Reply {
+    Reply::Problem(StatusCode::BAD_REQUEST, error)
+}
+
+fn failed(error: String) -> Reply {
+    Reply::Problem(StatusCode::INTERNAL_SERVER_ERROR, error)
+}
+
+fn json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).expect("answers have only strings, numbers and lists").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Change, Join, Seat};
+    use crate::ids::{Epoch, Incarnation, WallClock};
+    use crate::registry::Terms;
+    use crate::serve::documents::Document;
+
+    #[tokio::test]
+    async fn nobody_is_told_of_a_revision_before_the_one_that_a_change_was_answered_with() {
+        let directory = tempfile::tempdir().unwrap();
+        let registry = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
+        let document = |revision| Some(Ok(Document { revision: Revision(revision), json: Bytes::new() }));
+        let (publish, documents) = watch::channel(document(0));
+        let (_halt, halted) = watch::channel(false);
+        let bounds = Bounds { poll: std::time::Duration::from_millis(20), ..Bounds::default() };
+        let desk = Desk::new(registry.clone(), bounds, documents, halted);
+        let join = Change::Join(Join {
+            cluster: "lab".into(),
+            seat: Seat { name: "a".into(), incarnation: Incarnation(1) },
+            address: "a:1".into(),
+            clock: WallClock::now(),
+            seen: Epoch(0),
+            succeeds: None,
+        });
+        assert_eq!(registry.submit(join).await.unwrap().revision, Revision(1));
+        for after in ["after=1", "after=0", "after=77"] {
+            assert!(matches!(desk.changed(Some(after)).await, Reply::Same), "{after}");
+        }
+        publish.send_replace(document(1));
+        assert!(matches!(desk.view().await, Reply::Json(_)));
+        assert!(matches!(desk.changed(Some("after=1")).await, Reply::Same));
+        for after in ["after=0", "after=77"] {
+            assert!(matches!(desk.changed(Some(after)).await, Reply::Json(_)), "{after}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Clients that take without giving: with room for one connection, the next client is served only when the one before
+//! has lost its own.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::change::{Change, Join, Seat};
+use crate::embedded::Embedded;
+use crate::error::Error;
+use crate::ids::{Epoch, Incarnation, Revision, WallClock};
+use crate::registry::Terms;
+use crate::remote::{Remote, RemoteConfig, RemoteError};
+
+use super::{Bounds, within};
+
+const SOON: Duration = Duration::from_millis(50);
+const NEVER: Duration = Duration::from_secs(3600);
+/// Room for one, who may stay for ever.
+const ROOM_FOR_ONE: Bounds = Bounds { connections: 1, request: NEVER, answer: NEVER, poll: NEVER };
+const HEAD: &str = "host: x\r\ncards-cluster: lab\r\n";
+
+struct Server {
+    address: std::net::SocketAddr,
+    home: Embedded,
+    _directory: TempDir,
+}
+
+async fn server(bounds: Bounds) -> Server {
+    let directory = tempfile::tempdir().unwrap();
+    let home = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(within(bounds, listener, home.clone(), std::future::pending()));
+    Server { address, home, _directory: directory }
+}
+
+impl Server {
+    async fn client(&self) -> Remote {
+        Remote::open(RemoteConfig::new(&self.address.to_string(), "lab")).await.unwrap()
+    }
+
+    /// A client that says this much.
+    async fn greedy(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn join(&self, name: &str) {
+        let join = Join {
+            cluster: "lab".into(),
+            seat: Seat { name: name.into(), incarnation: Incarnation(1) },
+            address: format!("{name}:1"),
+            clock: WallClock::now(),
+            seen: Epoch(0),
+            succeeds: None,
+        };
+        self.home.submit(Change::Join(join)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_head_is_dropped() {
+    let server = server(Bounds { request: SOON, ..ROOM_FOR_ONE }).await;
+    let _greedy = server.greedy("GET /v1/coordinator/view HTTP/1.1\r\nhost: x\r\n").await;
+    server.client().await;
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_dropped() {
+    let server = server(Bounds { request: SOON, ..ROOM_FOR_ONE }).await;
+    let _greedy = server.greedy("").await;
+    server.client().await;
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_body_is_told_so_and_dropped() {
+    let server = server(Bounds { request: SOON, ..ROOM_FOR_ONE }).await;
+    let request = format!("POST /v1/coordinator/submit HTTP/1.1\r\n{HEAD}content-length: 100\r\n\r\n{{");
+    let mut greedy = server.greedy(&request).await;
+    server.client().await;
+    let mut answer = String::new();
+    greedy.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_dropped() {
+    let server = server(Bounds { answer: SOON, ..ROOM_FOR_ONE }).await;
+    for n in 0..20 {
+        server.join(&format!("{n}-{}", "x".repeat(50))).await;
+    }
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut greedy = socket.connect(server.address).await.unwrap();
+    let request = format!("GET /v1/coordinator/view HTTP/1.1\r\n{HEAD}\r\n");
+    // As long as the server takes any: it stops when its answers pile up, and then hangs up.
+    while greedy.write_all(request.as_bytes()).await.is_ok() {}
+    server.client().await;
+}
+
+#[tokio::test]
+async fn who_finds_no_room_waits_until_there_is_some() {
+    let server = server(ROOM_FOR_ONE).await;
+    let request = format!("GET /v1/coordinator/changed?after=0 HTTP/1.1\r\n{HEAD}connection: close\r\n\r\n");
+    let mut first = server.greedy(&request).await;
+    let config = RemoteConfig {
+        request_timeout: SOON,
+        patience: SOON,
+        ..RemoteConfig::new(&server.address.to_string(), "lab")
+    };
+    let slow = Remote::open(config).await.unwrap_err();
+    assert!(matches!(slow, Error::Remote(RemoteError::Slow { .. })), "{slow}");
+    server.join("a").await;
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    server.client().await;
+}
+
+#[tokio::test]
+async fn a_wait_without_a_change_is_answered_and_asked_again() {
+    let server = server(Bounds { connections: 10, poll: SOON, ..ROOM_FOR_ONE }).await;
+    let request = format!("GET /v1/coordinator/changed?after=0 HTTP/1.1\r\n{HEAD}connection: close\r\n\r\n");
+    let mut waiter = server.greedy(&request).await;
+    let mut answer = String::new();
+    waiter.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    let client = server.client().await;
+    let changed = tokio::spawn(async move { client.changed(Revision(0)).await });
+    tokio::time::sleep(3 * SOON).await;
+    assert!(!changed.is_finished());
+    server.join("a").await;
+    assert_eq!(changed.await.unwrap().unwrap().revision, Revision(1));
+}
+
+#[tokio::test]
+async fn a_registry_file_that_has_failed_is_an_error_with_the_words_of_its_coordinator() {
+    let server = server(Bounds::default()).await;
+    let client = server.client().await;
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { client.changed(Revision(0)).await.map(|view| view.revision) }
+    });
+    server.join("a").await;
+    assert_eq!(waiter.await.unwrap().unwrap(), Revision(1));
+    server.home.stop();
+    let failed = [client.view().await.err(), client.submit(Change::Expire).await.err()];
+    for error in failed {
+        let error = error.expect("it cannot be used");
+        assert!(matches!(error, Error::Remote(RemoteError::File { .. })), "{error}");
+        assert!(error.to_string().contains("has failed before; see to its disk"), "{error}");
+    }
+}

@@ -1,0 +1,30 @@
+//! What both ends of the connection to an embedded coordinator agree on.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Path of the request that makes a change.
+pub(crate) const SUBMIT: &str = "/v1/coordinator/submit";
+/// Path of the request for the registry as it is.
+pub(crate) const VIEW: &str = "/v1/coordinator/view";
+/// Path of the request that waits for another revision than the one its query names.
+pub(crate) const CHANGED: &str = "/v1/coordinator/changed";
+/// Header of every request and every answer: the name of the cluster.
+pub(crate) const CLUSTER: &str = "cards-cluster";
+/// Header of every answer: the length of a lease, in milliseconds.
+pub(crate) const LEASE: &str = "cards-lease-ms";
+/// Longest body of a request, in bytes.
+pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Longest body of an answer that is read, in bytes. A view at all limits of the registry, every character of its
+/// policies escaped, has some 40 MiB.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How long the server waits for a change before it answers that there was none.
+pub(crate) const POLL: Duration = Duration::from_secs(20);
+
+/// Body of an answer that is neither what was asked for nor a refusal.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Problem {
+    /// One sentence for an operator.
+    pub(crate) error: String,
+}

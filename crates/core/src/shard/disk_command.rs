@@ -1,0 +1,381 @@
+//! Writes, zeroes, trims and flushes at the disk node.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::Shard;
+use super::change::{Change, overlap};
+use super::coherence::RESEND;
+use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
+use crate::io::{DiskWork, Landing, Output, Payload};
+use crate::message::{Body, CommandKind, IoError, Message};
+use crate::mistakes::{Mistake, makes};
+use crate::time::Instant;
+use crate::timers::Timer;
+
+/// A [`Body::Command`].
+#[derive(Clone, Copy)]
+pub(super) struct PeerCommand {
+    pub(super) generation: Generation,
+    pub(super) request: RequestId,
+    pub(super) oldest: RequestId,
+    pub(super) change: Change,
+    pub(super) fua: bool,
+    pub(super) again: bool,
+}
+
+/// A command at the disk node.
+pub(super) struct DiskCommand {
+    pub(super) volume: VolumeId,
+    /// Set once it has begun; never for a flush, which changes nothing.
+    pub(super) stamp: Option<Stamp>,
+    op: OpId,
+    change: Change,
+    fua: bool,
+    payload: Payload,
+    client: Client,
+    /// Cards that have not confirmed yet; this node, while a kernel here has pages of the blocks.
+    unconfirmed: Vec<NodeId>,
+    /// How often they have been asked again.
+    repetitions: u32,
+    deadline: Instant,
+}
+
+/// Whose command it is.
+#[derive(Clone, Copy)]
+pub(super) enum Client {
+    Local(Token),
+    Peer {
+        node: NodeId,
+        request: RequestId,
+        generation: Generation,
+        /// It was sent to an earlier life of this node.
+        again: bool,
+    },
+}
+
+impl DiskCommand {
+    /// The card has not confirmed yet.
+    pub(super) fn waits_for(&self, node: NodeId) -> bool {
+        self.unconfirmed.contains(&node)
+    }
+}
+
+impl Client {
+    fn is_again(self) -> bool {
+        matches!(self, Self::Peer { again: true, .. })
+    }
+}
+
+/// What a card's commands were answered: a repeated command is not done again.
+#[derive(Default)]
+pub(super) struct Answered {
+    oldest: RequestId,
+    /// None while the command is under way.
+    results: BTreeMap<RequestId, Option<Outcome>>,
+}
+
+#[derive(Clone, Copy)]
+struct Outcome {
+    stamp: Stamp,
+    result: Result<(), IoError>,
+}
+
+/// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
+const SILENT_AFTER: u32 = 20;
+
+/// Commands of one card the disk node takes at the same time.
+const OPEN_MAX: usize = 4096;
+
+impl Shard {
+    pub(super) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
+        let Body::Command { generation, request, .. } = message.body else { return Landing::Discard };
+        let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
+        let known = volume.desk.cards.get(&from) == Some(&generation);
+        let done = volume.desk.answered.get(&from).is_some_and(|answered| answered.knows(request));
+        if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
+    }
+
+    /// At the disk node: a command from another node's card.
+    pub(super) fn peer_command(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        command: PeerCommand,
+        payload: Payload,
+    ) {
+        let PeerCommand { generation, request, oldest, change, fua, again } = command;
+        let kind = change.kind;
+        let Some(volume) = self.volumes.get_mut(&id) else {
+            self.put_back(payload);
+            return;
+        };
+        let current = volume.desk.cards.get(&from) == Some(&generation) || makes(Mistake::AcceptOldCard);
+        let refused = if !current || !volume.at_disk_node {
+            Some(IoError::NotAttached)
+        } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
+            Some(IoError::Invalid)
+        } else if kind != CommandKind::Flush && !volume.may_write(from) {
+            Some(IoError::NotPermitted)
+        } else {
+            None
+        };
+        // A repetition gets the answer of the first time, whatever the card may do by now.
+        let answered = volume.desk.answered.entry(from).or_default();
+        if refused != Some(IoError::NotAttached) {
+            let known = answered.results.get(&request).filter(|_| !makes(Mistake::RepeatCommands));
+            if let Some(known) = known {
+                if let Some(Outcome { stamp, result }) = *known {
+                    self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+                }
+                self.put_back(payload);
+                return;
+            }
+            if request < answered.oldest {
+                self.put_back(payload);
+                return;
+            }
+        }
+        if refused == Some(IoError::NotAttached) {
+            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
+            self.send(from, id, body, Payload::None);
+            self.put_back(payload);
+            return;
+        }
+        answered.forget_below(oldest);
+        if answered.results.len() >= OPEN_MAX {
+            self.put_back(payload);
+            return;
+        }
+        if let Some(error) = refused {
+            // For good: a repetition of it on its way must not be done when the card may write again.
+            let (stamp, result) = (Stamp(0), Err(error));
+            answered.results.insert(request, Some(Outcome { stamp, result }));
+            self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            self.put_back(payload);
+            return;
+        }
+        if kind == CommandKind::Write && payload == Payload::None {
+            return;
+        }
+        answered.results.insert(request, None);
+        let client = Client::Peer { node: from, request, generation, again };
+        self.disk_command(id, change, fua, payload, client);
+    }
+
+    pub(super) fn disk_command(
+        &mut self,
+        id: VolumeId,
+        change: Change,
+        fua: bool,
+        payload: Payload,
+        client: Client,
+    ) {
+        let op = self.next_op();
+        let command = DiskCommand {
+            volume: id,
+            stamp: None,
+            op,
+            change,
+            fua,
+            payload,
+            client,
+            unconfirmed: Vec::new(),
+            repetitions: 0,
+            deadline: Instant::NEVER,
+        };
+        if change.kind == CommandKind::Flush {
+            self.disk_commands.insert(op, command);
+            self.submit(op);
+        } else {
+            self.held_commands.push_back(command);
+            self.start_held_commands();
+        }
+    }
+
+    /// Starts every command that waits for no earlier one.
+    pub(super) fn start_held_commands(&mut self) {
+        if !self.writes_allowed && !makes(Mistake::SkipGrace) {
+            return;
+        }
+        let size = self.config.block_bytes;
+        let mut at = 0;
+        while let Some(command) = self.held_commands.get(at) {
+            let (id, blocks) = (command.volume, command.change.blocks(size));
+            let overlaps =
+                |other: &DiskCommand| other.volume == id && overlap(&other.change.blocks(size), &blocks);
+            let blocked = self.held_commands.iter().take(at).any(overlaps)
+                || self.disk_commands.values().any(overlaps)
+                || blocks.clone().any(|index| self.fetches.goes_first(BlockId::new(id, index)));
+            if blocked {
+                at += 1;
+            } else if let Some(command) = self.held_commands.remove(at) {
+                self.start(command);
+            }
+        }
+    }
+
+    fn start(&mut self, mut command: DiskCommand) {
+        let (id, op) = (command.volume, command.op);
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if let Client::Peer { node, request, generation, .. } = command.client
+            && volume.desk.cards.get(&node) != Some(&generation)
+            && !makes(Mistake::AcceptOldCard)
+        {
+            // The card was given up while its command was held up. Whoever has the node's new card may have
+            // copies that this command would not invalidate. If the same life asks again, it is a new command.
+            if let Some(answered) = volume.desk.answered.get_mut(&node) {
+                answered.results.remove(&request);
+            }
+            self.put_back(command.payload);
+            return;
+        }
+        // It may have been fenced meanwhile, too.
+        let owner = match command.client {
+            Client::Local(_) => self.config.node,
+            Client::Peer { node, .. } => node,
+        };
+        let blocks = command.change.blocks(self.config.block_bytes);
+        let refused = match self.volumes.get(&id) {
+            Some(volume) if !volume.may_write(owner) => Some(IoError::NotPermitted),
+            // If the earlier life did it, it came before what has been written since, and is not to come after it.
+            Some(volume) if command.client.is_again() && !volume.desk.is_untouched(blocks.clone()) => {
+                Some(IoError::Io)
+            }
+            _ => None,
+        };
+        if let Some(error) = refused {
+            self.answer(&command, Stamp(0), Err(error));
+            self.put_back(command.payload);
+            return;
+        }
+        command.stamp = Some(self.open_write(id, blocks.clone()));
+        self.lock_copies(id, blocks.clone());
+        if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
+            command.unconfirmed = self.holders(id, owner, &blocks);
+        }
+        if makes(Mistake::ForgetInvalidation) {
+            command.unconfirmed.pop();
+        }
+        if self.has_pages(id) && !makes(Mistake::ForgetPagesAtDisk) {
+            command.unconfirmed.push(self.config.node);
+            self.withdraw_for_disk(id, blocks, op);
+        }
+        let cards = command.unconfirmed.clone();
+        self.disk_commands.insert(op, command);
+        for card in &cards {
+            self.send_invalidation(op, *card);
+        }
+        match cards.is_empty() || makes(Mistake::WriteUnconfirmed) {
+            true => self.submit(op),
+            false => self.arm_invalidation(op),
+        }
+    }
+
+    fn arm_invalidation(&mut self, op: OpId) {
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
+        self.timers.clear(command.deadline, Timer::Invalidate(op));
+        command.deadline = self.now + RESEND;
+        self.timers.set(command.deadline, Timer::Invalidate(op));
+    }
+
+    fn send_invalidation(&mut self, op: OpId, card: NodeId) {
+        let Some(command) = self.disk_commands.get(&op) else { return };
+        let Some(stamp) = command.stamp else { return };
+        let id = command.volume;
+        let Some(&generation) = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&card)) else { return };
+        let blocks = command.change.blocks(self.config.block_bytes);
+        let body = Body::Invalidate { generation, stamp, block: blocks.start, count: blocks.len() as u16 };
+        self.send(card, id, body, Payload::None);
+    }
+
+    pub(super) fn invalidate_timeout(&mut self, op: OpId) {
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
+        command.repetitions += 1;
+        let (volume, cards) = (command.volume, command.unconfirmed.clone());
+        let silent = command.repetitions.is_multiple_of(SILENT_AFTER);
+        for card in cards {
+            self.send_invalidation(op, card);
+            let generation = self.volumes.get(&volume).and_then(|v| v.desk.cards.get(&card));
+            if let (true, Some(&generation)) = (silent, generation) {
+                self.outputs.push_back(Output::Silent { volume, node: card, generation });
+            }
+        }
+        self.arm_invalidation(op);
+    }
+
+    /// A card has no copy of the command's blocks (any more).
+    pub(super) fn confirmed(&mut self, op: OpId, card: NodeId) {
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
+        let Some(at) = command.unconfirmed.iter().position(|&node| node == card) else { return };
+        command.unconfirmed.swap_remove(at);
+        if command.unconfirmed.is_empty() && !makes(Mistake::WriteUnconfirmed) {
+            self.timers.clear(command.deadline, Timer::Invalidate(op));
+            self.submit(op);
+        }
+    }
+
+    fn submit(&mut self, op: OpId) {
+        let Some(command) = self.disk_commands.get(&op) else { return };
+        let Change { kind, offset, length } = command.change;
+        let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
+        let volume = command.volume;
+        self.outputs.push_back(Output::Disk { op, volume, work });
+    }
+
+    pub(super) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
+        let Some(command) = self.disk_commands.remove(&op) else { return };
+        let id = command.volume;
+        if let Some(stamp) = command.stamp {
+            let blocks = command.change.blocks(self.config.block_bytes);
+            self.close_write(id, stamp);
+            let writer = match command.client {
+                Client::Local(_) => self.config.node,
+                Client::Peer { node, .. } => node,
+            };
+            let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
+            for index in blocks {
+                let block = BlockId::new(id, index);
+                if policy_tells {
+                    self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, writer));
+                }
+                let done = result.is_ok().then_some(command.payload);
+                self.unlock_copy(block, done.map(|payload| (&command.change, payload)));
+                self.after_write(block, &command.change, command.client, done);
+                self.resume_block(block);
+            }
+        }
+        self.answer(&command, command.stamp.unwrap_or_default(), result);
+        self.put_back(command.payload);
+        // Who has waited for this write goes before the next one.
+        self.settle();
+        self.start_held_commands();
+    }
+
+    fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
+        match command.client {
+            Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
+            Client::Peer { node, request, .. } => {
+                let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
+                let answered = volume.desk.answered.get_mut(&node);
+                if let Some(known) = answered.and_then(|a| a.results.get_mut(&request)) {
+                    *known = Some(Outcome { stamp, result });
+                }
+                self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
+            }
+        }
+    }
+}
+
+impl Answered {
+    fn knows(&self, request: RequestId) -> bool {
+        request < self.oldest || self.results.contains_key(&request)
+    }
+
+    fn forget_below(&mut self, oldest: RequestId) {
+        if oldest > self.oldest {
+            self.oldest = oldest;
+            self.results = self.results.split_off(&oldest);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Copies beyond the cache: pages that a kernel keeps of a volume which it has as a local device (GAP-7).
+//!
+//! The shard cannot drop them. It asks the driver to ([`Output::Withdraw`]) and goes on with what depends on it when
+//! told that they are gone ([`Input::Withdrawn`]). Pages come into being by reads of this node's clients, so they are as
+//! good as copies in the cache as long as they go where those would have gone:
+//!
+//! - before a card confirms an invalidation: from all blocks on which it gives its lock up with it,
+//! - before a command of this node's clients leaves for the disk node,
+//! - before the disk node changes its disk,
+//! - and, at the word of [`crate::Control`], all of them before the disk node hears that a card was void.
+//!
+//! Until then reads of these blocks do not wait for the driver, but they do wait for the write, as always; so the
+//! driver must not wait for reads before it says that pages are gone.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Shard;
+use crate::ids::{NodeId, OpId, RequestId, Stamp, VolumeId, WithdrawalId};
+use crate::io::{Output, Payload};
+use crate::message::Body;
+use crate::mistakes::{Mistake, makes};
+
+/// What waits for pages to go.
+#[derive(Default)]
+pub(super) struct Withdrawals {
+    last: u64,
+    open: BTreeMap<WithdrawalId, Then>,
+}
+
+/// What is done when they are gone.
+enum Then {
+    /// The invalidation is confirmed to the disk node.
+    Confirm { to: NodeId, volume: VolumeId, stamp: Stamp, body: Body },
+    /// The command of a client of this node is sent.
+    Send(RequestId),
+    /// At the disk node: this node has no copies of the command's blocks.
+    Write(OpId),
+}
+
+impl Withdrawals {
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+}
+
+impl Shard {
+    pub(super) fn pages_kept(&mut self, id: VolumeId, kept: bool) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.pages = kept;
+        }
+    }
+
+    /// Whether somebody at this node keeps pages of the volume.
+    pub(super) fn has_pages(&self, id: VolumeId) -> bool {
+        self.volumes.get(&id).is_some_and(|volume| volume.pages)
+    }
+
+    /// Whether the disk node asked before for the same, and its answer waits for pages to go.
+    pub(super) fn is_confirming(&self, id: VolumeId, asked: Stamp) -> bool {
+        let same = |then: &Then| matches!(then, Then::Confirm { volume, stamp, .. } if (*volume, *stamp) == (id, asked));
+        self.withdrawals.open.values().any(same)
+    }
+
+    /// Confirms an invalidation of `blocks`, with which the lock on the places `given_up` has gone.
+    pub(super) fn confirm(
+        &mut self,
+        to: NodeId,
+        id: VolumeId,
+        (blocks, given_up): (Range<u32>, Range<u32>),
+        stamp: Stamp,
+        body: Body,
+    ) {
+        if !self.has_pages(id) || makes(Mistake::ConfirmBeforeWithdrawn) {
+            self.send(to, id, body, Payload::None);
+            return;
+        }
+        // What is given up includes the blocks.
+        let places = if given_up.is_empty() { self.locals(&blocks) } else { given_up };
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for block in places.filter_map(|local| self.index_of(local)) {
+            match ranges.last_mut() {
+                Some(last) if last.end == block => last.end += 1,
+                _ => ranges.push(block..block + 1),
+            }
+        }
+        self.withdraw(id, ranges, Then::Confirm { to, volume: id, stamp, body });
+    }
+
+    /// Has the pages go that a command of this node's client changes. Whether it must wait for that.
+    pub(super) fn withdraw_for_client(
+        &mut self,
+        id: VolumeId,
+        blocks: Range<u32>,
+        request: RequestId,
+    ) -> bool {
+        let must = self.has_pages(id) && !blocks.is_empty() && !makes(Mistake::ForgetOwnPages);
+        if must {
+            self.withdraw(id, Vec::from([blocks]), Then::Send(request));
+        }
+        must
+    }
+
+    /// At the disk node: has the pages go that a command changes, if there can be any.
+    pub(super) fn withdraw_for_disk(&mut self, id: VolumeId, blocks: Range<u32>, op: OpId) {
+        self.withdraw(id, Vec::from([blocks]), Then::Write(op));
+    }
+
+    fn withdraw(&mut self, volume: VolumeId, blocks: Vec<Range<u32>>, then: Then) {
+        self.withdrawals.last += 1;
+        let id = WithdrawalId(self.withdrawals.last);
+        self.withdrawals.open.insert(id, then);
+        self.stats.withdrawals += 1;
+        self.outputs.push_back(Output::Withdraw { id, volume, blocks });
+    }
+
+    /// The pages are gone.
+    pub(super) fn withdrawn(&mut self, id: WithdrawalId) {
+        match self.withdrawals.open.remove(&id) {
+            Some(Then::Confirm { to, volume, body, .. }) => self.send(to, volume, body, Payload::None),
+            Some(Then::Send(request)) => self.release_command(request),
+            Some(Then::Write(op)) => self.confirmed(op, self.config.node),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A volume as a file (FUSE) and a block device (loop), served by a process that outlives the daemon.
+//!
+//! [`Device::start`] makes the file, [`Device::stop`] ends it. In between, one thread (`server`) turns requests of the
+//! kernel into NBD requests to the daemon, and keeps asking until there is an answer.
+//!
+//! # Coherence of the kernel's pages
+//!
+//! Claim: after the device has confirmed a withdrawal, no page of it is in use that holds what was read before.
+//!
+//! - A page is locked from before its READ is sent until the READ is answered, and nobody can use a locked page.
+//! - A page of the withdrawal that is not locked when the notification reaches it is dropped by it. One that is locked
+//!   is being filled by a READ that the device has, or will receive in a moment, as it always receives; such pages are
+//!   left to that READ, whose answer is passed on only if it was asked for after the confirmation.
+//! - Only READs lock pages: files open for writing do not use them, so none is ever dirty.
+//! - An answer that is older than the withdrawal and was passed on before it made its pages before the notification,
+//!   which drops them.
+//!
+//! And a confirmation never waits for the daemon: what it waits for are notifications that no READ blocks.
+//!
+//! # Why FUSE is spoken here
+//!
+//! A library of file systems hands out one request at a time, lends its payload for the length of a call, and does not
+//! tell when the kernel has taken an answer. Here requests are received in bulk before anything is sent on, a payload
+//! stays where it arrived until the daemon has answered, and the argument above needs to know what the kernel has.
+
+mod device;
+mod error;
+mod fuse;
+mod inbox;
+mod link;
+mod loop_device;
+mod notifiers;
+mod pages_lock;
+mod place;
+mod poll;
+mod requests;
+mod server;
+mod session;
+mod ublk;
+mod watch;
+mod withdrawals;
+
+pub use device::{Device, Options};
+pub use error::DeviceError;
+pub use place::Description;

@@ -1,0 +1,226 @@
+//! Where a device is on this machine: its file, and beside it the lock and the description.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DeviceError;
+use crate::fuse;
+use crate::loop_device;
+
+/// How often, and how long apart, the lock is tried.
+const LOOKS: u32 = 11;
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A device that is ready, as written to its description and to standard output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// The volume.
+    pub volume: String,
+    /// The file, of the volume's size.
+    pub path: PathBuf,
+    /// The loop device over it, if one was asked for.
+    pub block: Option<PathBuf>,
+    /// Device number: of the loop device, else of the file system that the file is.
+    pub major: u32,
+    /// Of the same.
+    pub minor: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Nothing can be written.
+    pub read_only: bool,
+    /// The process that serves it.
+    pub pid: u32,
+}
+
+/// The files of one volume's device. They are this process's as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    description: PathBuf,
+    /// The file is ours, and goes with the device.
+    made: bool,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl Place {
+    /// Takes the place of `volume` below `dir`, or the file `path` if it is given, and clears away what a device
+    /// left that was killed.
+    ///
+    /// # Errors
+    /// It is taken, or cannot be used.
+    pub(crate) fn take(dir: &Path, volume: &str, path: Option<PathBuf>) -> Result<Self, DeviceError> {
+        if volume.is_empty() || volume.starts_with('.') || volume.contains(['/', '\0']) {
+            return Err(DeviceError::Name(volume.into()));
+        }
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let path = path.unwrap_or_else(|| dir.join(volume));
+        let lock = lock(&dir.join(format!("{volume}.lock")), volume, &path)?;
+        let description = dir.join(format!("{volume}.json"));
+        let mut place = Self { description, path, made: false, _lock: lock };
+        place.clear()?;
+        place.make()?;
+        place.made = true;
+        Ok(place)
+    }
+
+    /// The volume's file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells everybody that the device is ready.
+    ///
+    /// # Errors
+    /// The description cannot be written.
+    pub(crate) fn describe(&self, description: &Description) -> Result<(), DeviceError> {
+        let mut text = serde_json::to_vec(description).map_err(|error| DeviceError::System(error.into()))?;
+        text.push(b'\n');
+        // Readers see all of it or nothing.
+        let new = self.description.with_extension("json.new");
+        fs::write(&new, text).map_err(at(&new))?;
+        fs::rename(&new, &self.description).map_err(at(&self.description))
+    }
+
+    /// Removes what a killed device left: its loop device, its mount, its description.
+    fn clear(&self) -> Result<(), DeviceError> {
+        for device in loop_device::over(&self.path) {
+            if !loop_device::detach_stale(&device) {
+                return Err(DeviceError::StaleLoop { device });
+            }
+        }
+        while is_mount(&self.path).map_err(at(&self.path))? {
+            // A live file system opens it. (Attributes say nothing: the kernel remembers them.)
+            let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+            let dead =
+                opened.is_err_and(|e| matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)));
+            if !dead {
+                return Err(DeviceError::Busy { path: self.path.clone() });
+            }
+            tracing::warn!("{}: unmounting what an earlier device left", self.path.display());
+            fuse::unmount(&self.path, true).map_err(at(&self.path))?;
+        }
+        remove(&self.description)
+    }
+
+    /// Makes the plain file that the volume is mounted over.
+    fn make(&self) -> Result<(), DeviceError> {
+        // With contents of its own it is somebody's file.
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if there.is_file() && there.len() == 0 => return Ok(()),
+            Ok(_) => {
+                return Err(at(&self.path)(io::Error::other("not an empty plain file; name another --path")));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(at(&self.path)(error)),
+        }
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        made.map(drop).map_err(at(&self.path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed is cleared away by the next device. The lock's file stays: another process may be
+        // waiting to lock it.
+        let _ = remove(&self.description);
+        if self.made && is_mount(&self.path).is_ok_and(|mounted| !mounted) {
+            let _ = remove(&self.path);
+        }
+    }
+}
+
+/// Locks `file` for this process and writes its number into it.
+fn lock(file: &Path, volume: &str, path: &Path) -> Result<File, DeviceError> {
+    let mut options = OpenOptions::new();
+    let mut lock =
+        options.read(true).write(true).create(true).truncate(false).open(file).map_err(at(file))?;
+    let _ = lock.set_permissions(fs::Permissions::from_mode(0o644));
+    // Others look for an instant whether it is locked.
+    let taken = (0..LOOKS).any(|look| {
+        if look > 0 {
+            thread::sleep(LOOK);
+        }
+        lock.try_lock().is_ok()
+    });
+    if !taken {
+        let mut pid = String::new();
+        let _ = (&lock).take(32).read_to_string(&mut pid);
+        let (volume, pid, path) = (volume.into(), pid.trim().into(), path.into());
+        return Err(DeviceError::Taken { volume, pid, path });
+    }
+    let written = lock.set_len(0).and_then(|()| lock.rewind());
+    written.and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(at(file))?;
+    Ok(lock)
+}
+
+/// Whether something is mounted on `path`, dead or alive.
+fn is_mount(path: &Path) -> io::Result<bool> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    // The last component may be a dead mount, which cannot be looked at; its directory can.
+    let absolute = match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) => fs::canonicalize(dir)?.join(name),
+        _ => path.to_path_buf(),
+    };
+    let wanted = absolute.to_string_lossy();
+    Ok(mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|point| unescape(point) == wanted))
+}
+
+/// Undoes the octal escapes of `/proc/self/mountinfo`.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .into_iter()
+        .fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+}
+
+fn remove(path: &Path) -> Result<(), DeviceError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> DeviceError {
+    let path = path.to_path_buf();
+    move |source| DeviceError::Io { path: path.clone(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_taken_once_and_the_second_is_told_by_whom() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Place::take(dir.path(), "data", None).unwrap();
+        let error = Place::take(dir.path(), "data", None).unwrap_err();
+        let DeviceError::Taken { pid, .. } = error else { panic!("{error}") };
+        assert_eq!(pid, std::process::id().to_string());
+        drop(first);
+        assert!(!dir.path().join("data").exists());
+        Place::take(dir.path(), "data", None).unwrap();
+    }
+
+    #[test]
+    fn a_file_with_contents_is_not_mounted_over() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("mine"), "x").unwrap();
+        let error = Place::take(dir.path(), "data", Some(dir.path().join("mine"))).unwrap_err();
+        assert!(error.to_string().contains("mine"), "{error}");
+        assert!(dir.path().join("mine").exists());
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["", "..", "a/b", ".hidden"] {
+            assert!(matches!(Place::take(dir.path(), name, None), Err(DeviceError::Name(_))), "{name}");
+        }
+    }
+}

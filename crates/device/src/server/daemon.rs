@@ -1,0 +1,330 @@
+//! The daemon's side of the server: asking, replies, notices, loss and return.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use cards_node::admin::{Notice, Word};
+use cards_wire::nbd::consts::{NBD_CMD_FLAG_DF, NBD_CMD_FLAG_NO_HOLE, NBD_FLAG_SEND_DF};
+use cards_wire::nbd::{Command, Errno, Request};
+
+use super::keeping::{Say, Verdict};
+use super::{RETRY, SPARE_MAX, Server, Validity};
+use crate::fuse::write;
+use crate::link::{Lost, Reply};
+use crate::requests::{Kind, take_back};
+use crate::session::Connected;
+use crate::withdrawals::{Cause, Output};
+
+/// Zeroes asked for at a time, in bytes.
+const ZEROES_MAX: u64 = 1 << 30;
+
+impl Server {
+    /// A daemon serves the volume.
+    pub(super) fn connected(&mut self, daemon: Box<Connected>) {
+        let (size, read_only) = (daemon.session.size, daemon.session.read_only());
+        if (size, read_only) != (self.settings.file.size, self.settings.read_only) {
+            tracing::error!(
+                "the volume has {size} bytes now and had {}, read-only {read_only} and was {}: requests fail with \
+                 EIO from now on; detach it and attach it again",
+                self.settings.file.size,
+                self.settings.read_only
+            );
+            self.refuse_all();
+            return;
+        }
+        if let Some(gone) = self.gone.take() {
+            tracing::info!("the daemon is back after {:?}", gone.elapsed());
+        }
+        self.refusing = false;
+        self.daemon = Some(daemon);
+        self.say(&Word::Here(self.here.clone()));
+        if self.keeping.open() > 0 || !self.opening.is_empty() {
+            self.want_pages();
+        }
+        for number in self.requests.all() {
+            let cached = self.requests.get(number).is_some_and(|one| one.kind == Kind::Read { cached: true });
+            if !cached {
+                self.ask(number);
+            }
+        }
+    }
+
+    /// The connection to the daemon broke.
+    pub(super) fn lose(&mut self, why: &Lost) {
+        if self.daemon.take().is_some() {
+            tracing::warn!("the daemon is gone ({why}); requests wait for it");
+        }
+        self.valid = None;
+        self.requests.lost();
+        self.withdrawals.lost();
+        self.keeping.lost();
+        self.dropped();
+    }
+
+    /// Tells the daemon something, if it is there.
+    pub(super) fn say(&mut self, word: &Word) {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.watch.say(word);
+        }
+    }
+
+    fn keeps(&mut self, say: Say) {
+        if let Say::Keeps(pages) = say {
+            self.say(&Word::Keeps { pages });
+        }
+    }
+
+    /// Asks the daemon whether the kernel may keep pages; the answer goes to the OPENs that wait.
+    pub(super) fn want_pages(&mut self) {
+        let Some(daemon) = &self.daemon else { return };
+        if !daemon.watching.coherent {
+            return self.opens(Verdict::Direct);
+        }
+        // Pages of the daemon's last life are dropped first.
+        if self.withdrawals.is_dropping() && !self.keeping.agreed() {
+            return;
+        }
+        match self.lock.take() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.retry = Some(Instant::now() + RETRY);
+                return;
+            }
+            Err(error) => {
+                tracing::error!("{}: {error}; the kernel keeps no pages", self.settings.pages_lock.display());
+                return self.opens(Verdict::Direct);
+            }
+        }
+        let say = self.keeping.wanted();
+        self.keeps(say);
+        if self.keeping.agreed() {
+            self.opens(Verdict::Cached);
+        }
+    }
+
+    /// Takes what the daemon says.
+    pub(super) fn hear(&mut self) {
+        let Some(mut daemon) = self.daemon.take() else { return };
+        let mut heard = Ok(());
+        for link in &mut daemon.links {
+            let mut shutting_down = false;
+            heard = heard.and_then(|()| {
+                link.receive(|reply| shutting_down |= self.replied(reply))?;
+                if shutting_down { Err(Lost::ShuttingDown) } else { Ok(()) }
+            });
+        }
+        while heard.is_ok() {
+            match daemon.watch.next() {
+                Ok(Some(notice)) => {
+                    // What is said in return goes to this daemon.
+                    self.daemon = Some(daemon);
+                    self.noticed(notice);
+                    match self.daemon.take() {
+                        Some(same) => daemon = same,
+                        None => return,
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => heard = Err(error),
+            }
+        }
+        self.daemon = Some(daemon);
+        if let Err(error) = heard {
+            self.lose(&error);
+        }
+    }
+
+    fn noticed(&mut self, notice: Notice) {
+        match notice {
+            Notice::Withdraw { id, ranges } => {
+                let range = |(offset, length): (u64, u64)| offset..offset.saturating_add(length);
+                let ranges: Vec<_> = ranges.into_iter().map(range).collect();
+                self.withdrawals.withdraw(Cause::Daemon(id), &ranges);
+            }
+            Notice::Keeping { pages } => {
+                let verdict = self.keeping.answered(pages);
+                if verdict == Verdict::Clear {
+                    // Mappings of files that are open for writing fill pages, too, and nobody withdrew those.
+                    self.withdrawals.withdraw_all(Cause::Opening);
+                }
+                self.opens(verdict);
+            }
+            Notice::Valid { for_ms } => {
+                if self.keeping.granted() {
+                    let end = for_ms.map(|ms| Instant::now() + Duration::from_millis(ms.min(1 << 32)));
+                    self.valid = Some(end.map_or(Validity::Ever, Validity::For));
+                    self.withdrawals.valid();
+                }
+            }
+        }
+    }
+
+    /// Takes a reply; whether it says that the daemon is shutting down.
+    fn replied(&mut self, reply: Reply<'_>) -> bool {
+        match reply {
+            Reply::Part { cookie, offset, length, bytes } => {
+                if let Some(number) = self.requests.asked(cookie)
+                    && let Some(pending) = self.requests.get(number)
+                {
+                    pending.assemble(offset, length, bytes);
+                }
+            }
+            Reply::Done { cookie, result, data } => {
+                let Some(number) = self.requests.asked(cookie) else { return false };
+                match result {
+                    // Sent again to the next life of the daemon.
+                    Err(Errno::Shutdown) => return true,
+                    Err(error) => self.fail(number, errno(error)),
+                    Ok(()) => self.succeed(number, data),
+                }
+            }
+        }
+        false
+    }
+
+    /// Answers the kernel.
+    fn succeed(&mut self, number: usize, data: Option<(u64, &[u8])>) {
+        let Some(pending) = self.requests.get(number) else { return };
+        match pending.kind {
+            Kind::Read { cached } => {
+                if cached && !self.withdrawals.replied(number) {
+                    return;
+                }
+                match (&mut pending.assembled, data) {
+                    (None, Some((_, bytes))) => self.channel.answer(pending.unique, bytes),
+                    (None, None) => self.channel.answer(pending.unique, &[]),
+                    (Some(_), data) => {
+                        if let Some((offset, bytes)) = data {
+                            pending.assemble(offset, bytes.len(), Some(bytes));
+                        }
+                        self.channel.answer(pending.unique, pending.assembled.as_deref().unwrap_or_default());
+                    }
+                }
+                if cached {
+                    self.withdrawals.answered(number);
+                }
+            }
+            Kind::Write => self.channel.answer(pending.unique, &write(pending.length as u32)),
+            Kind::Flush => self.channel.answer(pending.unique, &[]),
+            Kind::Zeroes { .. } => {
+                pending.done += (pending.length - pending.done).min(ZEROES_MAX);
+                if pending.done < pending.length {
+                    // Not from here: the connection that replies is busy with it.
+                    self.unasked.push(number);
+                    return;
+                }
+                self.channel.answer(pending.unique, &[]);
+            }
+        }
+        self.finish(number);
+    }
+
+    /// Answers the kernel with an error.
+    pub(super) fn fail(&mut self, number: usize, errno: i32) {
+        let Some(pending) = self.requests.get(number) else { return };
+        self.channel.refuse(pending.unique, errno);
+        if pending.kind == (Kind::Read { cached: true }) {
+            self.withdrawals.answered(number);
+        }
+        self.finish(number);
+    }
+
+    fn finish(&mut self, number: usize) {
+        if let Some(buffer) = self.requests.remove(number).and_then(take_back)
+            && self.spare.len() < SPARE_MAX
+            && buffer.len() == self.buffer.len()
+        {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Answers everything with EIO, until there is a daemon.
+    pub(super) fn refuse_all(&mut self) {
+        self.refusing = true;
+        for number in self.requests.all() {
+            self.fail(number, libc::EIO);
+        }
+        for unique in std::mem::take(&mut self.opening) {
+            self.channel.refuse(unique, libc::EIO);
+        }
+    }
+
+    /// Asks the daemon for a request, if it is there.
+    pub(super) fn ask(&mut self, number: usize) {
+        let Some(daemon) = &mut self.daemon else { return };
+        let cookie = self.requests.ask(number);
+        let Some(pending) = self.requests.get(number) else { return };
+        let Some(link) = daemon.links.iter_mut().min_by_key(|link| link.in_flight()) else { return };
+        let whole = daemon.session.flags & NBD_FLAG_SEND_DF;
+        let (command, flags) = match pending.kind {
+            Kind::Read { .. } if whole != 0 => (Command::Read, NBD_CMD_FLAG_DF),
+            Kind::Read { .. } => (Command::Read, 0),
+            Kind::Write => (Command::Write, 0),
+            Kind::Flush => (Command::Flush, 0),
+            Kind::Zeroes { hole: true } => (Command::WriteZeroes, 0),
+            Kind::Zeroes { hole: false } => (Command::WriteZeroes, NBD_CMD_FLAG_NO_HOLE),
+        };
+        let left = pending.length - pending.done;
+        // READs and WRITEs are far shorter.
+        let length = left.min(ZEROES_MAX) as u32;
+        let request = Request { flags, command, cookie, offset: pending.offset + pending.done, length };
+        if let Err(error) = link.ask(&request, pending.payload.as_ref()) {
+            self.lose(&error);
+        }
+    }
+
+    /// Does what the withdrawals ask for.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        for number in std::mem::take(&mut self.unasked) {
+            self.ask(number);
+        }
+        while let Some(output) = self.withdrawals.poll() {
+            match output {
+                Output::Ask(number) => self.ask(number),
+                Output::Notify { token, range } => self.notifiers.notify(token, range)?,
+                Output::Done(Cause::Daemon(id)) => self.say(&Word::Withdrawn { id }),
+                Output::Done(Cause::Opening) => {
+                    let verdict = self.keeping.cleared();
+                    self.opens(verdict);
+                }
+                Output::Done(Cause::Closed) => {
+                    let say = self.keeping.dropped(!self.opening.is_empty());
+                    if say != Say::Nothing {
+                        self.valid = None;
+                        self.withdrawals.lapsed();
+                    }
+                    self.keeps(say);
+                    self.dropped();
+                }
+                Output::Done(Cause::Nobody) => self.dropped(),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Pages were dropped that nobody waited for.
+    fn dropped(&mut self) {
+        if self.withdrawals.is_dropping() || self.keeping.told() {
+            return;
+        }
+        self.lock.release();
+        if self.keeping.open() > 0 || !self.opening.is_empty() {
+            self.want_pages();
+        }
+    }
+}
+
+/// The platform's number of a protocol's error.
+fn errno(error: Errno) -> i32 {
+    match error {
+        Errno::Perm => libc::EPERM,
+        Errno::Io | Errno::Shutdown => libc::EIO,
+        Errno::NoMem => libc::ENOMEM,
+        Errno::Inval => libc::EINVAL,
+        Errno::NoSpc => libc::ENOSPC,
+        Errno::Overflow => libc::EOVERFLOW,
+        Errno::NotSup => libc::EOPNOTSUPP,
+    }
+}

@@ -1,0 +1,222 @@
+//! Reaching the daemon: the watch first, then the NBD connections it names.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cards_node::admin::{Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line};
+use cards_node::config::{Attach, Mode};
+use cards_wire::nbd::Session;
+use cards_wire::nbd::client::{Handshake, HandshakeError, Ready, Step};
+
+use crate::inbox::{Input, Mailbox};
+use crate::link::Link;
+use crate::watch::Watch;
+
+/// How long one step of the handshakes may take.
+const STEP_MAX: Duration = Duration::from_secs(5);
+/// Pauses between attempts: from, to.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
+/// Where the volume is.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The daemon's admin socket.
+    pub(crate) socket: PathBuf,
+    /// The volume.
+    pub(crate) volume: String,
+    /// How to attach it to a daemon that does not have it attached, as after a restart; none: not at all.
+    pub(crate) mode: Option<Mode>,
+    /// NBD connections to open.
+    pub(crate) connections: usize,
+}
+
+/// A daemon that serves the volume.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    /// What it said about it.
+    pub(crate) watching: Watching,
+    /// Where it withdraws pages.
+    pub(crate) watch: Watch,
+    /// Where requests go.
+    pub(crate) links: Vec<Link>,
+    /// What the NBD handshake settled.
+    pub(crate) session: Session,
+    /// Requests must be multiples of so many bytes.
+    pub(crate) minimum_block: u32,
+}
+
+/// Why there is no daemon that serves the volume.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    /// Nobody listens, or the connection broke.
+    #[error("{}: {source}; is the daemon running? (`cards serve`, or --socket for another one)", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    /// The daemon refuses.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// It does not have the volume attached, and cannot attach it.
+    #[error("cannot attach it again: {0}")]
+    Attach(ClientError),
+    /// It had to be attached, and now is.
+    #[error("the daemon had to attach it again")]
+    Attached,
+    /// The answer is none.
+    #[error("{}: the answer is not understood; are daemon and device of the same version?", path.display())]
+    BadReply { path: PathBuf },
+    /// There is no NBD socket.
+    #[error("the daemon has no NBD socket; set `unix` in the [nbd] section of its configuration")]
+    NoNbd,
+    /// The NBD server refuses.
+    #[error("{}: {source}", path.display())]
+    Handshake { path: PathBuf, source: HandshakeError },
+    /// The NBD server is too old.
+    #[error("{}: the NBD server offers no structured replies; it is not the daemon", path.display())]
+    TooOld { path: PathBuf },
+}
+
+impl SessionError {
+    /// Whether it may be otherwise in a moment.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::Attached => true,
+            Self::Refused(refusal) => refusal.kind == RefusalKind::Unreachable,
+            Self::Attach(error) => !matches!(error, ClientError::Refused(_)),
+            Self::BadReply { .. } | Self::NoNbd | Self::Handshake { .. } | Self::TooOld { .. } => false,
+        }
+    }
+}
+
+/// Reaches the daemon, once.
+///
+/// # Errors
+/// [`SessionError`].
+pub(crate) fn connect(target: &Target) -> Result<Connected, SessionError> {
+    let at = |source| SessionError::Io { path: target.socket.clone(), source };
+    let mut watch = Watch::new(open(&target.socket)?);
+    let line = watch.call(&to_line(&Request::Watch { volume: target.volume.clone() })).map_err(at)?;
+    let watching = match serde_json::from_slice(&line) {
+        Ok(Reply::Watching(watching)) => watching,
+        Ok(Reply::Error(refusal)) => {
+            if let (RefusalKind::NotAttached, Some(mode)) = (refusal.kind, target.mode) {
+                attach(target, mode)?;
+                return Err(SessionError::Attached);
+            }
+            return Err(SessionError::Refused(refusal));
+        }
+        _ => return Err(SessionError::BadReply { path: target.socket.clone() }),
+    };
+    watch.set_nonblocking().map_err(at)?;
+    let path = watching.nbd.clone().ok_or(SessionError::NoNbd)?;
+    let mut opened: Option<Ready> = None;
+    let mut links = Vec::new();
+    for _ in 0..target.connections {
+        let (stream, ready) = handshake(&path, &target.volume)?;
+        if !ready.session.structured_replies {
+            return Err(SessionError::TooOld { path });
+        }
+        let at = |source| SessionError::Io { path: path.clone(), source };
+        links.push(Link::new(stream, &ready.session).map_err(at)?);
+        opened = Some(ready);
+    }
+    let Some(Ready { session, minimum_block, .. }) = opened else { return Err(SessionError::NoNbd) };
+    Ok(Connected { watching, watch, links, session, minimum_block })
+}
+
+/// Attaches the volume.
+fn attach(target: &Target, mode: Mode) -> Result<(), SessionError> {
+    let attached = Client::connect_within(&target.socket, STEP_MAX)
+        .and_then(|mut daemon| daemon.attach(Attach { mode, ..Attach::new(&target.volume) }));
+    match attached {
+        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::AlreadyAttached => Ok(()),
+        done => done.map_err(SessionError::Attach),
+    }
+}
+
+/// Reaches the daemon within `limit`, however often it takes, unless it refuses.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn connect_within(target: &Target, limit: Duration) -> Result<Connected, SessionError> {
+    let end = Instant::now() + limit;
+    let mut pause = PAUSE.0;
+    loop {
+        match connect(target) {
+            Err(error) if error.passes() && Instant::now() < end => {}
+            done => return done,
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Reaches the daemon however long it takes, on a thread of its own, and tells `mailbox`; also, for the log, why not.
+/// Gives up when `ended`.
+///
+/// # Errors
+/// There is no thread for it.
+pub(crate) fn connect_again(target: Target, mailbox: Mailbox, ended: Arc<AtomicBool>) -> io::Result<()> {
+    let work = move || {
+        let mut pause = PAUSE.0;
+        let mut told = String::new();
+        while !ended.load(Ordering::Relaxed) {
+            let error = match connect(&target) {
+                Ok(connected) => {
+                    mailbox.send(Input::Connected(Box::new(connected)));
+                    return;
+                }
+                Err(error) => error,
+            };
+            let words = error.to_string();
+            if words != told {
+                told = words;
+                mailbox.send(Input::NotConnected(error));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    };
+    thread::Builder::new().name("connect".into()).spawn(work).map(drop)
+}
+
+fn open(path: &Path) -> Result<UnixStream, SessionError> {
+    let at = |source| SessionError::Io { path: path.into(), source };
+    let stream = UnixStream::connect(path).map_err(at)?;
+    stream.set_read_timeout(Some(STEP_MAX)).map_err(at)?;
+    stream.set_write_timeout(Some(STEP_MAX)).map_err(at)?;
+    Ok(stream)
+}
+
+fn handshake(path: &Path, volume: &str) -> Result<(UnixStream, Ready), SessionError> {
+    let at = |source| SessionError::Io { path: path.into(), source };
+    let refused = |source| SessionError::Handshake { path: path.into(), source };
+    let mut stream = open(path)?;
+    let mut handshake = Handshake::new(volume).map_err(refused)?;
+    let mut buffer = [0; 4096];
+    let mut filled = 0;
+    loop {
+        // `advance` takes all it gets unless it is ready; the rest, if any, came too early.
+        let mut received = &buffer[..std::mem::take(&mut filled)];
+        match handshake.advance(&mut received).map_err(refused)? {
+            Step::Send => {
+                let sent = handshake.output().len();
+                stream.write_all(handshake.output()).map_err(at)?;
+                handshake.sent(sent);
+            }
+            Step::Receive => {
+                filled = stream.read(&mut buffer).map_err(at)?;
+                if filled == 0 {
+                    return Err(at(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+            Step::Ready(_) if !received.is_empty() => {
+                return Err(refused(HandshakeError::Protocol("it replies before it was asked")));
+            }
+            Step::Ready(ready) => return Ok((stream, ready)),
+        }
+    }
+}

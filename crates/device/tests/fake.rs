@@ -1,0 +1,216 @@
+//! A daemon that serves a volume from memory, and withdraws pages when told to.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use cards_node::admin::{Notice, Reply, Watching, Word, to_line};
+use cards_wire::nbd::consts::*;
+use cards_wire::nbd::server::{Handshake, Question, Step};
+use cards_wire::nbd::{Command, ExportInfo, Request, reply};
+
+pub(crate) const SIZE: usize = 1 << 20;
+
+/// What all threads share.
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// Connections, to be cut.
+    open: Vec<UnixStream>,
+    watch: Option<UnixStream>,
+    reads: usize,
+    /// READs wait while this is set.
+    silent: bool,
+}
+
+pub(crate) struct Fake {
+    dir: tempfile::TempDir,
+    state: Arc<Mutex<State>>,
+    /// Names of withdrawals that were confirmed.
+    withdrawn: Receiver<u64>,
+    last: u64,
+}
+
+impl Fake {
+    /// A daemon with a volume of [`SIZE`] bytes.
+    pub(crate) fn start() -> Fake {
+        let dir = tempfile::tempdir().unwrap();
+        let state = Arc::new(Mutex::new(State { bytes: vec![0; SIZE], ..State::default() }));
+        let (say, withdrawn) = mpsc::channel();
+        let nbd = dir.path().join("nbd.sock");
+        let (admin, shared, path) = (listen(dir.path().join("admin.sock")), state.clone(), nbd.clone());
+        thread::spawn(move || {
+            for stream in admin.incoming().flatten() {
+                let (shared, say, path) = (shared.clone(), say.clone(), path.clone());
+                thread::spawn(move || watch(stream, &shared, &say, path));
+            }
+        });
+        let (listener, shared) = (listen(nbd), state.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                shared.lock().unwrap().open.push(stream.try_clone().unwrap());
+                let shared = shared.clone();
+                thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        Fake { dir, state, withdrawn, last: 0 }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("admin.sock")
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("dev/disk")
+    }
+
+    /// READs that were served.
+    pub(crate) fn reads(&self) -> usize {
+        self.state.lock().unwrap().reads
+    }
+
+    /// Another node writes, in the order that makes it right: pages first.
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.withdraw(offset, bytes.len());
+        self.write_unasked(offset, bytes);
+    }
+
+    /// Another node writes, as if nobody had pages.
+    pub(crate) fn write_unasked(&self, offset: usize, bytes: &[u8]) {
+        self.state.lock().unwrap().bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn withdraw(&mut self, offset: usize, length: usize) {
+        self.last += 1;
+        self.notice(&Notice::Withdraw { id: self.last, ranges: vec![(offset as u64, length as u64)] });
+        assert_eq!(self.withdrawn.recv_timeout(Duration::from_secs(10)), Ok(self.last));
+    }
+
+    pub(crate) fn notice(&self, notice: &Notice) {
+        let state = self.state.lock().unwrap();
+        state.watch.as_ref().unwrap().write_all(&to_line(notice)).unwrap();
+    }
+
+    /// READs are not answered until this is taken back.
+    pub(crate) fn be_silent(&self, silent: bool) {
+        self.state.lock().unwrap().silent = silent;
+    }
+
+    /// Every connection breaks.
+    pub(crate) fn cut(&self) {
+        let mut state = self.state.lock().unwrap();
+        for stream in state.open.drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+fn listen(path: PathBuf) -> UnixListener {
+    UnixListener::bind(path).unwrap()
+}
+
+fn watch(stream: UnixStream, shared: &Mutex<State>, say: &Sender<u64>, nbd: PathBuf) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("\"watch\""));
+    let (size, nbd) = (SIZE as u64, Some(nbd));
+    let watching = Watching { size, block: 4096, read_only: false, coherent: true, nbd };
+    (&stream).write_all(&to_line(&Reply::Watching(watching))).unwrap();
+    {
+        let mut state = shared.lock().unwrap();
+        state.open.push(stream.try_clone().unwrap());
+        state.watch = Some(stream.try_clone().unwrap());
+    }
+    while let Some(Ok(line)) = lines.next() {
+        match serde_json::from_str(&line).unwrap() {
+            Word::Keeps { pages } => {
+                let mut answer = to_line(&Notice::Keeping { pages });
+                answer.extend(to_line(&Notice::Valid { for_ms: Some(600_000) }));
+                let _ = (&stream).write_all(&answer);
+            }
+            Word::Withdrawn { id } => say.send(id).unwrap(),
+            Word::Here(_) => {}
+        }
+    }
+}
+
+fn serve(mut stream: UnixStream, shared: &Mutex<State>) {
+    let Some(mut received) = open(&mut stream) else { return };
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let mut input = received.as_slice();
+        let Ok(Some(request)) = Request::take(&mut input) else {
+            let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
+            received.extend_from_slice(&buffer[..n]);
+            continue;
+        };
+        let used = received.len() - input.len();
+        received.drain(..used);
+        let (start, length) = (request.offset as usize, request.length as usize);
+        let mut answer = Vec::new();
+        match request.command {
+            Command::Read => {
+                while shared.lock().unwrap().silent {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let mut state = shared.lock().unwrap();
+                state.reads += 1;
+                answer.extend(reply::offset_data(request.cookie, request.offset, request.length, true));
+                answer.extend_from_slice(&state.bytes[start..start + length]);
+            }
+            Command::Write => {
+                while received.len() < length {
+                    let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
+                    received.extend_from_slice(&buffer[..n]);
+                }
+                let mut state = shared.lock().unwrap();
+                state.bytes[start..start + length].copy_from_slice(&received[..length]);
+                received.drain(..length);
+                answer.extend(reply::simple(request.cookie, Ok(())));
+            }
+            Command::WriteZeroes => {
+                shared.lock().unwrap().bytes[start..start + length].fill(0);
+                answer.extend(reply::simple(request.cookie, Ok(())));
+            }
+            _ => answer.extend(reply::simple(request.cookie, Ok(()))),
+        }
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// The handshake; what was received after it.
+fn open(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut handshake = Handshake::new();
+    let mut received = Vec::new();
+    loop {
+        let mut input = received.as_slice();
+        let step = handshake.advance(&mut input);
+        received = input.to_vec();
+        match step {
+            Step::Send => {
+                let output = handshake.output().to_vec();
+                stream.write_all(&output).ok()?;
+                handshake.sent(output.len());
+            }
+            Step::Receive => {
+                let mut buffer = [0; 4096];
+                let n = stream.read(&mut buffer).ok().filter(|n| *n > 0)?;
+                received.extend_from_slice(&buffer[..n]);
+            }
+            Step::Ask(Question::List) => handshake.answer_list([("disk", "")]),
+            Step::Ask(Question::Describe(name) | Question::Open(name)) => {
+                let flags = NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN;
+                let (size, preferred_block) = (SIZE as u64, 4096);
+                let description = String::new();
+                handshake.answer_export(Ok(ExportInfo { name, description, size, flags, preferred_block }));
+            }
+            Step::Ready(_) => return Some(received),
+            Step::Closed(_) => return None,
+        }
+    }
+}

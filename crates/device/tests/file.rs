@@ -1,0 +1,65 @@
+//! What a program sees that uses the file.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+
+use cards_device::DeviceError;
+
+use crate::fake::{Fake, SIZE};
+use crate::{end, options, skipped, start};
+
+#[test]
+fn bytes_come_back_in_any_length_and_the_end_is_the_end() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let file = OpenOptions::new().read(true).write(true).open(fake.path()).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), SIZE as u64);
+    let bytes: Vec<u8> = (0..300_001u32).map(|i| (i % 251) as u8).collect();
+    file.write_all_at(&bytes, 77).unwrap();
+    file.sync_all().unwrap();
+    let mut back = vec![0; bytes.len()];
+    file.read_exact_at(&mut back, 77).unwrap();
+    assert!(back == bytes);
+    assert_eq!(file.read_at(&mut back, SIZE as u64 - 10).unwrap(), 10);
+    assert_eq!(file.write_at(&bytes, SIZE as u64 - 10).unwrap(), 10);
+    assert_eq!(file.write_at(&bytes, SIZE as u64).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    assert!(file.set_len(0).is_err());
+    drop(file);
+    File::create(fake.path()).unwrap();
+    assert_eq!(std::fs::read(fake.path()).unwrap()[77..300_000], bytes[..299_923]);
+    end(device);
+}
+
+#[test]
+fn a_device_in_use_does_not_end() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let file = File::open(fake.path()).unwrap();
+    assert!(matches!(device.stop(false), Err(DeviceError::InUse { .. })));
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 0).unwrap();
+    device.stop(true).unwrap();
+    file.read_exact_at(&mut byte, SIZE as u64 - 1).unwrap();
+    assert!(!device.has_ended());
+    drop(file);
+    device.join().unwrap();
+    assert!(!fake.path().exists());
+}
+
+#[test]
+fn a_second_device_is_refused() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let second = cards_device::Device::start(options(&fake));
+    assert!(matches!(second, Err(DeviceError::Taken { .. })), "{second:?}");
+    end(device);
+}

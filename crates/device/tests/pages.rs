@@ -1,0 +1,103 @@
+//! The kernel's pages.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use cards_node::admin::Notice;
+
+use crate::fake::Fake;
+use crate::{end, options, skipped, start};
+
+fn byte(file: &File, offset: u64) -> u8 {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    byte[0]
+}
+
+#[test]
+fn pages_are_kept_until_they_are_withdrawn() {
+    if skipped() {
+        return;
+    }
+    let mut fake = Fake::start();
+    let device = start(&fake);
+    let file = File::open(fake.path()).unwrap();
+    assert_eq!(byte(&file, 5000), 0);
+    let reads = fake.reads();
+    assert_eq!(byte(&file, 5001), 0);
+    assert_eq!(fake.reads(), reads, "the kernel has the page");
+    // What nobody is told of is not seen: the page is really kept.
+    fake.write_unasked(5000, &[1]);
+    assert_eq!(byte(&file, 5000), 0);
+    fake.write(5000, &[2]);
+    assert_eq!(byte(&file, 5000), 2);
+    drop(file);
+    end(device);
+}
+
+#[test]
+fn a_read_under_way_neither_blocks_a_withdrawal_nor_brings_old_bytes() {
+    if skipped() {
+        return;
+    }
+    let mut fake = Fake::start();
+    let device = start(&fake);
+    let file = File::open(fake.path()).unwrap();
+    for round in 1..=20 {
+        fake.be_silent(true);
+        let read = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| byte(&file, 9000));
+            std::thread::sleep(Duration::from_millis(round % 5));
+            // Pages on both sides of the read, and its own, which is locked.
+            fake.withdraw(0, 64 << 10);
+            fake.write_unasked(9000, &[round as u8]);
+            fake.be_silent(false);
+            reader.join().unwrap()
+        });
+        assert_eq!(read, round as u8);
+        fake.withdraw(0, 64 << 10);
+    }
+    drop(file);
+    end(device);
+}
+
+#[test]
+fn pages_without_time_left_are_not_used() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let file = File::open(fake.path()).unwrap();
+    assert_eq!(byte(&file, 0), 0);
+    fake.notice(&Notice::Valid { for_ms: Some(0) });
+    std::thread::sleep(Duration::from_millis(300));
+    fake.write_unasked(0, &[7]);
+    let read = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| byte(&file, 0));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!reader.is_finished(), "it waits until pages may be used again");
+        fake.notice(&Notice::Valid { for_ms: None });
+        reader.join().unwrap()
+    });
+    assert_eq!(read, 7);
+    drop(file);
+    end(device);
+}
+
+#[test]
+fn a_direct_device_keeps_no_pages() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device =
+        cards_device::Device::start(cards_device::Options { direct: true, ..options(&fake) }).unwrap();
+    let file = File::open(fake.path()).unwrap();
+    assert_eq!(byte(&file, 0), 0);
+    fake.write_unasked(0, &[7]);
+    assert_eq!(byte(&file, 0), 7);
+    drop(file);
+    end(device);
+}

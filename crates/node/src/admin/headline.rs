@@ -1,0 +1,55 @@
+//! The first line about a node: whether all is well, and if not what to do. `cards status` and the web page begin
+//! with it.
+
+use super::{MemberState, Status, VolumeState};
+
+impl Status {
+    /// One sentence: all is well, or the first thing to do.
+    ///
+    /// ```text
+    /// n1 of cluster lab: all is well (3 of 3 nodes up, 1 volume attached, version 0.1.0, up 2 min)
+    /// ```
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let who = format!("{} of cluster {}", self.node, self.cluster);
+        if self.healthy {
+            return format!("{who}: all is well ({})", self.facts());
+        }
+        format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
+    }
+
+    /// How many nodes and volumes, which version, and since when.
+    #[must_use]
+    pub fn facts(&self) -> String {
+        let up = |state| matches!(state, MemberState::Here | MemberState::Up);
+        let attached = self.volumes.iter().filter(|volume| volume.is_attached()).count();
+        format!(
+            "{} of {} nodes up{}, {attached} volume{} attached, version {}, up {}",
+            self.members.iter().filter(|member| up(member.state)).count(),
+            self.members.iter().filter(|member| member.state != MemberState::Left).count(),
+            if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },
+            if attached == 1 { "" } else { "s" },
+            self.version,
+            uptime(self.uptime_s)
+        )
+    }
+}
+
+impl super::Volume {
+    /// There is a card, and the disk node has not refused it.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.attached.is_some() && self.state != VolumeState::Refused
+    }
+}
+
+/// How long a daemon has been up, for people.
+#[must_use]
+pub fn uptime(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

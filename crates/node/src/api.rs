@@ -1,0 +1,130 @@
+//! The HTTP API: lock groups for programs (`docs/reference/locks.md`).
+//!
+//! It is served on a thread of its own, which is also where the timer of the lock service runs: on a unix socket
+//! that only the daemon's user may open, and, if the configuration says so, over TCP to whoever has the token.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `listen` | sockets and connections |
+//! | `token` | who may ask over TCP |
+//! | `visitors` | who may look without one |
+//! | `route` | what a request asks for |
+//! | `read` | the routes that change nothing |
+//! | `page` | the dashboard among them |
+//! | `answer` | how it is answered |
+//! | `locks` | what the lock service does for it |
+//! | `spans` | traces |
+//! | `names` | what it tells, in the words of the API |
+
+mod answer;
+mod listen;
+mod locks;
+mod names;
+mod page;
+mod read;
+mod route;
+mod spans;
+mod token;
+mod visitors;
+mod why;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::front;
+use crate::history;
+use crate::inquiry;
+use crate::node::Node;
+use crate::serve::ServeError;
+
+use listen::Listener;
+use token::Token;
+use visitors::Hosts;
+
+/// The sockets of the API, bound before anything of the daemon answers: whoever finds one of its doors open finds all.
+pub(crate) struct Doors {
+    unix: std::os::unix::net::UnixListener,
+    tcp: Option<(std::net::TcpListener, Token)>,
+    web: Option<std::net::TcpListener>,
+}
+
+impl Doors {
+    /// Binds them. The unix socket is at [`Config::api_socket`].
+    ///
+    /// # Errors
+    /// A socket cannot be bound or the token not be read.
+    pub(crate) fn bind(config: &Config) -> Result<Self, ServeError> {
+        let tcp = match &config.api {
+            None => None,
+            Some(api) => {
+                let token = Token::read(&api.token_file)?;
+                Some((front::bind_tcp("api.listen", &api.listen)?, token))
+            }
+        };
+        let web = match &config.web {
+            None => None,
+            Some(web) => Some(front::bind_tcp("web.listen", &web.listen)?),
+        };
+        Ok(Self { unix: front::bind_unix("runtime_dir", &config.api_socket(), 0o600)?, tcp, web })
+    }
+}
+
+/// The running API of a daemon. It ends with this value.
+pub(crate) struct Server {
+    thread: Option<JoinHandle<()>>,
+    ended: Arc<Notify>,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// It cannot be had; nothing runs then.
+pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError> {
+    let Doors { unix, tcp, web } = doors;
+    if let Some(address) = web.as_ref().map(std::net::TcpListener::local_addr).transpose()? {
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "everybody who can reach this address can look at this node: see [web]");
+        }
+        let _ = node.web.set(address);
+    }
+    let ended = Arc::new(Notify::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listeners = {
+        let _runtime = runtime.enter();
+        let tcp = tcp.map(|(listener, token)| Listener::tcp(listener, token)).transpose()?;
+        let web = web.map(|listener| Listener::web(listener, Hosts::of(&node.config))).transpose()?;
+        [Some(Listener::unix(unix)?), tcp, web]
+    };
+    let (node, end) = (Arc::clone(node), Arc::clone(&ended));
+    let run = move || {
+        runtime.block_on(async {
+            for listener in listeners.into_iter().flatten() {
+                tokio::spawn(listener.serve(Arc::clone(&node)));
+            }
+            tokio::spawn(inquiry::serve(Arc::clone(&node)));
+            tokio::select! {
+                () = node.locks.run_timer() => {}
+                () = history::keep(&node) => {}
+                () = end.notified() => {}
+            }
+        });
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("cards-api".into()).spawn(run)?;
+    Ok(Server { thread: Some(thread), ended })
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

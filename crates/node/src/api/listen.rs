@@ -1,0 +1,133 @@
+//! Sockets of the API and their connections.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use super::answer::{self, Answer};
+use super::route;
+use super::token::Token;
+use super::visitors::{self, Hosts};
+use crate::node::Node;
+
+/// Connections of one socket at a time.
+const CONNECTIONS_MAX: usize = 1_024;
+/// How long the headers of a request may take, the pause since the last answer included.
+const HEADERS: Duration = Duration::from_secs(30);
+/// Bytes of the headers of a request.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+/// How long to wait when a connection cannot be accepted (no descriptor, no memory).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A socket that listens.
+pub(super) enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener, Arc<Token>),
+    Web(TcpListener, Arc<Hosts>),
+}
+
+impl Listener {
+    pub(super) fn unix(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        UnixListener::from_std(listener).map(Self::Unix)
+    }
+
+    pub(super) fn tcp(listener: std::net::TcpListener, token: Token) -> io::Result<Self> {
+        Ok(Self::Tcp(TcpListener::from_std(listener)?, Arc::new(token)))
+    }
+
+    pub(super) fn web(listener: std::net::TcpListener, hosts: Hosts) -> io::Result<Self> {
+        Ok(Self::Web(TcpListener::from_std(listener)?, Arc::new(hosts)))
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, Door)> {
+        Ok(match self {
+            Self::Unix(listener) => (Stream::Unix(listener.accept().await?.0), Door::Own),
+            Self::Tcp(listener, token) => {
+                (Stream::Tcp(listener.accept().await?.0), Door::Token(Arc::clone(token)))
+            }
+            Self::Web(listener, hosts) => {
+                (Stream::Tcp(listener.accept().await?.0), Door::Web(Arc::clone(hosts)))
+            }
+        })
+    }
+
+    /// Serves whoever comes; never ends.
+    pub(super) async fn serve(self, node: Arc<Node>) {
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let node = Arc::clone(&node);
+            match self.accept().await {
+                Ok((stream, door)) => drop(tokio::spawn(async move {
+                    match stream {
+                        Stream::Unix(stream) => talk(stream, node, door).await,
+                        Stream::Tcp(stream) => {
+                            // Answers are short and somebody waits for them.
+                            let _ = stream.set_nodelay(true);
+                            talk(stream, node, door).await;
+                        }
+                    }
+                    drop(permit);
+                })),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a client of the API");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+/// A connection.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What opens the door of a socket, and to what.
+enum Door {
+    /// Who can open the socket may do everything.
+    Own,
+    /// Who has the token, too.
+    Token(Arc<Token>),
+    /// Whoever calls the node by one of its names may look.
+    Web(Arc<Hosts>),
+}
+
+impl Door {
+    async fn answer(&self, node: &Arc<Node>, request: Request<Incoming>) -> Answer {
+        match self {
+            Self::Own => route::answer(node, request).await,
+            Self::Token(token) if token.is_in(request.headers()) => route::answer(node, request).await,
+            Self::Token(_) => answer::unauthorized(),
+            Self::Web(hosts) => visitors::answer(node, hosts, &request).await,
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, node: Arc<Node>, door: Door) {
+    let door = Arc::new(door);
+    let service = service_fn(|request| {
+        let (node, door) = (Arc::clone(&node), Arc::clone(&door));
+        async move { Ok::<_, Infallible>(door.answer(&node, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection to the API ended");
+    }
+}

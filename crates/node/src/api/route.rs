@@ -1,0 +1,143 @@
+//! What a request asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_client::body::ErrorKind;
+use cards_core::NodeId;
+use cards_core::locks::{GroupKey, SessionId};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{Answer, Failure, json, refuse};
+use super::{locks, read};
+use crate::node::Node;
+
+/// Bytes of the body of a request.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// How long the body of a request may take.
+const BODY: Duration = Duration::from_secs(30);
+
+/// Answers a request.
+pub(super) async fn answer(node: &Arc<Node>, request: Request<Incoming>) -> Answer {
+    answer_or_fail(node, request).await.unwrap_or_else(|failure| refuse(&failure))
+}
+
+async fn answer_or_fail(node: &Arc<Node>, request: Request<Incoming>) -> Result<Answer, Failure> {
+    let (head, body) = request.into_parts();
+    let path: Vec<&str> = head.uri.path().split('/').skip(1).collect();
+    let query = head.uri.query().unwrap_or_default();
+    let body = receive(body).await?;
+    if matches!(head.method, Method::GET | Method::HEAD)
+        && let Some(answer) = read::answer(node, &path, query).await?
+    {
+        return Ok(answer);
+    }
+    let (post, delete) = (head.method == Method::POST, head.method == Method::DELETE);
+    match path[..] {
+        ["v1", "locks", "sessions"] if post => {
+            Ok(json(StatusCode::CREATED, &locks::open(node, parse(&body)?)?))
+        }
+        ["v1", "locks", "sessions", id] if delete => ok(&locks::close(node, session(id)?)?),
+        ["v1", "locks", "sessions", id, "keep-alive"] if post => ok(&locks::keep_alive(node, session(id)?)?),
+        ["v1", "locks", "sessions", id, "groups"] if post => {
+            let group = locks::acquire(node, session(id)?, parse(&body)?).await?;
+            Ok(json(StatusCode::CREATED, &group))
+        }
+        ["v1", "locks", "sessions", id, "groups", name] if delete => {
+            let (session, key) = (session(id)?, group(name)?);
+            if key.session != session {
+                let message =
+                    format!("group {name:?} is none of session {id:?}: its name begins with the session's");
+                return Err(Failure::new(ErrorKind::NoGroup, message));
+            }
+            ok(&locks::release(node, key).await?)
+        }
+        _ => Err(no_route(&head.method, head.uri.path())),
+    }
+}
+
+/// The answer to a request for something that is not there.
+pub(super) fn no_route(method: &Method, path: &str) -> Failure {
+    let message = format!(
+        "there is no {} {}; docs/reference/locks.md and docs/operating/monitoring.md have all routes",
+        clip(method.as_str()),
+        clip(path)
+    );
+    Failure::new(ErrorKind::NoRoute, message)
+}
+
+fn ok(body: &impl Serialize) -> Result<Answer, Failure> {
+    Ok(json(StatusCode::OK, body))
+}
+
+async fn receive(body: Incoming) -> Result<Bytes, Failure> {
+    let bad = |message: String| Failure::new(ErrorKind::BadRequest, message);
+    let late = |_| bad(format!("the body has not arrived within {} s: send it at once", BODY.as_secs()));
+    match tokio::time::timeout(BODY, Limited::new(body, BODY_BYTES_MAX).collect()).await.map_err(late)? {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let message = format!("the body is longer than {BODY_BYTES_MAX} bytes: ask for less at a time");
+            Err(Failure::new(ErrorKind::TooMuch, message))
+        }
+        Err(error) => Err(bad(format!("the body cannot be read: {error}"))),
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the body is not understood: {error}; docs/reference/locks.md has examples");
+        Failure::new(ErrorKind::BadRequest, message)
+    })
+}
+
+/// A session's name: `NODE.NUMBER`, as it was given out.
+pub(super) fn session(name: &str) -> Result<SessionId, Failure> {
+    let id = name.split_once('.').and_then(|(node, number)| {
+        Some(SessionId { node: NodeId(node.parse().ok()?), number: u64::from_str_radix(number, 16).ok()? })
+    });
+    id.filter(|id| crate::locks::session_name(*id) == name).ok_or_else(|| {
+        let message = format!("{:?} is no name of a session: use it as the API has given it", clip(name));
+        Failure::new(ErrorKind::NoSession, message)
+    })
+}
+
+/// A group's name: that of its session, and its number there.
+pub(super) fn group(name: &str) -> Result<GroupKey, Failure> {
+    let key = name
+        .rsplit_once('.')
+        .and_then(|(id, number)| Some(GroupKey { session: session(id).ok()?, group: number.parse().ok()? }));
+    key.filter(|key| crate::locks::group_name(*key) == name).ok_or_else(|| {
+        let message = format!("{:?} is no name of a group: use it as the API has given it", clip(name));
+        Failure::new(ErrorKind::NoGroup, message)
+    })
+}
+
+/// As much of what somebody sent as can be shown.
+pub(super) fn clip(text: &str) -> &str {
+    &text[..text.floor_char_boundary(200)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_as_they_are_given_and_not_otherwise() {
+        let id = SessionId { node: NodeId(7), number: 0xab_cdef };
+        assert_eq!(session("7.abcdef").unwrap(), id);
+        assert_eq!(group("7.abcdef.12").unwrap(), GroupKey { session: id, group: 12 });
+        for wrong in
+            ["", "7", "7.", ".a", "7.ABCDEF", "07.abcdef", "7.+abcdef", "7.abcdef.", "-7.a", "70000.a"]
+        {
+            assert!(session(wrong).is_err(), "{wrong}");
+            assert!(group(&format!("{wrong}.1")).is_err(), "{wrong}");
+        }
+        for wrong in ["7.abcdef", "7.abcdef.012", "7.abcdef.-1", "7.abcdef.99999999999999999999"] {
+            assert!(group(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The connection of a device: notices out, words in.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_core::{Coherence, ControlInput, Input, VolumeId, VolumeSpec};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+
+use super::Watcher;
+use crate::admin::{Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Watching, Word, to_line};
+use crate::cards::CardState;
+use crate::inbox::Event;
+use crate::local::Local;
+use crate::node::Node;
+
+/// How long a device may leave what it is told unread.
+const UNREAD: Duration = Duration::from_secs(10);
+
+/// A device's place, from its request on.
+pub(crate) struct Watch {
+    node: Arc<Node>,
+    watcher: Arc<Watcher>,
+    notified: UnboundedReceiver<Notice>,
+    spec: VolumeSpec,
+    /// What it is told first.
+    pub(crate) watching: Watching,
+}
+
+/// Takes the place of the device of a volume.
+///
+/// # Errors
+/// The volume is not attached here, or has a device.
+pub(crate) fn watch(node: &Arc<Node>, volume: &str) -> Result<Watch, Refusal> {
+    let refused = |kind, message: String| Refusal { kind, message };
+    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume).ok_or_else(|| {
+        let message = format!(
+            "volume {volume:?} is not attached here; run `cards attach {volume}`, and see `cards volume list`"
+        );
+        refused(RefusalKind::NotAttached, message)
+    })?;
+    let spec = node.volume(volume).filter(|_| card.state() == CardState::Attached).ok_or_else(|| {
+        let message = format!("the disk node of volume {volume:?} does not answer yet; see `cards status`");
+        refused(RefusalKind::Unreachable, message)
+    })?;
+    let Some((watcher, notified)) = node.devices.enter(spec.id) else {
+        let holder = node.devices.device(spec.id).map_or_else(
+            || "another process".into(),
+            |device| format!("{} (process {})", device.path.display(), device.pid),
+        );
+        let message = format!(
+            "volume {volume:?} is a local device here already: {holder}; use that, or `cards detach {volume}`"
+        );
+        return Err(refused(RefusalKind::Busy, message));
+    };
+    let watching = Watching {
+        size: spec.size_bytes,
+        block: spec.block_bytes,
+        read_only: spec.read_only || !card.attach.mode.access(spec.read_only).may_write(),
+        coherent: spec.read_only || spec.coherence == Coherence::Confirmed,
+        nbd: node.nbd_socket(),
+    };
+    Ok(Watch { node: Arc::clone(node), watcher, notified, spec, watching })
+}
+
+impl Watch {
+    /// Talks to the device until one of the two ends. A device that does not do what others wait for is given up after
+    /// one lease: its connection ends, and with it the wait.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub(crate) async fn run(
+        mut self,
+        reader: &mut (impl AsyncBufRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        self.tell_lease();
+        let mut look = tokio::time::interval(self.node.config.lease / 4);
+        let mut line = Vec::new();
+        loop {
+            let read = (&mut *reader).take((REQUEST_BYTES_MAX - line.len()) as u64);
+            tokio::select! {
+                notice = self.notified.recv() => {
+                    let Some(notice) = notice else { return Ok(()) };
+                    tokio::time::timeout(UNREAD, writer.write_all(&to_line(&notice))).await??;
+                }
+                read = read_line(read, &mut line) => {
+                    if read? == 0 || line.last() != Some(&b'\n') {
+                        return Ok(());
+                    }
+                    let word = serde_json::from_slice(&line).map_err(io::Error::other)?;
+                    line.clear();
+                    self.hear(word).await;
+                }
+                _ = look.tick() => {
+                    if self.is_overdue() {
+                        tracing::warn!(
+                            volume = self.spec.name,
+                            "its local device does not withdraw pages and is given up: who reads them there may read old contents until it runs again"
+                        );
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn hear(&self, word: Word) {
+        match word {
+            Word::Keeps { pages } => {
+                self.watcher.state().pages = pages;
+                keeps(&self.node, self.spec.id, pages).await;
+                if !pages {
+                    self.all_gone();
+                }
+                let _ = self.watcher.notices.send(Notice::Keeping { pages });
+                self.tell_lease();
+            }
+            Word::Withdrawn { id } => {
+                let waiter = self.watcher.state().open.remove(&id);
+                if let Some((waiter, _)) = waiter {
+                    self.node.withdrawn(waiter);
+                }
+            }
+            Word::Here(device) => self.watcher.state().device = Some(device),
+        }
+    }
+
+    /// Nobody waits for pages any more.
+    fn all_gone(&self) {
+        let open = std::mem::take(&mut self.watcher.state().open);
+        open.into_values().for_each(|(waiter, _)| self.node.withdrawn(waiter));
+    }
+
+    fn is_overdue(&self) -> bool {
+        let now = self.node.now();
+        let patience = self.node.config.lease.as_nanos() as u64;
+        let state = self.watcher.state();
+        state.open.first_key_value().is_some_and(|(_, (_, since))| since.0 + patience < now.0)
+    }
+
+    /// What is known of the lease now; later ones are told as they come.
+    fn tell_lease(&self) {
+        let no_lease = self.spec.read_only || self.spec.id.disk_node() == self.node.me;
+        if no_lease {
+            let _ = self.watcher.notices.send(Notice::Valid { for_ms: None });
+        } else if let Some(until) = self.node.cards.lease_of(self.spec.id) {
+            let lease = self.node.config.lease;
+            self.node.devices.leased(self.node.now(), self.spec.id, until, lease);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let had_pages = std::mem::take(&mut self.watcher.state().pages);
+        self.all_gone();
+        if had_pages {
+            let volume = self.spec.id;
+            self.node.threads[0].post(Event::Call(Box::new(move |local| pages(local, volume, false))));
+        }
+        // The next device's word comes after this one's.
+        self.node.devices.leave(self.spec.id);
+    }
+}
+
+/// Tells the state machines whether pages are kept, and waits until they know.
+async fn keeps(node: &Node, volume: VolumeId, kept: bool) {
+    let (done, wait) = oneshot::channel();
+    node.threads[0].post(Event::Call(Box::new(move |local| {
+        pages(local, volume, kept);
+        let _ = done.send(());
+    })));
+    let _ = wait.await;
+}
+
+/// In this order: a card that the control gives back without waiting for pages has none.
+fn pages(local: &Rc<Local>, volume: VolumeId, kept: bool) {
+    local.control(ControlInput::Pages { volume, kept });
+    local.all_shards(&Input::Pages { volume, kept });
+}
+
+/// As much of a line as there is: called again, it goes on. Says how much came.
+async fn read_line(mut reader: impl AsyncBufRead + Unpin, line: &mut Vec<u8>) -> io::Result<usize> {
+    reader.read_until(b'\n', line).await
+}

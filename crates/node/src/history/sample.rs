@@ -1,0 +1,108 @@
+//! What a node counted in a step.
+
+use crate::admin::{Counters, DiskCounters, Io, Op, OpIo, Status};
+
+macro_rules! sample {
+    ($($counter:ident)*; $($disk:ident = $of_disk:ident)*; $($sum:ident)*; $($now:ident)*; $($most:ident)*) => {
+        /// Counters are what was counted in the step; the last ones are values at its end or in its course.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Sample {
+            $($counter: u64,)*
+            $($disk: u64,)*
+            $($sum: u64,)*
+            $($now: u64,)*
+            $($most: u64,)*
+        }
+
+        impl Sample {
+            /// The names of its numbers, in the order of [`Sample::values`].
+            pub(super) const FIELDS: &[&str] = &[
+                $(stringify!($counter),)* $(stringify!($disk),)* $(stringify!($sum),)* $(stringify!($now),)*
+                $(stringify!($most),)*
+            ];
+            /// Of so many of them, the last ones, several nodes together have the largest, and of the others the sum.
+            pub(super) const MOST: usize = [$(stringify!($most)),*].len();
+
+            fn new(counters: &Counters, disks: &DiskCounters) -> Self {
+                Self { $($counter: counters.$counter,)* $($disk: disks.$of_disk,)* ..Self::default() }
+            }
+
+            /// What was counted since `before`; values are as they are.
+            const fn since(&self, before: &Self) -> Self {
+                Self {
+                    $($counter: self.$counter.saturating_sub(before.$counter),)*
+                    $($disk: self.$disk.saturating_sub(before.$disk),)*
+                    $($sum: self.$sum.saturating_sub(before.$sum),)*
+                    $($now: self.$now,)*
+                    $($most: self.$most,)*
+                }
+            }
+
+            /// Its numbers.
+            pub(super) fn values(&self) -> Vec<u64> {
+                vec![
+                    $(self.$counter,)* $(self.$disk,)* $(self.$sum,)* $(self.$now,)* $(self.$most,)*
+                ]
+            }
+        }
+    };
+}
+
+sample! {
+    reads local_hits remote_hits disk_reads failed writes bytes_read bytes_written bytes_sent bytes_received
+    evictions forwarded stored_for_others invalidations locks_asked locks_given_up lock_waits lock_wait_us;
+    disk_bytes_read = bytes_read disk_bytes_written = bytes_written;
+    read_requests read_us write_requests write_us;
+    cache_used;
+    read_p99_us write_p99_us
+}
+
+/// What a node has counted since its start.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    sums: Sample,
+    io: Io,
+}
+
+impl Totals {
+    pub(super) fn of(status: &Status) -> Self {
+        let disks = status.disks.iter().fold(DiskCounters::default(), |sum, disk| sum.plus(disk.counters));
+        let io = status.volumes.iter().fold(Io::default(), |sum, volume| sum.plus(&volume.io));
+        let (read, write) = (io.op(Op::Read), io.op(Op::Write));
+        let sums = Sample {
+            read_requests: read.latency.count(),
+            read_us: read.total_us,
+            write_requests: write.latency.count(),
+            write_us: write.total_us,
+            cache_used: status.cache.used,
+            ..Sample::new(&status.counters, &disks)
+        };
+        Self { sums, io }
+    }
+
+    /// What was counted since `before`.
+    pub(super) fn since(&self, before: &Self) -> Sample {
+        let io = self.io.since(&before.io);
+        let p99 = |of: OpIo| of.latency.quantile(0.99).map_or(0, |p99| p99.as_micros() as u64);
+        Sample {
+            read_p99_us: p99(io.op(Op::Read)),
+            write_p99_us: p99(io.op(Op::Write)),
+            ..self.sums.since(&before.sums)
+        }
+    }
+}
+
+#[cfg(test)]
+impl Totals {
+    /// With so many block reads, and read requests of so many microseconds.
+    pub(super) fn example(reads: u64, requests_us: &[u64]) -> Self {
+        let mut io = OpIo { total_us: requests_us.iter().sum(), ..OpIo::none(Op::Read) };
+        requests_us.iter().for_each(|us| io.latency.add(crate::admin::bucket_of(us * 1_000), 1));
+        let sums = Sample {
+            read_requests: io.latency.count(),
+            read_us: io.total_us,
+            ..Sample::new(&Counters { reads, ..Counters::default() }, &DiskCounters::default())
+        };
+        Self { sums, io: Io { ops: vec![io], ..Io::default() } }
+    }
+}

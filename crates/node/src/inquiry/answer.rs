@@ -1,0 +1,77 @@
+//! What this node answers.
+
+use std::sync::Arc;
+
+use cards_core::{BlockId, Inquirer, NodeId, VolumeId};
+use serde::Serialize;
+
+use super::{Question, block};
+use crate::admin::{Refusal, RefusalKind, Status};
+use crate::node::Node;
+use crate::report;
+use crate::sampling;
+use crate::spans;
+use crate::web::map;
+
+/// Volumes in the status that others get.
+const VOLUMES_MAX: usize = 128;
+/// Problems in it.
+const PROBLEMS_MAX: usize = 16;
+/// Members in it: those that most was sent to, without their addresses.
+const MEMBERS_MAX: usize = 24;
+
+/// Answers the JSON of a question with JSON.
+///
+/// # Errors
+/// It is no question, or there is no answer.
+pub(super) async fn answer_bytes(node: &Arc<Node>, question: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let question = serde_json::from_slice(question).map_err(|error| {
+        let message = format!("it does not know this question: {error}; run one release on all nodes");
+        Refusal { kind: RefusalKind::BadRequest, message }
+    })?;
+    answer(node, question).await
+}
+
+/// Answers a question with JSON.
+///
+/// # Errors
+/// There is no answer.
+pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal> {
+    match question {
+        Question::Status {} => json(&short(report::status(node))),
+        Question::Block { volume, block } => json(&block::here(node, BlockId::new(VolumeId(volume), block))?),
+        Question::Request { volume, block, requester, via, hops, from_disk } => {
+            let inquirer = Inquirer { requester: NodeId(requester), via: NodeId(via), hops, from_disk };
+            json(&block::asked(node, BlockId::new(VolumeId(volume), block), inquirer)?)
+        }
+        Question::Map { volume } => json(&map::of(node, &volume)?),
+        Question::History {} => json(&node.history.tell(&node.config.node)),
+        Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
+        Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+    }
+}
+
+fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(answer)
+        .map_err(|error| Refusal { kind: RefusalKind::Failed, message: error.to_string() })
+}
+
+/// A status as others need it: a thousand of them have to fit into one answer, so what every node says alike is
+/// left out: the members but for those that it sends much to, and the volumes that it neither has nor uses.
+fn short(status: Status) -> Status {
+    let Status { mut volumes, mut problems, mut members, .. } = status;
+    volumes.retain(|volume| {
+        volume.attached.is_some()
+            || volume.cached_blocks > 0
+            || volume.disk_node.as_ref() == Some(&status.node)
+    });
+    volumes.truncate(VOLUMES_MAX);
+    problems.truncate(PROBLEMS_MAX);
+    members.retain(|member| member.bytes_sent > 0);
+    members.sort_by_key(|member| std::cmp::Reverse(member.bytes_sent));
+    members.truncate(MEMBERS_MAX);
+    for member in &mut members {
+        (member.address, member.reason) = (String::new(), None);
+    }
+    Status { members, volumes, problems, ..status }
+}

@@ -1,0 +1,94 @@
+//! What this node knows of one block.
+
+use cards_core::{BlockId, Explanation, Inquirer, Instant, NodeId, UnderWay, VolumeId};
+
+use crate::admin::{Block, ByteRange, Course, Holder, Lease, Refusal, RefusalKind};
+use crate::node::Node;
+
+/// What the shard of the block knows.
+///
+/// # Errors
+/// The volume is not known, or the block is beyond its end.
+pub(super) fn here(node: &Node, block: BlockId) -> Result<Block, Refusal> {
+    let now = node.now();
+    let shard = block.shard(node.shard_count());
+    let explained = node.shards[usize::from(shard)].lock().shard.explain(now, block);
+    explained.map(|explanation| describe(node, now, &explanation)).ok_or_else(|| unknown(block.volume))
+}
+
+/// What a request of another node for the block would lead to here.
+///
+/// # Errors
+/// The volume is not known.
+pub(super) fn asked(node: &Node, block: BlockId, inquirer: Inquirer) -> Result<Course, Refusal> {
+    let now = node.now();
+    let shard = block.shard(node.shard_count());
+    let course = node.shards[usize::from(shard)].lock().shard.explain_request(now, block, inquirer);
+    course.map(|course| self::course(node, course)).ok_or_else(|| unknown(block.volume))
+}
+
+fn unknown(volume: VolumeId) -> Refusal {
+    let message =
+        format!("it does not know volume number {}; it may have been started a moment ago", volume.0);
+    Refusal { kind: RefusalKind::NoSuchVolume, message }
+}
+
+fn describe(node: &Node, now: Instant, explanation: &Explanation) -> Block {
+    let name = |of: NodeId| node.name(of);
+    let bytes = node.arena.block() as u64;
+    let range = |(first, last): (u32, u32)| ByteRange {
+        start: u64::from(first) * bytes,
+        end: (u64::from(last) + 1) * bytes,
+    };
+    let holders = explanation.holders.iter().map(|holder| Holder {
+        node: name(holder.node),
+        generation: holder.generation.0,
+        reads_only: holder.reads_only,
+        lost: holder.lost,
+        given_up: holder.given_up.map(range),
+    });
+    let under_way = explanation.under_way.map(|waits| match waits {
+        UnderWay::Waits => "the card, or the end of a write".into(),
+        UnderWay::Lock => "the lock on a range around the block".into(),
+        UnderWay::Place => "a place in the cache".into(),
+        UnderWay::Asked(peer) => format!("the answer of {}", name(peer)),
+        UnderWay::Disk => "the disk here".into(),
+    });
+    Block {
+        home: name(explanation.home),
+        cached: explanation.cached,
+        locked: explanation.locked,
+        hosted: explanation.hosted,
+        ahead: explanation.ahead,
+        leaving_to: explanation.leaving_to.map(name),
+        under_way,
+        being_written: explanation.is_being_written,
+        previous: explanation.previous.map(name),
+        next: explanation.next.map(name),
+        believed_holders: explanation.believed_holders.iter().map(|&holder| name(holder)).collect(),
+        card: explanation.card.map(|card| Lease {
+            generation: card.generation.0,
+            synced: card.synced,
+            lease_ms: card.lease_until.map(|until| until.since(now).as_millis() as u64),
+        }),
+        given_up: explanation.given_up.map(range),
+        asks_lock: explanation.asks_lock,
+        course: course(node, explanation.course),
+        holders: holders.collect(),
+        last_writer: explanation.last_writer.map(name),
+    }
+}
+
+fn course(node: &Node, course: cards_core::Course) -> Course {
+    use cards_core::Course as Core;
+    match course {
+        Core::Served => Course::Served,
+        Core::Joins => Course::Joins,
+        Core::WaitsForCard => Course::WaitsForCard,
+        Core::WaitsForWrite => Course::WaitsForWrite,
+        Core::Disk => Course::Disk,
+        Core::Asks { node: to, from_disk } => Course::Asks { to: node.name(to), from_disk },
+        Core::Chance => Course::Chance,
+        Core::Fails(_) => Course::Fails,
+    }
+}

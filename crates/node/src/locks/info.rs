@@ -1,0 +1,86 @@
+//! What a service knows, for clients and for people.
+
+use std::time::Duration;
+
+use cards_core::locks::{GroupKey, Holding, LockRange, Part, SessionId, Want};
+use cards_core::rendezvous::Members;
+use cards_core::{Instant, VolumeId};
+
+use super::Service;
+use super::session::{Group, Session, Stage};
+
+/// A session, for its client.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionInfo {
+    pub(crate) id: SessionId,
+    pub(crate) name: String,
+    pub(crate) ttl: Duration,
+    /// How long it may still be silent.
+    pub(crate) left: Duration,
+    pub(crate) groups: Vec<GroupInfo>,
+}
+
+/// A group, for its client.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupInfo {
+    pub(crate) key: GroupKey,
+    /// What was asked for.
+    pub(crate) wants: Vec<Want>,
+    /// How long it may be relied upon, and what it has; none while it waits or is being given up.
+    pub(crate) held: Option<(Duration, Vec<Part>)>,
+    pub(crate) releasing: bool,
+}
+
+impl Service {
+    /// The sessions of this node.
+    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionInfo> {
+        self.sessions.keys().filter_map(|&number| self.info(now, number)).collect()
+    }
+
+    /// A group of a session of this node.
+    pub(crate) fn group(&self, now: Instant, key: GroupKey) -> Option<GroupInfo> {
+        let session = self.sessions.get(&key.session.number).filter(|_| key.session.node == self.me)?;
+        session.groups.get(&key.group).map(|group| group_info(now, session, key, group))
+    }
+
+    /// What the home at this node knows of a group.
+    pub(crate) fn by_group(&self, key: GroupKey) -> Vec<Holding> {
+        self.home.by_group(key)
+    }
+
+    /// What the home at this node knows of a session.
+    pub(crate) fn by_session(&self, session: SessionId) -> Vec<Holding> {
+        self.home.by_session(session)
+    }
+
+    /// Who has, or wants, any position of a range in the regions whose home is here.
+    pub(crate) fn by_range(&self, volume: VolumeId, range: LockRange) -> Vec<Holding> {
+        self.home.by_range(volume, range)
+    }
+
+    /// The members, once there is a view.
+    pub(crate) fn members(&self) -> Option<&Members> {
+        self.members.as_ref()
+    }
+
+    /// A session that is not gone.
+    pub(super) fn info(&self, now: Instant, number: u64) -> Option<SessionInfo> {
+        let session = self.sessions.get(&number)?;
+        let id = SessionId { node: self.me, number };
+        let group = |(&group, known)| group_info(now, session, GroupKey { session: id, group }, known);
+        Some(SessionInfo {
+            id,
+            name: session.name.clone(),
+            ttl: session.ttl,
+            left: session.expires.since(now),
+            groups: session.groups.iter().map(group).collect(),
+        })
+    }
+}
+
+fn group_info(now: Instant, session: &Session, key: GroupKey, group: &Group) -> GroupInfo {
+    let grant = session.client.grant(now, key.group);
+    // The session's end is the group's end.
+    let held = grant.map(|grant| (grant.until.min(session.expires).since(now), grant.parts));
+    GroupInfo { key, wants: group.wants.clone(), held, releasing: matches!(group.stage, Stage::Releasing) }
+}

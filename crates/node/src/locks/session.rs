@@ -1,0 +1,90 @@
+//! One client of the lock service: its groups, and who waits for them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cards_core::Instant;
+use cards_core::locks::{ClientOutput, LockClient, LockError, Want};
+use tokio::sync::oneshot;
+
+/// Who waits for a group to be granted.
+pub(super) type Answer = oneshot::Sender<Result<(), LockError>>;
+
+/// See the module's head.
+pub(super) struct Session {
+    pub(super) client: LockClient,
+    pub(super) name: String,
+    /// How long its client may be silent ...
+    pub(super) ttl: Duration,
+    /// ... which it is too long then.
+    pub(super) expires: Instant,
+    /// Its groups are being given up; it is gone when they are.
+    pub(super) closing: bool,
+    pub(super) last_group: u64,
+    pub(super) groups: BTreeMap<u64, Group>,
+    /// When it wants to be woken, as the service has noted it.
+    pub(super) wake: Instant,
+}
+
+/// A group that is wanted, held or being given up.
+pub(super) struct Group {
+    pub(super) wants: Vec<Want>,
+    pub(super) stage: Stage,
+    /// Who waits until it is given up.
+    pub(super) released: Vec<oneshot::Sender<()>>,
+}
+
+/// How far a group is.
+pub(super) enum Stage {
+    Waiting(Answer),
+    Held,
+    Releasing,
+}
+
+impl Session {
+    pub(super) fn new(client: LockClient, name: String, ttl: Duration, now: Instant) -> Self {
+        Self {
+            client,
+            name,
+            ttl,
+            expires: now + ttl,
+            closing: false,
+            last_group: 0,
+            groups: BTreeMap::new(),
+            wake: Instant::NEVER,
+        }
+    }
+
+    /// When it wants to be woken.
+    pub(super) fn next_timeout(&self) -> Instant {
+        let own = if self.closing { Instant::NEVER } else { self.expires };
+        self.client.next_timeout().map_or(own, |at| at.min(own))
+    }
+
+    /// What the client machine tells of a group, and who waits for that hears it. Gives the group's number if
+    /// nobody is there any more to have what was granted.
+    pub(super) fn tell(&mut self, output: ClientOutput) -> Option<u64> {
+        match output {
+            ClientOutput::Granted { group } => {
+                let known = self.groups.get_mut(&group)?;
+                if let Stage::Waiting(answer) = std::mem::replace(&mut known.stage, Stage::Held) {
+                    return answer.send(Ok(())).is_err().then_some(group);
+                }
+            }
+            ClientOutput::Refused { group, error } => {
+                if let Some(Group { stage: Stage::Waiting(answer), .. }) = self.groups.remove(&group) {
+                    // Whoever has gone does not need to know.
+                    let _ = answer.send(Err(error));
+                }
+            }
+            ClientOutput::Lost { group } | ClientOutput::Released { group } => {
+                let gone = self.groups.remove(&group);
+                for waits in gone.into_iter().flat_map(|gone| gone.released) {
+                    let _ = waits.send(());
+                }
+            }
+            ClientOutput::Send { .. } => {}
+        }
+        None
+    }
+}

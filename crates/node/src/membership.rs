@@ -1,0 +1,174 @@
+//! Which nodes are members: a fixed list from the configuration, or what the coordinator says.
+
+mod home;
+mod leave;
+mod members;
+mod registrar;
+mod session;
+mod state;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::config::{Config, Coordinator as Home};
+use crate::node::Node;
+use crate::serve::ServeError;
+
+pub use home::HomeError;
+pub(crate) use members::{Member, Members};
+pub(crate) use session::Joined;
+use state::StateFile;
+
+/// What a session can be told.
+pub(crate) enum Order {
+    /// The node runs: it hears of the members from now on.
+    Serve(Arc<Node>),
+    /// What is attached here has changed.
+    Look,
+    /// Drop the record of a member that is not live.
+    Forget {
+        /// Its name.
+        name: String,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Drain and end the membership.
+    Leave {
+        /// Also if somebody needs this node.
+        force: bool,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// End the session; the membership runs out.
+    Stop,
+}
+
+/// The session with the coordinator, on a thread of its own.
+pub(crate) struct Session {
+    orders: mpsc::UnboundedSender<Order>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Joins. Waits until the coordinator answers, which can take as long as it takes to start it.
+    ///
+    /// # Errors
+    /// The coordinator refuses, or cannot be used.
+    pub(crate) fn begin(config: &Config, home: &Home) -> Result<(Self, Joined), ServeError> {
+        let state = StateFile::open(&config.state_dir)
+            .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let (joined, first) = oneshot::channel();
+        let thread = {
+            let (config, home) = (config.clone(), home.clone());
+            std::thread::Builder::new().name("cards-coordinator".into()).spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build_local(tokio::runtime::LocalOptions::default());
+                match runtime {
+                    Ok(runtime) => {
+                        runtime.block_on(session::run(config, home, state, joined, inbox));
+                        runtime.shutdown_background();
+                    }
+                    Err(error) => tracing::error!("cannot start an event loop for the coordinator: {error}"),
+                }
+            })?
+        };
+        let session = Self { orders, thread: Some(thread) };
+        match first.blocking_recv() {
+            Ok(Ok(joined)) => Ok((session, joined)),
+            Ok(Err(error)) => {
+                let (cluster, node) = (config.cluster.clone(), config.node.clone());
+                Err(ServeError::Join { cluster, node, source: Box::new(error) })
+            }
+            Err(_) => {
+                Err(ServeError::Thread(std::io::Error::other("the thread of the coordinator has ended")))
+            }
+        }
+    }
+
+    /// Has the node hear of the members.
+    pub(crate) fn serve(&self, node: &Arc<Node>) {
+        let _ = self.orders.send(Order::Serve(Arc::clone(node)));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What all threads of a node see of its membership.
+pub(crate) struct Membership {
+    pub(crate) members: watch::Sender<Arc<Members>>,
+    /// What the coordinator calls this membership; zero without one.
+    pub(crate) membership: AtomicU64,
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    problem: Mutex<Option<String>>,
+    unregistered: Mutex<Vec<String>>,
+}
+
+impl Membership {
+    /// Of a cluster whose members are all in the configuration.
+    pub(crate) fn fixed(config: &Config) -> Self {
+        Self::new(Members::fixed(config), 0, None)
+    }
+
+    /// As the coordinator has said.
+    pub(crate) fn joined(session: &Session, joined: Joined) -> Self {
+        Self::new(joined.members, joined.membership, Some(session.orders.clone()))
+    }
+
+    fn new(members: Members, membership: u64, orders: Option<mpsc::UnboundedSender<Order>>) -> Self {
+        Self {
+            members: watch::Sender::new(Arc::new(members)),
+            membership: AtomicU64::new(membership),
+            orders,
+            problem: Mutex::default(),
+            unregistered: Mutex::default(),
+        }
+    }
+
+    /// The cluster has a coordinator.
+    pub(crate) fn is_coordinated(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Tells the session something.
+    ///
+    /// # Errors
+    /// The cluster has no coordinator: the order.
+    pub(crate) fn order(&self, order: Order) -> Result<(), Order> {
+        match &self.orders {
+            Some(orders) => orders.send(order).map_err(|failed| failed.0),
+            None => Err(order),
+        }
+    }
+
+    /// What is attached here has changed.
+    pub(crate) fn look(&self) {
+        let _ = self.order(Order::Look);
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    fn set_unregistered(&self, problems: Vec<String>) {
+        *self.unregistered.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    }
+
+    /// What is wrong between this node and the coordinator, one sentence each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        problem.into_iter().chain(unregistered).collect()
+    }
+}

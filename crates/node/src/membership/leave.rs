@@ -1,0 +1,90 @@
+//! Leaving the cluster: nothing is left behind that others need.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cards_coordinator::{Change, Error};
+use cards_core::ControlInput;
+
+use super::registrar::disk_id;
+use super::session::Session;
+use crate::inbox::Event;
+use crate::node::Node;
+
+/// Drains this node and ends its membership.
+///
+/// # Errors
+/// Somebody needs the node, and it is not to leave by force; or the coordinator does not let it go. In words.
+pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), String> {
+    let Some(node) = session.node.borrow().clone() else {
+        return Err("the daemon is starting; try again".into());
+    };
+    let needed = needed_by(session, &node);
+    if !needed.is_empty() && !force {
+        return Err(format!("{}; or leave with --force", needed.join("; ")));
+    }
+    let failed = |error: Error| format!("the coordinator, {}: {error}", session.describe());
+    let seat = session.seat.borrow().clone();
+    let registry = &session.coordinator;
+    registry.leave(&seat).await.map_err(failed)?;
+    for card in node.cards.all() {
+        let (removed, volume) = (node.cards.remove(&card.attach.volume), card.volume());
+        if let (Some(_), Some(volume)) = (removed, volume) {
+            node.threads[0].post(Event::Control(Box::new(ControlInput::Detach { volume })));
+        }
+    }
+    let view = registry.view().await.map_err(failed)?;
+    for attachment in view.attachments.iter().filter(|attachment| attachment.node == seat.name) {
+        registry.detach(&seat, &attachment.volume).await.map_err(failed)?;
+    }
+    for number in 0..node.own.len() {
+        let disk = disk_id(&seat.name, number);
+        let volumes = view.volumes.values().filter(|volume| volume.disk == disk);
+        let mut changes: Vec<Change> =
+            volumes.map(|volume| Change::RemoveVolume { volume: volume.name.clone() }).collect();
+        changes.push(Change::RemoveDisk { disk });
+        for change in changes {
+            match registry.submit(change).await {
+                Ok(_) => {}
+                // It stays known as long as others want it.
+                Err(Error::Refused(refusal)) if force => tracing::warn!("{refusal}"),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    registry.left(&seat).await.map_err(failed)?;
+    tracing::info!("left the cluster");
+    Ok(())
+}
+
+/// Who would miss this node, and what to do about each.
+fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
+    let mut needed = Vec::new();
+    if session.config.is_keeper() && session.known().joined().count() > 1 {
+        needed.push("this node keeps the registry of the cluster; let it leave last".into());
+    }
+    for card in node.cards.all() {
+        if card.clients() > 0 {
+            needed.push(format!(
+                "volume {:?} has {} client(s) here; disconnect them",
+                card.attach.volume,
+                card.clients()
+            ));
+        }
+    }
+    let members = node.members();
+    let control = node.control();
+    for spec in &node.own {
+        let names: Vec<&str> =
+            control.cards_of(spec.id).filter_map(|other| Some(members.get(other)?.name.as_str())).collect();
+        if !names.is_empty() {
+            needed.push(format!(
+                "volume {:?} is on a disk of this node and attached at {}; run `cards volume detach {}` there",
+                spec.name,
+                names.join(", "),
+                spec.name
+            ));
+        }
+    }
+    needed
+}

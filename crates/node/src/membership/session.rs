@@ -1,0 +1,395 @@
+//! A node's membership from its first join to its end: renewed, heard of, and begun again after it was lost.
+//!
+//! All of it happens on a thread of its own, which may wait for the coordinator. I/O never does: a node that cannot
+//! reach the coordinator goes on with the members it knows.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cards_coordinator::{
+    Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Refusal, RemoteError, Seat,
+    View, WallClock,
+};
+use cards_core::NodeId;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::home::{self, HomeError, RETRY};
+use super::state::{State, StateFile};
+use super::{Members, Order, leave, registrar};
+use crate::config::{Config, Coordinator as Home};
+use crate::node::Node;
+
+/// How wrong a clock may run, in millionths: that is what the holder of a lease takes off.
+const DRIFT_PPM: u32 = 10_000;
+/// How often the log says that the coordinator is not there.
+const REMIND: Duration = Duration::from_secs(10);
+
+/// The first membership of this process.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) number: NodeId,
+    pub(crate) membership: u64,
+    pub(crate) members: Members,
+}
+
+/// What the tasks of the thread share.
+pub(super) struct Session {
+    pub(super) config: Config,
+    home: Home,
+    pub(super) coordinator: Coordinator,
+    state: RefCell<StateFile>,
+    pub(super) seat: RefCell<Seat>,
+    number: NodeId,
+    /// The epoch in which the present membership began.
+    joined: Cell<u64>,
+    /// When this node must stop to rely on its membership, by the clock of this machine.
+    until: Cell<Instant>,
+    pub(super) node: RefCell<Option<Arc<Node>>>,
+    view: RefCell<View>,
+    /// The registrar looks again at what the registry says of this node.
+    pub(super) look: Notify,
+    /// The membership is found to be over before its lease is.
+    lost: Notify,
+    /// It is leaving.
+    leaving: Cell<bool>,
+    /// It has left.
+    left: Cell<bool>,
+}
+
+/// Joins, says so, and keeps the membership until told to stop. Runs in a local runtime.
+pub(super) async fn run(
+    config: Config,
+    home: Home,
+    state: StateFile,
+    mut joined: oneshot::Sender<Result<Joined, HomeError>>,
+    orders: mpsc::UnboundedReceiver<Order>,
+) {
+    let begun = tokio::select! {
+        begun = Session::begin(config, home, state) => begun,
+        // Whoever started the session does not wait any more.
+        () = joined.closed() => return,
+    };
+    match begun {
+        Ok((session, first)) => {
+            let _ = joined.send(Ok(first));
+            session.keep(orders).await;
+        }
+        Err(error) => drop(joined.send(Err(error))),
+    }
+}
+
+impl Session {
+    async fn begin(
+        config: Config,
+        home: Home,
+        mut state: StateFile,
+    ) -> Result<(Rc<Self>, Joined), HomeError> {
+        let before = state.state();
+        let coordinator = patiently(&home, || home::open(&config, &home, Epoch(before.epoch))).await?;
+        home::answer(&config, &home, &coordinator).await?;
+        let (seat, lease, number) = patiently(&home, || {
+            let (coordinator, config, home) = (&coordinator, &config, &home);
+            async move { join(coordinator, config, home, before).await }
+        })
+        .await?;
+        let failed = |source| HomeError::Coordinator { home: home.describe(), source };
+        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        let membership = seat.incarnation.0;
+        store(&mut state, State { membership, epoch: view.epoch.0.max(before.epoch) });
+        let members = Members::of(&view);
+        let since = members.get(number).map_or(view.epoch.0, |me| me.since);
+        tracing::info!(epoch = %view.epoch, members = view.joined().count(), "joined as member {}", number.0);
+        let joined = Joined { number, membership, members };
+        let session = Self {
+            config,
+            home,
+            coordinator,
+            state: RefCell::new(state),
+            seat: RefCell::new(seat),
+            number,
+            joined: Cell::new(since),
+            until: Cell::new(lease.ends(DRIFT_PPM)),
+            node: RefCell::new(None),
+            view: RefCell::new(view),
+            look: Notify::new(),
+            lost: Notify::new(),
+            leaving: Cell::new(false),
+            left: Cell::new(false),
+        };
+        Ok((Rc::new(session), joined))
+    }
+
+    async fn keep(self: Rc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
+        tokio::task::spawn_local(Rc::clone(&self).renew());
+        tokio::task::spawn_local(Rc::clone(&self).watch());
+        tokio::task::spawn_local(registrar::run(Rc::clone(&self)));
+        while let Some(order) = orders.recv().await {
+            match order {
+                Order::Serve(node) => {
+                    *self.node.borrow_mut() = Some(node);
+                    let view = self.view.borrow().clone();
+                    self.publish(&view);
+                    self.tell_lease();
+                    self.look.notify_one();
+                }
+                Order::Look => self.look.notify_one(),
+                Order::Forget { name, done } => {
+                    let result = self.coordinator.forget(&name).await;
+                    let _ = done.send(result.map(drop).map_err(|error| error.to_string()));
+                }
+                Order::Leave { force, done } => {
+                    self.leaving.set(true);
+                    let result = leave::leave(&self, force).await;
+                    self.leaving.set(false);
+                    self.left.set(result.is_ok());
+                    let _ = done.send(result);
+                }
+                Order::Stop => return,
+            }
+        }
+    }
+
+    /// Renews the lease three times in its length; joins again when the membership is over.
+    async fn renew(self: Rc<Self>) {
+        let mut silent_since: Option<Instant> = None;
+        let mut said = Instant::now();
+        loop {
+            let length = self.view.borrow().lease;
+            let pause = if silent_since.is_some() { RETRY.min(length / 3) } else { length / 3 };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.lost.notified() => {}
+            }
+            if self.left.get() {
+                return;
+            }
+            let seat = self.seat.borrow().clone();
+            match self.coordinator.renew(&seat, WallClock::now()).await {
+                Ok(membership) => {
+                    if silent_since.take().is_some() {
+                        tracing::info!("the coordinator answers again");
+                    }
+                    self.has_lease(membership.lease);
+                    self.say(None);
+                }
+                // It is no member any more, as it wished; whoever leaves must not join again by that.
+                Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
+                Err(Error::Refused(refusal)) => {
+                    if let Err(error) = self.return_to_cluster(&refusal).await {
+                        self.say(Some(error));
+                    }
+                }
+                Err(error) => {
+                    let now = Instant::now();
+                    let since = *silent_since.get_or_insert(now);
+                    self.say(Some(format!(
+                        "the coordinator, {}, has not answered for {} s: {error}; nobody can join or leave until it \
+                         does, I/O goes on",
+                        self.home.describe(),
+                        since.elapsed().as_secs()
+                    )));
+                    if since == now || said.elapsed() > REMIND {
+                        said = now;
+                        tracing::warn!("the coordinator, {}, does not answer: {error}", self.home.describe());
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_lease(&self, lease: Lease) {
+        self.until.set(lease.ends(DRIFT_PPM));
+        self.tell_lease();
+    }
+
+    fn tell_lease(&self) {
+        if let Some(node) = &*self.node.borrow() {
+            let left = self.until.get().saturating_duration_since(Instant::now());
+            node.locks.member_until(node.now() + left);
+        }
+    }
+
+    /// The cluster has gone on without this node. Its clients go on, too: each card has its own lease.
+    async fn return_to_cluster(&self, refusal: &Refusal) -> Result<(), String> {
+        tracing::warn!("the membership of this node is over: {refusal}");
+        let before = self.state.borrow().state();
+        let joined = join(&self.coordinator, &self.config, &self.home, before).await;
+        let (seat, lease, number) = joined.map_err(|error| error.to_string())?;
+        if number != self.number {
+            return Err(format!(
+                "the coordinator gave this node another number ({}, it had {}): it was forgotten meanwhile; restart \
+                 this daemon",
+                number.0, self.number.0
+            ));
+        }
+        store(&mut self.state.borrow_mut(), State { membership: seat.incarnation.0, ..before });
+        if let Some(node) = &*self.node.borrow() {
+            node.membership.membership.store(seat.incarnation.0, std::sync::atomic::Ordering::SeqCst);
+        }
+        *self.seat.borrow_mut() = seat;
+        self.has_lease(lease);
+        let view = self.coordinator.view().await.map_err(|error| error.to_string())?;
+        tracing::info!(epoch = %view.epoch, "joined again");
+        self.heard(view);
+        Ok(())
+    }
+
+    /// Hears of every change of the registry.
+    async fn watch(self: Rc<Self>) {
+        loop {
+            let revision = self.view.borrow().revision;
+            match self.coordinator.changed(revision).await {
+                Ok(view) => self.heard(view),
+                // The renewals say so.
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+
+    fn heard(&self, view: View) {
+        if view.revision <= self.view.borrow().revision {
+            return;
+        }
+        // A member that is forgotten begins no epoch.
+        let news = view.members != self.view.borrow().members;
+        let before = self.state.borrow().state();
+        store(&mut self.state.borrow_mut(), State { epoch: view.epoch.0.max(before.epoch), ..before });
+        if let Some(me) = view.members.get(&self.config.node) {
+            if me.state == MemberState::Joined {
+                self.joined.set(me.since.0);
+            }
+            if !me.state.is_live() || me.incarnation != self.seat.borrow().incarnation {
+                self.lost.notify_one();
+            }
+        }
+        if news {
+            self.publish(&view);
+        }
+        *self.view.borrow_mut() = view;
+        self.look.notify_one();
+    }
+
+    fn publish(&self, view: &View) {
+        if let Some(node) = &*self.node.borrow() {
+            node.members_are(Members::of(view), self.joined.get());
+        }
+    }
+
+    /// What is wrong with the membership, for `cards status`.
+    fn say(&self, problem: Option<String>) {
+        if let Some(node) = &*self.node.borrow() {
+            node.membership.set_problem(problem);
+        }
+    }
+
+    /// The registry as this node knows it.
+    pub(super) fn known(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// What the coordinator is called in messages.
+    pub(super) fn describe(&self) -> String {
+        self.home.describe()
+    }
+}
+
+/// Does something until the coordinator answers, and says from time to time that it does not.
+async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
+    home: &Home,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, HomeError> {
+    let mut said: Option<Instant> = None;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match attempt().await {
+            Err(HomeError::Coordinator { source, .. }) if is_passing(&source) => {
+                if said.is_none_or(|said| said.elapsed() > REMIND) {
+                    said = Some(Instant::now());
+                    tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The coordinator may answer otherwise in a while, with nobody doing anything about this node.
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Refused(_) | Error::File(_) => false,
+        Error::Remote(error) => matches!(
+            error,
+            RemoteError::Unreachable { .. } | RemoteError::Slow { .. } | RemoteError::OutcomeUnknown { .. }
+        ),
+        Error::Etcd(error) => matches!(
+            error,
+            EtcdError::Unreachable { .. }
+                | EtcdError::Slow { .. }
+                | EtcdError::NoQuorum { .. }
+                | EtcdError::NoLease { .. }
+                | EtcdError::Contended { .. }
+        ),
+    }
+}
+
+/// Joins with the next membership number. A member of this name that is live may be this node's last process: it is
+/// waited for until its lease must have ended.
+async fn join(
+    coordinator: &Coordinator,
+    config: &Config,
+    home: &Home,
+    before: State,
+) -> Result<(Seat, Lease, NodeId), HomeError> {
+    let failed = |source| HomeError::Coordinator { home: home.describe(), source };
+    let now = WallClock::now();
+    // As with lives: later than the last, also if the clock was set back.
+    let incarnation = Incarnation((now.0).max(before.membership + 1));
+    let seat = Seat { name: config.node.clone(), incarnation };
+    let mut waited_until: Option<Instant> = None;
+    loop {
+        let join = Join {
+            cluster: config.cluster.clone(),
+            seat: seat.clone(),
+            address: config.address.clone().unwrap_or_default(),
+            clock: WallClock::now(),
+            seen: Epoch(before.epoch),
+            // The state directory is locked: whatever process had this membership is gone.
+            succeeds: Some(Incarnation(before.membership)).filter(|last| last.0 > 0),
+        };
+        match coordinator.join(join).await {
+            Ok(membership) => {
+                let given = membership.applied.id;
+                let number = given.filter(|&number| usize::from(number) < NodeId::MAX_NODES);
+                let number = number.ok_or_else(|| HomeError::Number { home: home.describe(), given })?;
+                return Ok((seat, membership.lease, NodeId(number)));
+            }
+            Err(Error::Refused(Refusal::NameInUse { wait_ms, .. }))
+                if waited_until.is_none_or(|until| Instant::now() < until) =>
+            {
+                let wait = Duration::from_millis(wait_ms);
+                if waited_until.is_none() {
+                    tracing::info!(
+                        "a member is called {}; if it was this node's last process, it is declared dead in {wait:?}",
+                        config.node
+                    );
+                    waited_until = Some(Instant::now() + wait + RETRY * 2);
+                }
+                tokio::time::sleep(RETRY.min(wait)).await;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn store(file: &mut StateFile, state: State) {
+    if let Err(error) = file.store(state) {
+        tracing::error!(
+            "state_dir: what this node must not forget cannot be written: {error}; see to its disk, or a registry that \
+             was restored from an old copy would not be noticed"
+        );
+    }
+}

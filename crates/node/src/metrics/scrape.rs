@@ -1,0 +1,221 @@
+//! Which metrics there are. `docs/reference/metrics.md` explains them.
+
+use cards_core::VolumeId;
+
+use super::exposition::Exposition;
+use super::process;
+use crate::admin::{Io, MemberState, Op, OpIo, bucket_of};
+use crate::cards::CardState;
+use crate::node::Node;
+use crate::report;
+use crate::traffic::Traffic;
+
+/// Buckets of durations are told apart at these powers of two of a microsecond: 4 µs to 34 s.
+const POWERS: std::ops::RangeInclusive<u32> = 2..=25;
+/// Kinds of requests that are there even if there were none yet.
+const USUAL: [Op; 3] = [Op::Read, Op::Write, Op::Flush];
+
+/// All metrics of this node as text.
+pub(crate) fn scrape(node: &Node) -> String {
+    let mut text = Exposition::default();
+    about_node(&mut text, node);
+    let io: Vec<(String, Io)> = node.metrics.io().into_iter().map(|(_, name, io)| (name, io)).collect();
+    requests(&mut text, &io);
+    blocks(&mut text, &io);
+    volumes(&mut text, node);
+    counters(&mut text, node);
+    peers(&mut text, node);
+    disks(&mut text, node);
+    about_process(&mut text);
+    text.end()
+}
+
+fn about_node(text: &mut Exposition, node: &Node) {
+    let config = &node.config;
+    let labels: [(&str, &str); 3] =
+        [("cluster", &config.cluster), ("node", &config.node), ("version", env!("CARGO_PKG_VERSION"))];
+    text.info("cards_node", "Who this node is.").sample(&labels, 1);
+    let (now, utc_us) = node.clock.now_and_utc_us();
+    let start = (utc_us as f64 / 1e6) - (now.0 as f64 / 1e9);
+    text.gauge("cards_start_time_seconds", "When the daemon started, since 1970.").sample(&[], start);
+    let help = "The version of the list of members that this node knows; zero if it is fixed.";
+    text.gauge("cards_epoch", help).sample(&[], node.members().epoch());
+    let cache = report::cache(node);
+    text.gauge("cards_cache_size_bytes", "Memory for cached data.").sample(&[], cache.bytes);
+    text.gauge("cards_cache_used_bytes", "Cached data.").sample(&[], cache.used);
+    let help = "Requests of clients that took at least the time that `slow` in the configuration says.";
+    text.counter("cards_slow_requests", help).sample(&[], node.metrics.slow.count());
+}
+
+/// The kinds of requests to show: the usual ones, and those that there were.
+fn shown(io: &Io) -> impl Iterator<Item = OpIo> + '_ {
+    Op::ALL.into_iter().map(|op| io.op(op)).filter(|io| USUAL.contains(&io.op) || io.latency.count() > 0)
+}
+
+fn requests(text: &mut Exposition, volumes: &[(String, Io)]) {
+    let help = "Requests of clients that have been answered, with errors or without.";
+    let mut family = text.counter("cards_requests", help);
+    for (volume, io) in volumes {
+        shown(io).for_each(|io| family.sample(&labels(volume, &io), io.latency.count()));
+    }
+    let mut family = text.counter("cards_request_errors", "Requests of clients that failed or were refused.");
+    for (volume, io) in volumes {
+        shown(io).for_each(|io| family.sample(&labels(volume, &io), io.errors));
+    }
+    let help = "From when a request had arrived until its reply had left to the client's socket.";
+    let mut family = text.histogram("cards_request_duration_seconds", help);
+    for (volume, io) in volumes {
+        for io in shown(io) {
+            let buckets = POWERS.map(|power| {
+                let us = 1_u64 << power;
+                (us as f64 / 1e6, io.latency.below(bucket_of(us * 1_000)))
+            });
+            family.buckets(&labels(volume, &io), buckets, io.latency.count(), io.total_us as f64 / 1e6);
+        }
+    }
+    for (name, op, help) in [
+        ("cards_read_bytes", Op::Read, "Bytes that clients read."),
+        ("cards_written_bytes", Op::Write, "Bytes that clients wrote."),
+        ("cards_zeroed_bytes", Op::Zero, "Bytes that clients had zeroed."),
+        ("cards_trimmed_bytes", Op::Trim, "Bytes that clients trimmed."),
+    ] {
+        let mut family = text.counter(name, help);
+        volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], io.op(op).bytes));
+    }
+}
+
+fn labels<'a>(volume: &'a str, io: &OpIo) -> [(&'static str, &'a str); 2] {
+    [("volume", volume), ("op", io.op.name())]
+}
+
+fn blocks(text: &mut Exposition, volumes: &[(String, Io)]) {
+    let help = "Blocks of reads of the volume by where they came from.";
+    let mut family = text.counter("cards_volume_block_reads", help);
+    for (volume, io) in volumes {
+        for (source, count) in [("local", io.local_hits), ("remote", io.remote_hits), ("disk", io.disk_reads)]
+        {
+            family.sample(&[("volume", volume), ("source", source)], count);
+        }
+    }
+    let help = "Reads that first had to wait for this node's lock on the range.";
+    let mut family = text.counter("cards_volume_lock_waits", help);
+    volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], io.lock_waits));
+}
+
+fn volumes(text: &mut Exposition, node: &Node) {
+    let cards = node.cards.all();
+    let card = |i: usize| (cards[i].attach.volume.as_str(), &cards[i]);
+    let known: Vec<(usize, VolumeId)> =
+        cards.iter().enumerate().filter_map(|(i, card)| Some((i, card.volume()?))).collect();
+    let mut family = text.gauge("cards_volume_attached", "Whether clients of this node can use the volume.");
+    for (name, card) in (0..cards.len()).map(card) {
+        let attached = card.state() == CardState::Attached;
+        family.sample(&[("volume", name)], u8::from(attached));
+    }
+    let mut family = text.gauge("cards_volume_clients", "Clients of this node that use the volume.");
+    (0..cards.len()).map(card).for_each(|(name, card)| family.sample(&[("volume", name)], card.clients()));
+    let block = node.arena.block() as u64;
+    let mut family = text.gauge("cards_volume_cached_bytes", "Data of the volume in this node's cache.");
+    for (i, volume) in &known {
+        family.sample(&[("volume", card(*i).0)], node.cached(*volume).saturating_mul(block));
+    }
+    let sizes: Vec<(VolumeId, u64)> = {
+        let control = node.control();
+        let wanted = |id: VolumeId| known.iter().any(|(_, volume)| *volume == id);
+        control.volumes().filter(|spec| wanted(spec.id)).map(|spec| (spec.id, spec.size_bytes)).collect()
+    };
+    let mut family = text.gauge("cards_volume_size_bytes", "The size of the volume.");
+    for (i, volume) in &known {
+        if let Some((_, bytes)) = sizes.iter().find(|(id, _)| id == volume) {
+            family.sample(&[("volume", card(*i).0)], bytes);
+        }
+    }
+}
+
+/// What the core and the driver count for the whole node.
+fn counters(text: &mut Exposition, node: &Node) {
+    let counters = report::counters(node);
+    let help = "Blocks that clients of this node read, by where they came from.";
+    let mut family = text.counter("cards_block_reads", help);
+    for (source, count) in [
+        ("local", counters.local_hits),
+        ("remote", counters.remote_hits),
+        ("disk", counters.disk_reads),
+        ("failed", counters.failed),
+    ] {
+        family.sample(&[("source", source)], count);
+    }
+    for (name, help, value) in counters.iter() {
+        let renamed = match name {
+            // Shown by their source, by volume, or by peer.
+            "reads" | "local_hits" | "remote_hits" | "disk_reads" | "failed" => continue,
+            "bytes_read" | "bytes_written" | "bytes_sent" | "bytes_received" => continue,
+            "writes" => "cards_block_writes".to_owned(),
+            "bytes_copied" => "cards_copied_bytes".to_owned(),
+            "lock_wait_us" => {
+                let help = "How long reads waited, together, for a lock that this node had given up.";
+                text.counter("cards_lock_wait_seconds", help).sample(&[], value as f64 / 1e6);
+                continue;
+            }
+            name => format!("cards_{name}"),
+        };
+        text.counter(&renamed, help.trim()).sample(&[], value);
+    }
+}
+
+fn peers(text: &mut Exposition, node: &Node) {
+    let members = node.members();
+    let peers: Vec<(&str, &crate::net::Link)> = members
+        .live()
+        .filter(|(peer, _)| *peer != node.me)
+        .map(|(peer, member)| (member.name.as_str(), &node.links[usize::from(peer.0)]))
+        .collect();
+    let mut family = text.gauge("cards_peer_up", "Whether this node can talk to the peer.");
+    for (peer, link) in &peers {
+        family.sample(&[("peer", peer)], u8::from(link.status().state == MemberState::Up));
+    }
+    let mut family = text.counter("cards_peer_sent_bytes", "Bytes sent to the peer, headers and data.");
+    for (peer, link) in &peers {
+        family.sample(&[("peer", peer)], Traffic::get(&link.traffic.sent));
+    }
+    let mut family =
+        text.counter("cards_peer_received_bytes", "Bytes received from the peer, headers and data.");
+    for (peer, link) in &peers {
+        family.sample(&[("peer", peer)], Traffic::get(&link.traffic.received));
+    }
+}
+
+fn disks(text: &mut Exposition, node: &Node) {
+    let disks = report::disks(node);
+    type Of = fn(&crate::admin::DiskCounters) -> u64;
+    let families: [(&str, &str, Of); 4] = [
+        ("cards_disk_blocks_read", "Blocks read from the physical disk.", |disk| disk.reads),
+        ("cards_disk_blocks_written", "Blocks written to it, in whole or in part.", |disk| disk.writes),
+        ("cards_disk_read_bytes", "Bytes read from the physical disk.", |disk| disk.bytes_read),
+        ("cards_disk_written_bytes", "Bytes written to the physical disk.", |disk| disk.bytes_written),
+    ];
+    for (name, help, of) in families {
+        let mut family = text.counter(name, help);
+        disks.iter().for_each(|disk| family.sample(&[("disk", &disk.name)], of(&disk.counters)));
+    }
+}
+
+fn about_process(text: &mut Exposition) {
+    if let Some(seconds) = process::cpu_seconds() {
+        text.counter("process_cpu_seconds", "Processor time of the daemon.").sample(&[], seconds);
+    }
+    if let Some(bytes) = process::resident_bytes() {
+        text.gauge("process_resident_memory_bytes", "Memory that the daemon has.").sample(&[], bytes);
+    }
+    if let Some(files) = process::open_files() {
+        text.gauge("process_open_fds", "Files and sockets that are open.").sample(&[], files);
+    }
+}
+
+#[test]
+fn the_borders_that_are_shown_are_borders_of_buckets() {
+    use crate::admin::bucket_begin_us;
+    for power in POWERS {
+        assert_eq!(bucket_begin_us(bucket_of((1 << power) * 1_000)), 1 << power);
+    }
+}

@@ -1,0 +1,210 @@
+//! Requests that took long: the last ones and the slowest ones, and a line in the log.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cards_core::{Instant, NodeId, VolumeId};
+
+use super::{Ticket, Trail};
+use crate::admin::{SlowRequest, SlowRequests, WaitKind};
+use crate::node::Node;
+
+/// So many of the last ones are kept.
+const LAST_MAX: usize = 128;
+/// So many of the slowest ones are kept.
+const SLOWEST_MAX: usize = 32;
+/// At most one line of the log in this time.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// See the module's head.
+pub(crate) struct Slow {
+    /// In nanoseconds; the largest number if nothing is noted.
+    threshold_ns: u64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// All there were.
+    count: u64,
+    last: VecDeque<Note>,
+    /// The slowest first.
+    slowest: Vec<Note>,
+    logged: Option<Instant>,
+    /// Since the last line of the log.
+    unlogged: u64,
+}
+
+/// What a request waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waited {
+    /// As the core had it.
+    For(Trail),
+    /// Its reply was ready, and its client did not take it.
+    Client,
+}
+
+#[derive(Clone, Copy)]
+struct Note {
+    at: Instant,
+    volume: VolumeId,
+    ticket: Ticket,
+    took: Duration,
+    failed: bool,
+    wait: (WaitKind, Option<NodeId>),
+}
+
+impl Slow {
+    /// Notes requests from `threshold` on; none if it is zero.
+    pub(crate) fn new(threshold: Duration) -> Self {
+        let threshold_ns = match u64::try_from(threshold.as_nanos()) {
+            Ok(0) | Err(_) => u64::MAX,
+            Ok(threshold_ns) => threshold_ns,
+        };
+        Self { threshold_ns, kept: Mutex::default() }
+    }
+
+    /// Whether a request that took so many nanoseconds is to be noted.
+    #[inline]
+    pub(crate) const fn is(&self, took_ns: u64) -> bool {
+        took_ns >= self.threshold_ns
+    }
+
+    /// Notes a slow request that ends now.
+    #[cold]
+    pub(crate) fn note(
+        &self,
+        node: &Node,
+        volume: VolumeId,
+        ticket: Ticket,
+        now: Instant,
+        failed: bool,
+        waited: Waited,
+    ) {
+        let wait = match waited {
+            Waited::For(trail) => trail.wait(node.me, volume),
+            Waited::Client => (WaitKind::Client, None),
+        };
+        let note = Note { at: now, volume, ticket, took: now.since(ticket.start), failed, wait };
+        let Some(others) = self.lock().add(note) else { return };
+        let shown = note.show(node, now, 0);
+        tracing::warn!(
+            volume = shown.volume,
+            op = ticket.op.name(),
+            offset = ticket.offset,
+            length = ticket.length,
+            took_ms = shown.took_us / 1_000,
+            failed,
+            waited_for = shown.waited_for.name(),
+            at = shown.node.as_deref().unwrap_or("-"),
+            others,
+            "a request was slow"
+        );
+    }
+
+    /// What has been noted, at most so many of each.
+    pub(crate) fn show(&self, node: &Node, most: usize) -> SlowRequests {
+        let (now, utc_us) = node.clock.now_and_utc_us();
+        let (count, last, slowest) = {
+            let kept = self.lock();
+            (kept.count, kept.last.iter().copied().collect::<Vec<_>>(), kept.slowest.clone())
+        };
+        let show = |note: &Note| note.show(node, now, utc_us);
+        SlowRequests {
+            threshold_ms: (self.threshold_ns < u64::MAX).then_some(self.threshold_ns / 1_000_000),
+            count,
+            last: last.iter().rev().take(most).map(show).collect(),
+            slowest: slowest.iter().take(most).map(show).collect(),
+        }
+    }
+
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Keeps a note. If it may be logged: how many others there were since the last that was.
+    fn add(&mut self, note: Note) -> Option<u64> {
+        self.count += 1;
+        if self.last.len() == LAST_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back(note);
+        let place = self.slowest.partition_point(|other| other.took >= note.took);
+        if place < SLOWEST_MAX {
+            self.slowest.truncate(SLOWEST_MAX - 1);
+            self.slowest.insert(place, note);
+        }
+        if self.logged.is_some_and(|logged| note.at.since(logged) < PAUSE) {
+            self.unlogged += 1;
+            return None;
+        }
+        self.logged = Some(note.at);
+        Some(std::mem::take(&mut self.unlogged))
+    }
+}
+
+impl Note {
+    fn show(&self, node: &Node, now: Instant, utc_us: u64) -> SlowRequest {
+        let ago_us = now.since(self.at).as_micros() as u64;
+        let (waited_for, at) = self.wait;
+        SlowRequest {
+            time_ms: utc_us.saturating_sub(ago_us) / 1_000,
+            volume: node.metrics.name(self.volume).unwrap_or_default(),
+            op: self.ticket.op,
+            offset: self.ticket.offset,
+            length: self.ticket.length,
+            took_us: self.took.as_micros() as u64,
+            failed: self.failed,
+            waited_for,
+            node: at.map(|node_id| node.name(node_id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Op;
+    use crate::metrics::Mark;
+
+    fn note(at: Duration, took_ms: u64) -> Note {
+        let at = Instant(at.as_nanos() as u64);
+        let ticket = Ticket { start: Instant(0), offset: 0, length: 0, op: Op::Read, mark: Mark::Done };
+        let took = Duration::from_millis(took_ms);
+        Note { at, volume: VolumeId(0), ticket, took, failed: false, wait: (WaitKind::Other, None) }
+    }
+
+    #[test]
+    fn the_last_and_the_slowest_are_kept_and_no_more() {
+        let mut kept = Kept::default();
+        for i in 0..1_000 {
+            kept.add(note(Duration::from_millis(i), (i * 7) % 1_000));
+        }
+        assert_eq!((kept.count, kept.last.len(), kept.slowest.len()), (1_000, LAST_MAX, SLOWEST_MAX));
+        let slowest: Vec<u128> = kept.slowest.iter().map(|note| note.took.as_millis()).collect();
+        assert_eq!(slowest, (1_000 - SLOWEST_MAX as u128..1_000).rev().collect::<Vec<_>>());
+        assert_eq!(kept.last.back().map(|note| note.at), Some(Instant(999_000_000)));
+    }
+
+    #[test]
+    fn a_storm_is_one_line_a_second() {
+        let mut kept = Kept::default();
+        let lines: Vec<u64> =
+            (0..2_500).filter_map(|ms| kept.add(note(Duration::from_millis(ms), 1))).collect();
+        assert_eq!(lines, [0, 999, 999]);
+    }
+
+    #[test]
+    fn zero_notes_nothing() {
+        assert!(!Slow::new(Duration::ZERO).is(3_600_000_000_000));
+        assert!(Slow::new(Duration::from_millis(1)).is(1_000_000));
+    }
+}

@@ -1,0 +1,86 @@
+//! What is said of a sample.
+
+use std::sync::Arc;
+
+use cards_advise::{Rate, Sample};
+use cards_core::VolumeId;
+
+use super::measured;
+use crate::admin::{Measured, Refusal, RefusalKind, Sampled, Samples, Silent};
+use crate::inquiry::{self, Question};
+use crate::node::Node;
+
+/// References, and blocks before them, that one other node sends: a third of it at most are references of up to 30
+/// bytes, and no sample has more than 2^15 blocks of up to 11. An answer may have 1 MiB.
+const REMOTE_MAX: usize = 60_000;
+/// The same of all other nodes together.
+const ALL_MAX: usize = 400_000;
+
+/// Blocks that the cache of this node has room for.
+pub(super) fn cache_blocks(node: &Node) -> u64 {
+    node.config.cache / node.arena.block() as u64
+}
+
+/// What this node knows of the references to a volume; at most `most` of them, and blocks before.
+///
+/// # Errors
+/// There is no such volume.
+pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Refusal> {
+    let spec = node.volume(volume).ok_or_else(|| Refusal {
+        kind: RefusalKind::NoSuchVolume,
+        message: format!("no node of the cluster has a disk {volume:?}; see `cards volume list`"),
+    })?;
+    node.sampling.collect(node);
+    let (sample, measured) = match node.sampling.of(spec.id) {
+        Some(stream) => {
+            let mut sample = stream.sample();
+            sample.shrink(most);
+            let (since_us, _) = sample.span_us().unwrap_or_default();
+            (sample, measured(node, spec.id).since(stream.measured_at(since_us)))
+        }
+        None => (Sample::new(spec.id, Rate::ALL), Measured::default()),
+    };
+    let all = cache_blocks(node);
+    Ok(Sampled {
+        node: node.config.node.clone(),
+        attached: node.cards.find(volume).is_some_and(|card| card.attach.volume == volume),
+        disk_node: spec.id.disk_node() == node.me,
+        network_attached: spec.network_attached,
+        policy: spec.policy.clone(),
+        replacement: node.config.replacement,
+        block: spec.block_bytes,
+        cache_blocks: all,
+        share_blocks: all.saturating_sub(cached_of_others(node, spec.id)).max(1),
+        lost: node.sampling.lost(),
+        measured,
+        sample,
+    })
+}
+
+/// Blocks of other volumes in this node's cache.
+fn cached_of_others(node: &Node, volume: VolumeId) -> u64 {
+    let others: Vec<VolumeId> =
+        node.control().volumes().map(|spec| spec.id).filter(|&id| id != volume).collect();
+    others.into_iter().map(|id| node.cached(id)).sum()
+}
+
+/// The same of all nodes, this one first. What a node does not tell is left out, with the reason.
+///
+/// # Errors
+/// There is no such volume.
+pub(crate) async fn tell_all(node: &Arc<Node>, volume: &str) -> Result<Samples, Refusal> {
+    let mut nodes = vec![tell(node, volume, usize::MAX)?];
+    let mut silent = Vec::new();
+    let members = node.members().live().count();
+    let most = (ALL_MAX / members.max(1)).min(REMOTE_MAX);
+    let question = Question::Sample { volume: volume.into(), most };
+    for (peer, answer) in inquiry::ask_members::<Sampled>(node, &question).await {
+        match answer {
+            // It has told all it knows above.
+            _ if peer == node.me => {}
+            Ok(told) => nodes.push(told),
+            Err(error) => silent.push(Silent { node: node.name(peer), reason: error.to_string() }),
+        }
+    }
+    Ok(Samples { nodes, silent })
+}

@@ -1,0 +1,154 @@
+//! Nodes that come and go, under a coordinator at node 1.
+
+use super::cluster::{BLOCK, Cluster};
+use crate::Daemon;
+use crate::admin::{ClientError, MemberState, RefusalKind};
+
+fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
+    cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)
+}
+
+#[test]
+fn a_node_joins_a_running_cluster_and_reads_and_writes() {
+    let mut cluster = Cluster::coordinated(2, 64 * BLOCK);
+    assert_eq!(cluster.client(2).read(0, 100).unwrap(), cluster.content[..100]);
+    let third = cluster.join();
+    cluster.wait_ready(third);
+    for node in 1..=third {
+        cluster.wait(&format!("node {node} knows all"), || cluster.status(node).members.len() == 3);
+    }
+    let mut client = cluster.client(third);
+    assert!(client.read(0, 64 * BLOCK).unwrap() == cluster.content);
+    client.write(5, b"new").unwrap();
+    assert_eq!(cluster.client(2).read(5, 3).unwrap(), b"new");
+    let status = cluster.status(third);
+    assert!(status.coordinator.is_some_and(|home| home.contains("n1")) && status.epoch >= 3);
+}
+
+#[test]
+fn a_node_that_was_killed_is_back_at_once_with_its_number() {
+    let mut cluster = Cluster::coordinated(3, 64 * BLOCK);
+    cluster.client(2).write(0, b"before").unwrap();
+    let before = cluster.status(1).epoch;
+    cluster.kill(2);
+    cluster.restart(2);
+    cluster.wait_ready(2);
+    assert_eq!(cluster.client(2).read(0, 6).unwrap(), b"before");
+    cluster.client(3).write(0, b"behind").unwrap();
+    assert_eq!(cluster.client(2).read(0, 6).unwrap(), b"behind");
+    assert!(cluster.status(1).epoch > before);
+    let names: Vec<String> = cluster.status(1).members.iter().map(|member| member.name.clone()).collect();
+    assert_eq!(names, ["n1", "n2", "n3"]);
+}
+
+#[test]
+fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
+    let mut cluster = Cluster::coordinated(3, 16 * BLOCK);
+    let error = cluster.admin(1).forget("n3").unwrap_err().to_string();
+    assert!(error.contains("n3") && error.contains("live"), "{error}");
+    cluster.kill(3);
+    cluster.wait("n3 is dead", || state(&cluster, 2, "n3") == Some(MemberState::Dead));
+    let problems = cluster.status(2).problems;
+    assert!(
+        problems.iter().any(|problem| problem.contains("n3") && problem.contains("cards forget")),
+        "{problems:?}"
+    );
+    cluster.client(2).write(0, b"on").unwrap();
+    cluster.admin(2).forget("n3").unwrap();
+    cluster.wait("n3 is forgotten", || state(&cluster, 2, "n3").is_none() && cluster.status(2).healthy);
+}
+
+#[test]
+fn without_its_coordinator_io_goes_on() {
+    let mut cluster = Cluster::coordinated(1, 64 * BLOCK);
+    // The keeper has the disk here; a second disk node would do as well. So the keeper's session alone is ended.
+    let second = cluster.join();
+    cluster.wait_ready(second);
+    let third = cluster.join();
+    cluster.wait_ready(third);
+    cluster.stop_session(1);
+    let mut client = cluster.client(second);
+    for round in 0..30u8 {
+        client.write(0, &[round; 100]).unwrap();
+        assert_eq!(cluster.client(third).read(0, 100).unwrap(), [round; 100]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    cluster.wait("it is said", || {
+        cluster.status(second).problems.iter().any(|problem| problem.contains("I/O goes on"))
+    });
+    cluster.kill(1);
+    cluster.restart(1);
+    cluster.wait_ready(second);
+    cluster.wait_ready(third);
+}
+
+#[test]
+fn leaving_is_refused_while_somebody_needs_the_node() {
+    let mut cluster = Cluster::coordinated(3, 16 * BLOCK);
+    let refused = |cluster: &Cluster, node: usize| match cluster.admin(node).leave(false) {
+        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Coordinator => refusal.message,
+        other => panic!("{other:?}"),
+    };
+    let message = refused(&cluster, 1);
+    assert!(message.contains("keeps the registry") && message.contains("n2, n3"), "{message}");
+    let client = cluster.client(3);
+    assert!(refused(&cluster, 3).contains("1 client(s)"));
+    drop(client);
+    cluster.wait("the client is gone", || {
+        cluster.status(3).volumes[0].attached.as_ref().is_some_and(|c| c.clients == 0)
+    });
+    cluster.admin(3).leave(false).unwrap();
+    cluster.wait("n3 has left", || state(&cluster, 1, "n3") == Some(MemberState::Left));
+    cluster.drain(3);
+    assert!(cluster.status(1).healthy, "{:?}", cluster.status(1).problems);
+    cluster.client(2).write(0, b"on").unwrap();
+}
+
+#[test]
+fn a_second_node_of_a_name_is_refused_and_the_first_goes_on() {
+    let mut cluster = Cluster::coordinated(2, 16 * BLOCK);
+    let third = cluster.join();
+    cluster.wait_ready(third);
+    let mut twin = cluster.config(third).clone();
+    twin.node = "n2".into();
+    twin.address = Some("127.0.0.1:1".into());
+    twin.runtime_dir = twin.runtime_dir.join("twin");
+    twin.state_dir = twin.runtime_dir.join("state");
+    (twin.nbd.unix, twin.attach) = (None, Vec::new());
+    twin.address = cluster.free_address();
+    let error = Daemon::start(twin).err().unwrap().to_string();
+    assert!(error.contains("n2") && error.contains("give this node another name"), "{error}");
+    cluster.client(2).write(0, b"on").unwrap();
+    assert!(cluster.status(2).healthy);
+}
+
+#[test]
+fn a_node_of_another_cluster_is_refused_by_name() {
+    let cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let mut stranger = cluster.config(1).clone();
+    (stranger.cluster, stranger.node) = ("other".into(), "n9".into());
+    stranger.address = cluster.free_address();
+    stranger.runtime_dir = stranger.runtime_dir.join("stranger");
+    stranger.state_dir = stranger.runtime_dir.join("state");
+    (stranger.nbd.unix, stranger.attach) = (None, Vec::new());
+    stranger.disks.clear();
+    let error = Daemon::start(stranger).err().unwrap().to_string();
+    assert!(error.contains("other") && error.contains("test"), "{error}");
+}
+
+#[test]
+fn a_registry_that_is_lost_is_not_made_anew_and_a_damaged_one_is_refused() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    cluster.kill(1);
+    let registry = cluster.config(1).registry();
+    let whole = std::fs::read(&registry).unwrap();
+    std::fs::remove_file(&registry).unwrap();
+    let error = Daemon::start(cluster.config(1).clone()).err().unwrap().to_string();
+    assert!(error.contains("bring the registry back"), "{error}");
+    std::fs::write(&registry, &whole[..whole.len() / 2]).unwrap();
+    let error = Daemon::start(cluster.config(1).clone()).err().unwrap().to_string();
+    assert!(error.contains("is damaged") && error.contains("registry.redb"), "{error}");
+    std::fs::write(&registry, &whole).unwrap();
+    cluster.restart(1);
+    cluster.wait_ready(1);
+}

@@ -1,0 +1,3 @@
+//! The pump on its own, with models that take the same time for everything.
+
+mod pages;
