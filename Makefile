@@ -3,8 +3,10 @@
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARDS := $(TARGET)/release/cards
+# Where .ci/suites puts what no package has.
+export PATH := $(abspath $(TARGET))/tools/bin:$(PATH)
 
-.PHONY: help run test test-full bench soak man dist
+.PHONY: help run test test-full suites bench soak man dist
 
 help:
 	@echo 'make run    build and show the main job on this machine'
@@ -22,8 +24,12 @@ run:
 test:
 	.ci/test
 
-test-full: test
-	$(CARGO) test --locked --profile sim -p cards --test e2e -- --ignored
+test-full: suites test
+	$(CARGO) test --locked --profile sim -p cards-core --test locks -- --ignored
+	CARDS_TEST_FULL=1 $(CARGO) test --locked --profile sim -p cards --test e2e -- --include-ignored
+
+suites:
+	.ci/suites $(TARGET)/tools
 
 bench:
 	$(CARGO) build --release --bin cards --bin cards-bench
@@ -37,5 +43,5 @@ man:
 	$(CARDS) man --out $(TARGET)/man
 
 dist:
-	$(CARGO) build --release --bin cards
-	packaging/build-deb $(CARDS) $(TARGET)/dist
+	packaging/build-program $(TARGET)/dist/build
+	packaging/build-deb $(TARGET)/dist/build/release/cards $(TARGET)/dist

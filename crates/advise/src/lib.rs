@@ -12,11 +12,13 @@
 #![warn(missing_docs)]
 
 mod curve;
+mod fenwick;
 mod rate;
 mod sample;
 mod sampler;
 
-pub use curve::Curve;
+pub use curve::{Curve, Doubt};
+pub use fenwick::Fenwick;
 pub use rate::{Rate, place};
-pub use sample::{Access, Reference, Sample};
+pub use sample::{Access, HISTORY, Reference, Sample};
 pub use sampler::{Limits, Sampler};

@@ -1,11 +1,15 @@
 //! The recent references to the blocks of a sample.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use cards_core::{BlockId, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::Rate;
+
+/// Of the references of a block that are too old to be kept with their times, so many of the last ones are remembered: an LRU
+/// cache asks for one, the others for whether a block has come back, and how often.
+pub const HISTORY: u32 = 5;
 
 /// What a reference does with its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +45,8 @@ pub struct Sample {
     pub volume: VolumeId,
     /// Which blocks are in it.
     pub rate: Rate,
-    /// Blocks that were referenced before the first of `references`, each once, in the order of their last references:
-    /// what an LRU cache has at that time.
+    /// Blocks that were referenced before the first of `references`: of each the last [`HISTORY`] references, in order.
+    /// They tell what caches have at that time.
     pub before: Vec<u32>,
     /// All references of a time, in order.
     pub references: Vec<Reference>,
@@ -68,7 +72,8 @@ impl Sample {
         self.references.retain_mut(|reference| carried.pass(takes(reference.block), reference));
     }
 
-    /// Makes it begin later: only so many references stay, the last ones. Of those before, the order of their blocks does.
+    /// Makes it begin later: only so many references stay, the last ones. Of those before, the order of each block's last
+    /// [`HISTORY`] does.
     pub fn keep(&mut self, references: usize) {
         let old = self.references.len().saturating_sub(references);
         if old == 0 {
@@ -77,23 +82,49 @@ impl Sample {
         let cached = |reference: &Reference| reference.access != Access::PartialWrite;
         let left = self.references.drain(..old).filter(cached).map(|reference| reference.block);
         self.before.extend(left);
-        let mut later = HashSet::with_capacity(self.before.len());
+        self.remember(HISTORY);
+    }
+
+    /// Of the references before, only the last `most` of each block stay.
+    pub fn remember(&mut self, most: u32) {
+        let mut later: HashMap<u32, u32> = HashMap::with_capacity(self.before.len());
         self.before.reverse();
-        self.before.retain(|&block| later.insert(block));
+        self.before.retain(|&block| {
+            let later = later.entry(block).or_default();
+            *later += 1;
+            *later <= most
+        });
         self.before.reverse();
     }
 
-    /// Shrinks it to at most so many references and blocks before them. The time of its references becomes shorter first, down
-    /// to a third of `most` of them; only then blocks are left out. So it says less of the past, but nothing less exactly, and
-    /// of caches as large.
+    /// Shrinks it to at most so many references, those before included. The time of its references becomes shorter first, down
+    /// to a third of `most` of them, then the memory of those before, down to the last of each block; only then blocks
+    /// are left out. So it says less of the past, but of caches as large.
     pub fn shrink(&mut self, most: usize) {
-        if self.references.len() + self.before.len() <= most {
+        if self.len() <= most {
             return;
         }
         self.keep(most / 3);
-        while self.references.len() + self.before.len() > most && u32::from(self.rate) < Rate::SHIFT_MAX {
+        for history in (1..HISTORY).rev() {
+            if self.len() > most {
+                self.remember(history);
+            }
+        }
+        while self.len() > most && u32::from(self.rate) < Rate::SHIFT_MAX {
             self.thin(self.rate.half());
         }
+    }
+
+    /// References, those before included.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.references.len() + self.before.len()
+    }
+
+    /// Whether it has no reference at all.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Where what is measured begins; the references before it warm the cache up. Without
@@ -188,6 +219,8 @@ impl From<Packed> for Sample {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn sample() -> Sample {
@@ -229,14 +262,31 @@ mod tests {
         let references = vec![read(1), read(2), part(9), read(1), read(4), read(2)];
         let mut sample = Sample { before: vec![7, 2, 8], references, ..Sample::new(VolumeId(0), Rate::ALL) };
         sample.keep(2);
-        assert_eq!(sample.before, [7, 8, 2, 1]);
+        assert_eq!(sample.before, [7, 2, 8, 1, 2, 1]);
         assert_eq!(sample.references, [read(4), read(2)]);
         sample.keep(2);
+        assert_eq!(sample.before, [7, 2, 8, 1, 2, 1]);
+        sample.remember(1);
         assert_eq!(sample.before, [7, 8, 2, 1]);
     }
 
     #[test]
+    fn of_a_block_that_is_read_often_the_last_reads_are_known() {
+        let read = |block| Reference { time_us: 0, block, access: Access::Read, reads: 1, writes: 0 };
+        let references = (0..100).map(|i| read(if i == 1 { 9 } else { 3 })).collect();
+        let mut sample = Sample { references, ..Sample::new(VolumeId(0), Rate::ALL) };
+        sample.keep(0);
+        assert_eq!(sample.before, [&[9], &[3; HISTORY as usize][..]].concat());
+    }
+
+    #[test]
     fn a_smaller_sample_says_less_of_the_past_before_it_leaves_blocks_out() {
+        let mut twice = sample();
+        twice.before.extend_from_within(..);
+        twice.shrink(950);
+        let different: HashSet<u32> = twice.before.iter().copied().collect();
+        assert_eq!((twice.rate, twice.references.len()), (Rate::ALL, 316));
+        assert_eq!((twice.before.len(), different.len()), (556, 556));
         let mut small = sample();
         small.shrink(1100);
         assert_eq!(small, sample());

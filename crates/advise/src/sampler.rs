@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use cards_core::{BlockId, VolumeId};
 
-use crate::sample::Carried;
+use crate::sample::{Carried, HISTORY};
 use crate::{Access, Rate, Reference, Sample};
 
 /// How much a [`Sampler`] keeps.
@@ -24,7 +24,7 @@ impl Limits {
     #[must_use]
     pub const fn bytes(&self) -> usize {
         // A hash table has up to 16/7 places for each entry.
-        let block = size_of::<(u32, Seen)>() * 16 / 7 + 2 * size_of::<(u32, u64)>();
+        let block = size_of::<(u32, Seen)>() * 16 / 7 + before_max(1) * size_of::<(u32, u32)>();
         self.references * size_of::<Reference>() + self.blocks * block
     }
 }
@@ -32,7 +32,7 @@ impl Limits {
 /// Keeps what is referenced of one volume.
 ///
 /// Two things are kept of the past: all recent references, and, of blocks whose references have become too old for that,
-/// the order of the last ones, so that a simulated cache need not begin empty.
+/// the order of the last [`HISTORY`] of each, so that a simulated cache need not begin empty.
 #[derive(Debug)]
 pub struct Sampler {
     volume: VolumeId,
@@ -40,14 +40,23 @@ pub struct Sampler {
     rate: Rate,
     references: VecDeque<Reference>,
     blocks: HashMap<u32, Seen>,
-    /// Blocks in the order in which references to them became too old. An entry counts only if it is the block's last.
-    before: VecDeque<(u32, u64)>,
+    /// References that have become too old, in order: the block, and the how many-th of it that was. One counts only if it
+    /// is among the block's last.
+    before: VecDeque<(u32, u32)>,
     /// Blocks without a recent reference.
     outside: usize,
-    /// References that have become too old.
-    left: u64,
     /// Counts of references that are not kept, for the next one.
     carried: Carried,
+}
+
+/// Places for references that have become too old: one for each block more than can count, so that it seldom takes long to find
+/// those that do not.
+const fn before_max(blocks: usize) -> usize {
+    (HISTORY as usize + 1) * blocks
+}
+
+fn remembers(blocks: &HashMap<u32, Seen>, block: u32, nth: u32) -> bool {
+    blocks.get(&block).is_some_and(|seen| seen.remembers(nth))
 }
 
 /// A block of the sample.
@@ -55,8 +64,15 @@ pub struct Sampler {
 struct Seen {
     /// Its recent references.
     inside: u32,
-    /// The number of its last reference that has become too old, from 1; 0 if there is none.
-    left: u64,
+    /// How many have become too old; 0 if none that is remembered has.
+    left: u32,
+}
+
+impl Seen {
+    /// Whether the `nth` of those that have become too old is among the last.
+    const fn remembers(self, nth: u32) -> bool {
+        self.left > 0 && self.left.wrapping_sub(nth) < HISTORY
+    }
 }
 
 impl Sampler {
@@ -74,9 +90,8 @@ impl Sampler {
             rate,
             references: VecDeque::with_capacity(limits.references),
             blocks: HashMap::with_capacity(limits.blocks + 1),
-            before: VecDeque::with_capacity(2 * limits.blocks + 1),
+            before: VecDeque::with_capacity(before_max(limits.blocks) + 1),
             outside: 0,
-            left: 0,
             carried: Carried::default(),
         }
     }
@@ -111,17 +126,13 @@ impl Sampler {
     /// What there is now.
     #[must_use]
     pub fn sample(&self) -> Sample {
-        let last = |&&(block, left): &&(u32, u64)| self.is_last(block, left);
+        let remembered = |&&(block, nth): &&(u32, u32)| remembers(&self.blocks, block, nth);
         Sample {
             volume: self.volume,
             rate: self.rate,
-            before: self.before.iter().filter(last).map(|&(block, _)| block).collect(),
+            before: self.before.iter().filter(remembered).map(|&(block, _)| block).collect(),
             references: self.references.iter().copied().collect(),
         }
-    }
-
-    fn is_last(&self, block: u32, left: u64) -> bool {
-        self.blocks.get(&block).is_some_and(|seen| seen.left == left)
     }
 
     /// There are too many blocks.
@@ -140,9 +151,9 @@ impl Sampler {
         let Some(seen) = self.blocks.get_mut(&block) else { return };
         seen.inside -= 1;
         if access != Access::PartialWrite {
-            self.left += 1;
-            seen.left = self.left;
-            self.before.push_back((block, self.left));
+            // What comes after the last number is not 0.
+            seen.left = seen.left.checked_add(1).unwrap_or(HISTORY);
+            self.before.push_back((block, seen.left));
         }
         match (seen.inside, seen.left) {
             (0, 0) => {
@@ -151,17 +162,17 @@ impl Sampler {
             (0, _) => self.outside += 1,
             _ => {}
         }
-        if self.before.len() > 2 * self.limits.blocks {
+        if self.before.len() > before_max(self.limits.blocks) {
             let blocks = &self.blocks;
-            self.before.retain(|(block, left)| blocks.get(block).is_some_and(|seen| seen.left == *left));
+            self.before.retain(|&(block, nth)| remembers(blocks, block, nth));
         }
     }
 
     /// Forgets the blocks that were last referenced the longest ago, up to one that has no recent reference. Says whether
     /// there was one.
     fn forget(&mut self) -> bool {
-        while let Some((block, left)) = self.before.pop_front() {
-            let Some(seen) = self.blocks.get_mut(&block).filter(|seen| seen.left == left) else { continue };
+        while let Some((block, nth)) = self.before.pop_front() {
+            let Some(seen) = self.blocks.get_mut(&block).filter(|seen| seen.left == nth) else { continue };
             if seen.inside == 0 {
                 self.blocks.remove(&block);
                 self.outside -= 1;
@@ -194,10 +205,15 @@ impl Sampler {
             assert_eq!(seen.inside, inside.get(block).copied().unwrap_or(0));
             assert!(seen.inside > 0 || seen.left > 0);
             assert!(seen.left == 0 || self.before.contains(&(*block, seen.left)));
+            let remembered =
+                self.before.iter().filter(|(of, nth)| of == block && seen.remembers(*nth)).count();
+            assert!(remembered <= HISTORY as usize);
         }
         assert!(inside.keys().all(|block| self.blocks.contains_key(block)));
         assert_eq!(self.outside, self.blocks.values().filter(|seen| seen.inside == 0).count());
-        assert!(self.blocks.len() <= self.limits.blocks && self.before.len() <= 2 * self.limits.blocks);
+        assert!(
+            self.blocks.len() <= self.limits.blocks && self.before.len() <= before_max(self.limits.blocks)
+        );
         assert!(self.references.len() <= self.limits.references);
     }
 }
@@ -224,10 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn old_references_become_an_order_of_blocks() {
+    fn of_old_references_the_order_of_each_blocks_last_ones_stays() {
         let sample = sampler(limits(3, 8, 0), [1, 2, 1, 3, 4, 5, 2]).sample();
-        assert_eq!(sample.before, [2, 1, 3]);
+        assert_eq!(sample.before, [1, 2, 1, 3]);
         assert_eq!(sample.references.iter().map(|r| r.block).collect::<Vec<_>>(), [4, 5, 2]);
+        let sample = sampler(limits(3, 8, 0), [[7; 4], [8; 4], [7; 4], [9; 4]].concat()).sample();
+        assert_eq!(sample.before, [7, 8, 8, 8, 8, 7, 7, 7, 7, 9]);
+    }
+
+    #[test]
+    fn what_a_sampler_remembers_is_what_a_longer_one_would_keep() {
+        let blocks: Vec<u32> = (0..20_000).map(|i| (cards_core::mix(i) % 60 * (i % 7) / 6) as u32).collect();
+        let mut long = sampler(limits(20_000, 64, 0), blocks.iter().copied()).sample();
+        long.keep(50);
+        assert_eq!(sampler(limits(50, 64, 0), blocks).sample(), long);
     }
 
     #[test]

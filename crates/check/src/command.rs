@@ -184,3 +184,6 @@ impl Command {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,8 +46,12 @@ pub enum Fault {
     LateNotice,
     /// A node never heard of a death.
     NoNotice,
+    /// A disk took long.
+    SlowDisk,
     /// A node stood still.
     Pause,
+    /// A node stood still for longer than a lease.
+    LongPause,
     /// A connection broke.
     Cut,
     /// A node died at which somebody was writing.
@@ -84,7 +88,7 @@ pub enum Fault {
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -97,7 +101,9 @@ impl Fault {
         Self::Restart,
         Self::LateNotice,
         Self::NoNotice,
+        Self::SlowDisk,
         Self::Pause,
+        Self::LongPause,
         Self::Cut,
         Self::WriterCrash,
         Self::Isolate,

@@ -197,6 +197,9 @@ impl Nodes {
         let pause = self.rng.skewed(self.options.pause);
         let until = run.world.now() + pause;
         run.world.models().count(Fault::Pause);
+        if pause > run.options.world.lease {
+            run.world.models().count(Fault::LongPause);
+        }
         run.errors.unreachable(node, run.world.now(), until);
         run.world.schedule(run.world.now(), Action::Pause(node, until));
         self.paused.insert(node, until);

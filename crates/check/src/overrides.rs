@@ -156,9 +156,11 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     // No two volumes of a run have the same disk number, whatever their nodes.
     let moved = |id: VolumeId| VolumeId::new(NodeId(id.disk_node().0 % nodes), id.disk());
     options.world.volumes.iter_mut().for_each(|spec| spec.id = moved(spec.id));
-    let (readers, devices) = (&mut options.readers, &mut options.world.devices);
-    readers.iter_mut().chain(&mut *devices).for_each(|(_, volume)| *volume = moved(*volume));
-    devices.retain(|(node, _)| node.0 < nodes);
+    let (readers, world) = (&mut options.readers, &mut options.world);
+    let kept = readers.iter_mut().chain(&mut world.devices).chain(&mut world.exclusive);
+    kept.for_each(|(_, volume)| *volume = moved(*volume));
+    world.devices.retain(|(node, _)| node.0 < nodes);
+    world.exclusive.retain(|(node, _)| node.0 < nodes);
     let volumes = &options.world.volumes;
     let writable = |id: VolumeId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
     options.readers.retain(|(node, id)| node.0 < nodes && !(writable(*id) && id.disk_node() == *node));

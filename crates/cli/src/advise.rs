@@ -27,7 +27,7 @@ use trace::{Case, Trace};
 #[command(after_help = "\
 The daemon keeps a sample of what clients ask for; it is simulated here with caches of other sizes and
 with other policies, which takes some seconds. Samples of all nodes that answer are taken together.
-Hits are good to about two points in a hundred, as long as clients go on as they do.
+How far it can be off is told with it; with few reads it is called a guess.
 docs/reference/advise.md says more.
 
 Examples:
@@ -57,6 +57,12 @@ pub(crate) enum AdviseError {
     /// The simulation failed.
     #[error("volume {volume:?} cannot be simulated: {source}")]
     Simulation { volume: String, source: RunError },
+    /// The daemon has not even told of itself.
+    #[error(
+        "volume {volume:?}: the daemon's answer names no node, not even its own; restart it if it is of another version than this program, {}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Nobody { volume: String },
     /// A signal came.
     #[error("interrupted")]
     Interrupted,
@@ -77,7 +83,9 @@ impl Advise {
 
     fn advise(&self, nodes: &[Sampled], signals: &Signals) -> Result<Advice, AdviseError> {
         let volume = || self.volume.clone();
-        let Some((here, _)) = nodes.split_first() else { return Err(AdviseError::Interrupted) };
+        let Some((here, _)) = nodes.split_first() else {
+            return Err(AdviseError::Nobody { volume: volume() });
+        };
         let nothing = || AdviseError::Nothing { volume: volume(), node: here.node.clone() };
         // Nodes that have nothing to do with the volume keep no copies of its blocks.
         let members: Vec<&Sampled> = nodes.iter().filter(|node| node.attached || node.disk_node).collect();
@@ -125,7 +133,8 @@ fn curve(here: &Sampled) -> Vec<(u64, f64)> {
     let curve = Curve::of(&here.sample);
     let sizes =
         (0..=24).map(|step| (here.share_blocks as f64 * 2f64.powf(f64::from(step - 12) / 4.0)) as u64);
-    sizes.filter_map(|blocks| Some((blocks * u64::from(here.block), curve.hit_ratio(blocks)?))).collect()
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(here.block));
+    sizes.filter_map(|blocks| Some((bytes(blocks), curve.hit_ratio(blocks)?))).collect()
 }
 
 /// Of the results, that with the sizes there are and nothing else changed.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cards_device::Description;
 use cards_node::config::{Attach as CardConfig, Mode, ReadAhead};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -54,8 +55,8 @@ pub(crate) struct Attach {
     #[arg(long, conflicts_with = "nbd")]
     direct: bool,
 
-    /// A block is kept by the kernel or by the daemon, not by both
-    #[arg(long, conflicts_with_all = ["nbd", "direct"])]
+    /// A block is in one cache only: the daemon drops what has been read here, and has room for the rest
+    #[arg(long, conflicts_with = "direct")]
     exclusive: bool,
 
     /// Wait so long for the daemon, and for the volume to be known
@@ -75,7 +76,7 @@ struct KindArgs {
     block: bool,
 
     /// A disk of the kernel's ublk driver, /dev/ublkbN. Its page cache does not follow what other nodes write
-    #[arg(long, conflicts_with_all = ["direct", "exclusive"])]
+    #[arg(long, conflicts_with = "direct")]
     ublk: bool,
 
     /// No device: the daemon's NBD export
@@ -157,7 +158,7 @@ impl Attach {
                 return Err(other_mode(&place, card.mode, mode));
             }
             if kind == Kind::Nbd {
-                let uri = local::nbd_uri(&place, client).and_then(|uri| {
+                let uri = local::nbd_uri(&place, client, self.exclusive).and_then(|uri| {
                     local::Origin::add(&place, By::Attach, card)?;
                     Ok(uri)
                 });
@@ -179,13 +180,12 @@ impl Attach {
 }
 
 impl Attached {
-    fn device(volume: &str, mode: Mode, record: &local::Record) -> Self {
+    fn device(volume: &str, mode: Mode, record: &Description) -> Self {
         Self {
             volume: volume.into(),
             mode,
             kind: match &record.block {
-                // There is no file beside such a disk.
-                Some(block) if *block == record.path => "ublk",
+                Some(_) if record.is_ublk() => "ublk",
                 Some(_) => "loop",
                 None => "fuse",
             },

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cards_device::{Device as Served, Options};
+use cards_device::{Device as Served, DeviceError, Options};
 use cards_node::config::{Mode, duration};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -52,14 +52,14 @@ pub(crate) struct Device {
 
     /// Make a disk of the kernel's ublk driver instead of the file: /dev/ublkbN. Its page cache does not follow what
     /// other nodes write
-    #[arg(long, conflicts_with_all = ["path", "block", "direct", "exclusive"])]
+    #[arg(long, conflicts_with_all = ["path", "block", "direct"])]
     ublk: bool,
 
     /// Let the kernel cache nothing: every read asks the daemon
     #[arg(long)]
     direct: bool,
 
-    /// Keep a block in one cache only: the daemon's, as with --direct
+    /// Keep a block in one cache only: the daemon drops what the kernel has read
     #[arg(long)]
     exclusive: bool,
 
@@ -88,17 +88,25 @@ impl Device {
             block: self.block,
             ublk: self.ublk,
             mode: self.mode,
-            direct: self.direct || self.exclusive,
+            direct: self.direct,
+            exclusive: self.exclusive,
             connections: self.connections.into(),
             connect_timeout: self.connect_timeout,
             give_up: self.give_up,
         })?;
         output::print_json(device.description())?;
+        let mut leaving = false;
         while !device.has_ended() {
-            let Some(signal) = signals.wait(TURN) else { continue };
-            if signal.ends()
-                && let Err(error) = device.stop(signal.number == libc::SIGHUP)
-            {
+            let Some(signal) = signals.wait(TURN).filter(|signal| signal.ends()) else {
+                if leaving && device.stop(true).is_ok() {
+                    leaving = false;
+                }
+                continue;
+            };
+            let lazy = signal.number == libc::SIGHUP;
+            if let Err(error) = device.stop(lazy) {
+                // The driver tells nobody when the last user of a disk has gone.
+                leaving = lazy && matches!(error, DeviceError::UblkInUse { .. });
                 eprintln!("cards: {error}");
             }
         }

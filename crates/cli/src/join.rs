@@ -1,6 +1,7 @@
 //! `cards join`: make this machine a node of a cluster.
 
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use cards_node::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, size};
@@ -9,10 +10,15 @@ use clap::Args;
 use crate::error::Error;
 use crate::serve;
 
+/// The configuration that the package installs: a machine by itself. Until somebody changes it, it says nothing that
+/// would be lost.
+const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
+
 /// Join a cluster: write this node's configuration and run its daemon
 ///
 /// The node that is named as the coordinator's keeper makes the cluster when it joins first. The configuration is
-/// written once; from then on `cards serve` joins by itself.
+/// written once; from then on `cards serve` joins by itself. It takes the place of the one that the package has
+/// installed, unless somebody has changed that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -88,17 +94,22 @@ impl Join {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
         let config = self.configuration()?;
         config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;
-        write_new(&self.config, &config.to_toml())?;
-        eprintln!("cards: wrote {}; from now on `cards serve --config {0}` joins", self.config.display());
+        let shown = self.config.display();
+        let before = write(&self.config, &config.to_toml())?;
+        let replaced = if before == Before::Packaged { ", in place of the package's" } else { "" };
+        eprintln!("cards: wrote {shown}{replaced}; from now on `cards serve --config {shown}` joins");
         if self.write_only {
             return Ok(());
         }
         let ended = serve::run(config, verbose);
         if ended.is_err() {
             // It was never a member: what was wrong can be corrected on the same command line.
-            std::fs::remove_file(&self.config)
-                .map_err(|source| Error::Write { path: self.config.clone(), source })?;
-            eprintln!("cards: removed {} again", self.config.display());
+            let undone = match before {
+                Before::Nothing => fs::remove_file(&self.config),
+                Before::Packaged => replace(&self.config, PACKAGED),
+            };
+            undone.map_err(|source| Error::Write { path: self.config.clone(), source })?;
+            eprintln!("cards: {shown} is as it was before");
         }
         ended
     }
@@ -151,20 +162,52 @@ fn machine_name() -> Result<String, Error> {
     }
 }
 
-/// Writes a file that is not there yet: a configuration that somebody has changed is not lost by joining again.
-fn write_new(path: &Path, text: &str) -> Result<(), Error> {
-    let failed = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Usage {
-            problem: format!(
-                "{} is there already; start this node with `cards serve --config {0}`, or name another file with --config",
-                path.display()
-            ),
-        },
-        _ => Error::Write { path: path.into(), source },
-    };
+/// What was there before the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// [`PACKAGED`].
+    Packaged,
+}
+
+/// Writes the configuration. One that somebody has written or changed is not lost by joining again.
+fn write(path: &Path, text: &str) -> Result<Before, Error> {
+    let failed = |source| Error::Write { path: path.into(), source };
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(failed)?;
     }
-    let mut file = std::fs::File::options().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    match File::options().write(true).create_new(true).open(path) {
+        Ok(mut file) => {
+            file.write_all(text.as_bytes()).map_err(failed)?;
+            Ok(Before::Nothing)
+        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+        Err(_) if fs::read(path).map_err(failed)? == PACKAGED.as_bytes() => {
+            replace(path, text).map_err(failed)?;
+            Ok(Before::Packaged)
+        }
+        Err(_) => Err(Error::Usage { problem: already(path) }),
+    }
+}
+
+/// Why a configuration that is there is not replaced, and what to do.
+fn already(path: &Path) -> String {
+    let whose = match Config::load(path) {
+        Ok(config) => {
+            format!(" and makes this machine node {:?} of cluster {:?}", config.node, config.cluster)
+        }
+        Err(_) => String::new(),
+    };
+    format!(
+        "{} is there already{whose}; start that node with `cards serve --config {0}`; or remove the file, or name \
+         another one with --config, and join again",
+        path.display()
+    )
+}
+
+/// Puts a file with this content in the place of another, all at once.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("toml.new");
+    fs::write(&new, text)?;
+    fs::rename(&new, path)
 }

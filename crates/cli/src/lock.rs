@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use crate::output;
 use error::LockError;
 
-/// Hold, list, show and release locks on ranges of volumes
+/// Hold, list, show, downgrade and release locks on ranges of volumes
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
     #[command(subcommand)]
@@ -74,6 +74,22 @@ Examples:
         /// One JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Make what a group writes its to read only, so that other readers may have it
+    #[command(after_help = "\
+For the command that holds the lock: it must not write any more from then on. The token stays the same.
+
+Examples:
+  cards lock acquire disk 0 1M -- sh -c '
+    write-header && cards lock downgrade $CARDS_LOCK_GROUP --session $CARDS_LOCK_SESSION && verify'")]
+    Downgrade {
+        /// Its name
+        group: String,
+        /// The session it belongs to
+        #[arg(long)]
+        session: String,
+        #[command(flatten)]
+        api: Api,
     },
     /// Release a group of a session of this node, whoever holds it
     #[command(after_help = "Examples:\n  cards lock release 0.6791c0a400001.3 --session 0.6791c0a400001")]
@@ -203,6 +219,10 @@ impl Lock {
                     let printed =
                         if json { output::print_json(&shown) } else { output::print(&show::group(&shown)) };
                     Ok(printed.map(|()| ExitCode::SUCCESS)?)
+                }
+                Verb::Downgrade { group, session, api } => {
+                    api.client()?.downgrade(&session, &group).await?;
+                    Ok(ExitCode::SUCCESS)
                 }
                 Verb::Release { group, session, api } => {
                     api.client()?.release(&session, &group).await?;

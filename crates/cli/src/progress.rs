@@ -22,15 +22,7 @@ const GUESS_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let style = ProgressStyle::with_template("[{bar:24}] {percent:>3} %  {msg}");
-        let style = style.expect("the template is constant").progress_chars("=> ");
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
-        Self { bar, began: Instant::now(), what: what.into() }
+        Self { bar: bar(STEPS), began: Instant::now(), what: what.into() }
     }
 
     /// So much of it is done, 0 to 1; `requests` of any trace so far, and blocks if they are counted.
@@ -55,6 +47,18 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// A bar of `length` steps, to be seen if standard error is a terminal.
+pub(crate) fn bar(length: u64) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("[{bar:24}] {percent:>3} %  {msg}");
+    let style = style.expect("the template is constant").progress_chars("=> ");
+    ProgressBar::with_draw_target(Some(length), target).with_style(style)
 }
 
 fn left(seconds: f64) -> String {

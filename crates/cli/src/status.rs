@@ -76,7 +76,7 @@ fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: 
     let sections = [
         heading(status),
         members(status).to_string(),
-        volume_table(status.volumes.iter().map(without_said)).to_string(),
+        volume_table(status.volumes.iter().map(without_said)).to_string() + &weaker(&status.volumes),
         io::render(status, before),
         cache(status),
         if all_counters { counters(status) } else { String::new() },
@@ -116,8 +116,25 @@ const fn member_state(state: MemberState) -> &'static str {
 }
 
 /// Volumes for people; `cards volume list` prints the same.
-pub(crate) fn volumes(volumes: &[admin::Volume]) -> Table {
-    volume_table(volumes.iter().map(|volume| (volume, volume.reason.as_deref())))
+pub(crate) fn volumes(volumes: &[admin::Volume]) -> String {
+    volume_table(volumes.iter().map(|volume| (volume, volume.reason.as_deref()))).to_string()
+        + &weaker(volumes)
+}
+
+/// What is promised of a volume whose readers may get old contents.
+pub(crate) const MAY_BE_STALE: &str =
+    "the weaker promise: a reader may get what was there before a write that is complete";
+
+/// A line about each volume that is not coherent.
+fn weaker(volumes: &[admin::Volume]) -> String {
+    let stale = volumes.iter().filter(|volume| volume.may_be_stale());
+    stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
+}
+
+/// A volume's policy, and whether that is all that keeps copies coherent.
+fn policy(volume: &admin::Volume) -> String {
+    let name = volume.policy.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+    if volume.may_be_stale() { name + " (weaker coherence)" } else { name }
 }
 
 /// A volume without the reason that the heading has given.
@@ -147,7 +164,7 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
             volume.name.clone(),
             known(volume.size),
             known(block),
-            volume.policy.as_ref().map_or_else(dash, ToString::to_string),
+            policy(volume),
             volume.disk_node.clone().unwrap_or_else(dash),
             if volume.read_only && card.is_some() { "ro".into() } else { attached },
             card.and_then(|card| card.device.as_ref()).map_or_else(dash, device),
@@ -241,7 +258,7 @@ mod tests {
     use cards_node::admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
-    use cards_node::config::{Mode, PolicySpec, ReadAhead};
+    use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
 
     use super::*;
 
@@ -273,6 +290,7 @@ mod tests {
                 size: 1 << 30,
                 block: 65536,
                 policy: Some(PolicySpec::default()),
+                coherence: Coherence::Confirmed,
                 read_only: false,
                 state: VolumeState::Ready,
                 reason: None,
@@ -365,7 +383,21 @@ mod tests {
         let text = render(&status, None, false);
         assert!(text.contains("0 volumes attached") && text.contains(" - "), "{text}");
         assert_eq!(text.matches("has policy").count(), 1, "{text}");
-        assert!(volumes(&status.volumes).to_string().contains("refused: has policy"));
+        assert!(volumes(&status.volumes).contains("refused: has policy"));
+    }
+
+    #[test]
+    fn the_weaker_promise_is_named() {
+        let mut status = sample();
+        let shown = |status: &admin::Status| [render(status, None, false), volumes(&status.volumes)];
+        assert!(shown(&status).iter().all(|text| !text.contains("coheren")));
+        status.volumes[0].coherence = Coherence::Policy;
+        for text in shown(&status) {
+            assert!(text.contains("hscc (weaker coherence)"), "{text}");
+            assert!(text.contains("  disk: coherence = \"policy\", the weaker promise: "), "{text}");
+        }
+        status.volumes[0].read_only = true;
+        assert!(shown(&status).iter().all(|text| !text.contains("coheren")), "nobody writes it");
     }
 
     #[test]

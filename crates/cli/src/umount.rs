@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cards_device::mountinfo::{self, Mount};
 use clap::Args;
 use serde::Serialize;
 
@@ -88,7 +89,7 @@ impl Unmount {
         let how = Release { lazy: self.lazy, keep_card: false, only_of_mount: true };
         let released = match local::release(&place, how, signals) {
             // Detached by somebody else meanwhile.
-            Err(LocalError::NotHere { .. }) => Released::Gone { card: None },
+            Err(LocalError::NotHere { .. }) => Released::Gone { card: None, killed: false },
             done => done.map_err(|reason| MountError::StillAttached { dir: dir.clone(), reason })?,
         };
         let detached = matches!(released, Released::Gone { .. });
@@ -134,35 +135,36 @@ impl Unmount {
 
 /// The volume that is mounted at `dir`, if one is.
 pub(crate) fn volume_at(dir: &Path, socket: &Path) -> Option<String> {
-    let mounts = local::mounts().ok()?;
+    let mounts = mountinfo::mounts().ok()?;
     let (_, mount) = mount_at(&mounts, dir)?;
     place_of(mount, socket).map(|place| place.volume().into())
 }
 
 /// The mount at `dir`. The path is taken as it is first: following it asks the file system, which may be dead.
-fn mount_at<'a>(mounts: &'a [local::Mount], dir: &Path) -> Option<(PathBuf, &'a local::Mount)> {
+fn mount_at<'a>(mounts: &'a [Mount], dir: &Path) -> Option<(PathBuf, &'a Mount)> {
     let plain = std::path::absolute(dir).ok()?;
     let plain: PathBuf = plain.components().collect();
-    if let Some(mount) = local::at(mounts, &plain) {
+    if let Some(mount) = mountinfo::at(mounts, &plain) {
         return Some((plain, mount));
     }
     let followed = dir.canonicalize().ok()?;
-    local::at(mounts, &followed).map(|mount| (followed, mount))
+    mountinfo::at(mounts, &followed).map(|mount| (followed, mount))
 }
 
 /// The place of the volume that is mounted, if it is one: by the file behind its loop device, or else by what the
 /// servers of the daemon at `socket` say.
-fn place_of(mount: &local::Mount, socket: &Path) -> Option<Place> {
-    if let Some(place) = local::file_behind(mount.device).and_then(|file| Place::of_file(&file)) {
+fn place_of(mount: &Mount, socket: &Path) -> Option<Place> {
+    if let Some(place) = cards_device::file_behind(mount.device).and_then(|file| Place::of_file(&file)) {
         return Some(place);
     }
     let serves = |place: &Place| match Server::of(place) {
         Ok(Server::Running(record)) => record.block.is_some() && (record.major, record.minor) == mount.device,
-        _ => false,
+        Ok(server) => server.lost_disk() == Some(mount.device),
+        Err(_) => false,
     };
     Place::all(socket).into_iter().find(serves)
 }
 
-fn mounts() -> Result<Vec<local::Mount>, LocalError> {
-    local::mounts().map_err(|source| LocalError::file(Path::new("/proc/self/mountinfo"), source))
+fn mounts() -> Result<Vec<Mount>, LocalError> {
+    mountinfo::mounts().map_err(|source| LocalError::file(Path::new("/proc/self/mountinfo"), source))
 }

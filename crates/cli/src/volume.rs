@@ -115,7 +115,7 @@ fn list(volumes: &[admin::Volume]) -> String {
     if volumes.is_empty() {
         return "No volumes: no node of the cluster that is up contributes a disk.\n".into();
     }
-    status::volumes(volumes).to_string()
+    status::volumes(volumes)
 }
 
 fn show(volume: &admin::Volume) -> String {
@@ -130,6 +130,14 @@ fn show(volume: &admin::Volume) -> String {
     line("size", format!("{} ({} bytes)", size::human(volume.size), volume.size));
     line("block", size::human(volume.block.into()));
     line("policy", volume.policy.as_ref().map_or_else(|| "unknown".into(), ToString::to_string));
+    line(
+        "coherence",
+        match volume.coherence.name() {
+            _ if volume.policy.is_none() => "unknown".into(),
+            name if volume.may_be_stale() => format!("{name}, {}", status::MAY_BE_STALE),
+            name => name.into(),
+        },
+    );
     line("read only", if volume.read_only { "yes" } else { "no" }.into());
     line(
         "attached",

@@ -7,7 +7,7 @@ use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::body::{GroupListing, Listing, OpenSession, SessionState};
+use crate::body::{GroupListing, GroupState, Listing, OpenSession, SessionState};
 use crate::http::Address;
 use crate::{Error, Session};
 
@@ -78,6 +78,15 @@ impl Client {
     /// The daemon cannot be reached or refuses.
     pub async fn show(&self, group: &str) -> Result<GroupListing, Error> {
         self.get(&format!("/v1/locks/groups/{group}")).await
+    }
+
+    /// Only reads from now on what a group of any session of the node writes. For whoever holds it: another holder
+    /// would go on writing.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached or refuses, for instance because the group is not held any more.
+    pub async fn downgrade(&self, session: &str, group: &str) -> Result<GroupState, Error> {
+        self.post(&format!("/v1/locks/sessions/{session}/groups/{group}/downgrade"), &()).await
     }
 
     /// Releases a group of any session of the node.

@@ -60,6 +60,16 @@ impl Group {
         }
     }
 
+    /// Only reads from now on what it writes: other readers may have that, too, as soon as this is ready. Its tokens
+    /// stay as they are. Nothing may be written from when this is called, whatever comes of it.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached or refuses, for instance because the group is lost.
+    pub async fn downgrade(&mut self) -> Result<(), Error> {
+        self.state = self.shared.client.downgrade(&self.shared.id, &self.state.group).await?;
+        Ok(())
+    }
+
     /// Releases it.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub enum Change {
     Renew {
         /// The member.
         seat: Seat,
-        /// Its time of day.
+        /// Its time of day. The lease does not depend on it.
         clock: WallClock,
     },
     /// Begin to leave: homes and new work go elsewhere.
@@ -124,4 +124,7 @@ pub struct Applied {
     pub id: Option<u16>,
     /// Members that were declared dead.
     pub dead: Vec<String>,
+    /// The coordinator's time of day, if that of the member that renewed is further off than it may be when it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinator_clock: Option<WallClock>,
 }

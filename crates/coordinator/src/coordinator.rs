@@ -78,7 +78,7 @@ impl Coordinator {
         self.leased(Change::Join(join)).await
     }
 
-    /// Extends the lease of a member whose time of day is `clock`.
+    /// Extends the lease of a member whose time of day is `clock`; the answer says if that is far off.
     ///
     /// # Errors
     /// As [`Coordinator::submit`]. Until the lease ends, the member may ask again.

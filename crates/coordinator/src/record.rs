@@ -107,7 +107,7 @@ impl Member {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// Its physical ID, the same wherever it is plugged in.
+    /// Its physical ID, which no other disk in the registry has. Daemons say `NODE:NUMBER`: the place, not the device.
     pub id: String,
     /// The member it is plugged into.
     pub node: String,

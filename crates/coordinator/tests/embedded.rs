@@ -145,6 +145,8 @@ async fn a_clock_hours_off_is_refused_by_the_coordinator_s_own() {
     let hours = WallClock(WallClock::now().0 + 3 * 3_600_000);
     let refused = home.join(join("a", 1, hours)).await.unwrap_err();
     assert!(matches!(refused.refusal(), Some(Refusal::ClockOff { .. })), "{refused}");
+    home.join(join("a", 1, WallClock::now())).await.unwrap();
+    assert!(home.renew(&seat("a", 1), hours).await.unwrap().applied.coordinator_clock.is_some());
 }
 
 #[tokio::test]

@@ -64,6 +64,9 @@ async fn the_same_registry_as_in_a_file() {
     let off = other.join(join("b", 1, hours)).await.unwrap_err();
     assert!(matches!(off.refusal(), Some(Refusal::ClockOff { .. })), "{off}");
     other.join(join("b", 1, WallClock::now())).await.unwrap();
+    let told = other.renew(&b, hours).await.unwrap().applied.coordinator_clock;
+    assert!(told.is_some_and(|clock| clock > hours), "{told:?}");
+    assert_eq!(other.renew(&b, WallClock::now()).await.unwrap().applied.coordinator_clock, None);
     let held = other.attach(&b, "v", AttachMode::Rw).await.unwrap_err();
     assert!(matches!(held.refusal(), Some(Refusal::AttachConflict { .. })), "{held}");
     let unknown = other.set_policy("w", "none").await.unwrap_err();

@@ -144,10 +144,21 @@ fn a_clock_hours_off_is_refused_with_both_clocks() {
     let refusal = refused(&registry(), 0, &Change::Join(join("a", 1, late))).to_string();
     assert!(refusal.contains("says Wed, 15 Nov 2023 00:13:20 GMT"), "{refusal}");
     assert!(refusal.contains("the coordinator's says Tue, 14 Nov 2023 22:13:20 GMT"), "{refusal}");
-    let renew = Change::Renew { seat: seat("a", 1), clock: WallClock(0) };
-    assert!(matches!(refused(&with_node_a(), 0, &renew), Refusal::ClockOff { .. }));
-    let near = Change::Renew { seat: seat("a", 1), clock: WallClock(NOON.0 - 300_000) };
-    assert!(with_node_a().decide(at(0), &near).is_ok(), "the bound itself is allowed");
+    let near = Join { clock: WallClock(NOON.0 - 300_000), ..join("a", 1, NOON) };
+    assert!(registry().decide(at(0), &Change::Join(near)).is_ok(), "the bound itself is allowed");
+}
+
+/// A clock that somebody sets, the coordinator's own too, ends no membership.
+#[test]
+fn a_member_whose_clock_is_off_renews_and_is_told() {
+    for (clock, told) in [(0, Some(NOON)), (NOON.0 - 300_000, None), (u64::MAX, Some(NOON))] {
+        let mut registry = with_node_a();
+        let renew = Change::Renew { seat: seat("a", 1), clock: WallClock(clock) };
+        let applied = registry.apply(at(2000), &renew).unwrap();
+        assert_eq!((applied.changed, applied.coordinator_clock), (false, told), "{clock}");
+        let later = Change::Renew { seat: seat("a", 1), clock: NOON };
+        assert_eq!(registry.apply(at(4999), &later).unwrap().coordinator_clock, None, "it has a full lease");
+    }
 }
 
 #[test]

@@ -59,7 +59,8 @@ async fn another_node_uses_the_registry_like_the_one_that_keeps_it() {
     let view = home.view().await.unwrap();
     assert_eq!(view.epoch.0, 3);
     assert_eq!(view, served.home.view().await.unwrap());
-    home.renew(&a, WallClock::now()).await.unwrap();
+    assert_eq!(home.renew(&a, WallClock::now()).await.unwrap().applied.coordinator_clock, None);
+    assert!(home.renew(&a, WallClock(0)).await.unwrap().applied.coordinator_clock.is_some());
     home.detach(&a, "v").await.unwrap();
     home.remove_volume("v").await.unwrap();
     home.remove_disk("wwn-1").await.unwrap();

@@ -139,6 +139,9 @@ pub enum Input {
         volume: VolumeId,
         /// Where.
         node: NodeId,
+        /// The incarnation of the process that has. It need not be later than that of the one before: clocks are set
+        /// back, and a name can come back to a process that had lost it.
+        life: u64,
         /// The card.
         generation: Generation,
         /// What it may do.

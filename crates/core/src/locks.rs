@@ -23,13 +23,10 @@ mod message;
 mod range;
 mod table;
 
-pub use client::{ClientConfig, ClientInput, ClientOutput, Grant, LockClient, Want};
+pub use client::{ClientConfig, ClientInput, ClientOutput, Grant, LockClient, Wait, Want};
 pub use error::LockError;
 pub use fence::{Fence, FenceGate, StaleFence};
 pub use home::{Holding, HoldingState, HomeConfig, HomeInput, HomeLimits, HomeOutput, HomeTimer, LockHome};
 pub use message::{Beat, Change, Evidence, GroupKey, LockBody, LockMessage, Part, SessionId};
 pub use range::{LockRange, Locked, Mode};
-pub use table::{Acquired, RangeLocks, RecordState, TableEvent, TableLimits, Wait};
-
-#[cfg(test)]
-mod tests;
+pub use table::{Acquired, RangeLocks, RecordState, TableLimits};

@@ -56,10 +56,20 @@ pub enum Mistake {
     ForgetPagesAtDisk,
     /// A card that was lost is attached anew while a kernel still has pages.
     KeepPagesAfterSuspension,
+    /// A new home of locks grants before it has heard what the survivors know.
+    SkipCollection,
+    /// A lock is granted before its copy is confirmed.
+    GrantUncopied,
+    /// The home of a lock waits for a silent session no longer than that believes in its lease.
+    EndSessionsEarly,
+    /// A new home of locks grants at once though more was lost than was copied.
+    ForgetLostLocks,
+    /// The tokens of a new home begin again.
+    RepeatTokens,
 }
 
 impl Mistake {
-    /// All of them.
+    /// Those that concern cached blocks.
     pub const ALL: [Self; 25] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
@@ -86,6 +96,15 @@ impl Mistake {
         Self::ForgetOwnPages,
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
+    ];
+
+    /// Those of the lock service.
+    pub const LOCKS: [Self; 5] = [
+        Self::SkipCollection,
+        Self::GrantUncopied,
+        Self::EndSessionsEarly,
+        Self::ForgetLostLocks,
+        Self::RepeatTokens,
     ];
 }
 

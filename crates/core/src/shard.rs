@@ -5,6 +5,7 @@
 //! and [`disk_command`] (writes), [`handover`] (who gives what it has written to readers), [`coherence`] (which copies may be used: the only place that decides it)
 //! and [`withdraw`] (copies that a kernel has).
 
+mod answered;
 mod change;
 mod coherence;
 mod command;
@@ -245,6 +246,19 @@ impl Shard {
         self.settle();
     }
 
+    /// A user of a slot is done with it and has the block in a cache of its own: the copy here makes room, unless
+    /// somebody else uses it. Poll for outputs afterwards.
+    pub fn unpin_and_drop(&mut self, slot: Slot) {
+        let last =
+            self.cache.is_resident(slot) && self.cache.pins(slot) == 1 && !self.cache.is(slot, Mark::LOCKED);
+        self.release(slot);
+        // Who was waiting for a slot may have taken this one.
+        if last && self.cache.is_resident(slot) && self.cache.frames().is_idle(slot.0) {
+            self.forget_copy(slot);
+        }
+        self.settle();
+    }
+
     /// Unpins a slot. If the cache has grown too large because all of it was in use, it can shrink now.
     fn release(&mut self, slot: Slot) {
         if self.cache.unpin(slot) {
@@ -305,8 +319,8 @@ impl Shard {
             }
             Input::Lease { volume, until } => self.leased(volume, until),
             Input::Suspended { volume } => self.suspended(volume),
-            Input::CardAttached { volume, node, generation, access } => {
-                self.card_attached(volume, node, generation, access);
+            Input::CardAttached { volume, node, life, generation, access } => {
+                self.card_attached(volume, (node, life), generation, access);
             }
             Input::CardFenced { volume, node } => self.card_fenced(volume, node),
             Input::CardLost { volume, node } => self.card_lost(volume, node),

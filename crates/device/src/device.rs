@@ -21,6 +21,7 @@ use crate::place::{Description, Place};
 use crate::server::{Server, Settings, Shared};
 use crate::session::{Connected, Target, connect_within};
 use crate::ublk::{self, Disk};
+use crate::uplink::{self, Uplink};
 
 /// How long a file that was closed may count as open.
 const CLOSING: Duration = Duration::from_millis(300);
@@ -42,6 +43,8 @@ pub struct Options {
     pub ublk: bool,
     /// Let the kernel keep no pages of the file.
     pub direct: bool,
+    /// Let the daemon drop what has been read: the kernel, or whoever reads, keeps it.
+    pub exclusive: bool,
     /// NBD connections to the daemon, at least 1.
     pub connections: usize,
     /// How long to look for the daemon at the start.
@@ -75,17 +78,19 @@ impl Device {
             block,
             ublk,
             direct,
+            exclusive,
             connections,
             connect_timeout,
             give_up,
         } = options;
         let dir = socket.parent().unwrap_or(Path::new(".")).join("dev");
-        let left = ublk::described(&dir, &volume);
+        let left = Place::left(&dir, &volume);
         let place = Place::take(&dir, &volume, path)?;
         if let Some(left) = left {
-            ublk::clear(left);
+            ublk::delete_left(&left);
         }
-        let target = Target { socket, volume: volume.clone(), mode, connections: connections.max(1) };
+        let target =
+            Target { socket, volume: volume.clone(), mode, exclusive, connections: connections.max(1) };
         let daemon =
             connect_within(&target, connect_timeout).map_err(|e| DeviceError::session(&volume, e))?;
         if ublk {
@@ -93,27 +98,27 @@ impl Device {
         }
         let read_only = daemon.session.read_only();
         let settings = Settings {
-            target,
             file: attributes(&daemon),
             read_only,
             flags: daemon.session.flags,
             direct,
-            give_up,
             pages_lock: dir.join(pages_lock::NAME),
         };
-        let (size, sector) = (settings.file.size, sector(&daemon));
+        let size = settings.file.size;
 
         let (mailbox, inbox) = inbox().map_err(DeviceError::System)?;
         let path = place.path().to_path_buf();
         let channel = fuse::mount(&path, &volume, read_only);
         let channel = channel.map_err(|source| DeviceError::mount(path.clone(), source))?;
         let shared = Arc::new(Shared::default());
+        let link = uplink::Settings { target, size, read_only, give_up };
+        let uplink = Uplink::new(link, mailbox.clone(), shared.ended.clone());
         let server = Server::new(
             settings,
             shared.clone(),
             Arc::new(channel),
             (mailbox.clone(), inbox),
-            daemon,
+            (uplink, daemon),
             here("fuse", &path, (0, 0)),
         );
         let server = thread::Builder::new().name("serve".into()).spawn(move || server.run());
@@ -121,7 +126,7 @@ impl Device {
 
         // From here on the file can be used, also by this process.
         let mut number = numbers(&path).map_err(|source| undo(&path, at(&path, source)))?;
-        let block = match block.then(|| LoopDevice::attach(&path, read_only, sector)).transpose() {
+        let block = match block.then(|| LoopDevice::attach(&path, read_only)).transpose() {
             Ok(block) => block,
             Err(error) => return Err(undo(&path, error)),
         };
@@ -160,7 +165,8 @@ impl Device {
         let (size, read_only) = (daemon.session.size, daemon.session.read_only());
         let volume = target.volume.clone();
         let shared = Arc::new(Shared::default());
-        let (disk, server) = Disk::start(target, daemon, give_up, shared.ended.clone())?;
+        let link = uplink::Settings { target, size, read_only, give_up };
+        let (disk, server) = Disk::start(link, daemon, shared.ended.clone())?;
         let description = disk.description(&volume, size, read_only);
         let device = Self { place, description, block: None, ublk: Some(disk), shared, server };
         if let Err(error) = device.place.describe(&device.description) {
@@ -234,6 +240,7 @@ impl Device {
         if let Some(disk) = &self.ublk {
             disk.delete()?;
         }
+        self.place.unmount_rest(&self.description.volume);
         done.map_err(DeviceError::System)
     }
 }
@@ -259,11 +266,6 @@ fn attributes(daemon: &Connected) -> Attributes {
         gid,
         time: now.as_secs(),
     }
-}
-
-/// The sector size of a block device over the volume: what every file system can use, if the volume can.
-fn sector(daemon: &Connected) -> u32 {
-    if daemon.minimum_block <= 512 { 512 } else { 4096 }
 }
 
 fn here(kind: &str, path: &Path, (major, minor): (u32, u32)) -> Where {

@@ -13,6 +13,6 @@ mod request;
 
 pub(crate) use abi::{FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE, FOPEN_PARALLEL_DIRECT_WRITES, IO_MAX};
 pub(crate) use channel::{Channel, Received};
-pub(crate) use mount::{MountError, mount, unmount};
+pub(crate) use mount::{KIND, MountError, mount, unmount};
 pub(crate) use reply::{Attributes, Init, attributes, init, open, statistics, write};
 pub(crate) use request::{Operation, Request};

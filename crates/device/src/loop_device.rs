@@ -1,10 +1,13 @@
 //! Loop devices: a block device over the volume's file.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::DeviceError;
 
@@ -18,6 +21,8 @@ const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
+/// Bytes of a sector.
+const SECTOR: u32 = 512;
 /// Free devices tried: others may take one between the question and the use.
 const TRIES: usize = 20;
 
@@ -66,19 +71,21 @@ const EMPTY: Info = Info {
 };
 
 /// A loop device of ours.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct LoopDevice {
     path: PathBuf,
     number: libc::dev_t,
+    /// It is, or will be, somebody else's: its number is free again once it is detached.
+    let_go: AtomicBool,
 }
 
 impl LoopDevice {
-    /// Puts a free loop device over `file`, with sectors of `sector` bytes. It reads and writes past the page cache
-    /// of the file, as it has one of its own.
+    /// Puts a free loop device over `file`, with sectors of 512 bytes. It reads and writes past the page cache of the
+    /// file, as it has one of its own.
     ///
     /// # Errors
     /// [`DeviceError::Loop`].
-    pub(crate) fn attach(file: &Path, read_only: bool, sector: u32) -> Result<Self, DeviceError> {
+    pub(crate) fn attach(file: &Path, read_only: bool) -> Result<Self, DeviceError> {
         let failed = |source: io::Error| DeviceError::Loop {
             remedy: match source.raw_os_error() {
                 Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "load the module with `modprobe loop`",
@@ -99,8 +106,8 @@ impl LoopDevice {
                 return Err(failed(io::Error::last_os_error()));
             }
             let path = PathBuf::from(format!("/dev/loop{number}"));
-            match configure(&path, &backing, file, read_only, sector) {
-                Ok(number) => return Ok(Self { path, number }),
+            match configure(&path, &backing, file, read_only) {
+                Ok(number) => return Ok(Self { path, number, let_go: AtomicBool::new(false) }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => last = error,
                 Err(error) => return Err(failed(error)),
             }
@@ -118,13 +125,20 @@ impl LoopDevice {
         (libc::major(self.number), libc::minor(self.number))
     }
 
-    /// Detaches it from the file if nobody uses it; with `lazy`, else as soon as nobody does.
+    /// Detaches it from the file if nobody uses it; with `lazy`, else as soon as nobody does. Done once, it is not done
+    /// again: the device may be another file's by then.
     ///
     /// # Errors
     /// [`DeviceError::InUse`].
     pub(crate) fn detach(&self, lazy: bool) -> Result<(), DeviceError> {
+        if self.let_go.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match clear(&self.path, lazy) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.let_go.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 let what = "mounted, or open in a process".into();
                 Err(DeviceError::InUse { path: self.path.clone(), what })
@@ -134,20 +148,23 @@ impl LoopDevice {
     }
 }
 
-/// The loop devices that are over `file`.
-pub(crate) fn over(file: &Path) -> Vec<PathBuf> {
-    let file = match (file.parent().and_then(|dir| fs::canonicalize(dir).ok()), file.file_name()) {
-        (Some(dir), Some(name)) => dir.join(name),
-        _ => return Vec::new(),
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end_matches('\n')) == file {
-            found.push(Path::new("/dev").join(entry.file_name()));
-        }
-    }
-    found
+/// The loop devices that are over `file`, whose directory has no symbolic links in its path.
+pub fn loop_devices_over(file: &Path) -> Vec<PathBuf> {
+    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let ours = devices.filter(|entry| file_of(&entry.path()).as_deref() == Some(file));
+    ours.map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+}
+
+/// The file behind the block device `major:minor`, if that is a loop device.
+#[must_use]
+pub fn file_behind((major, minor): (u32, u32)) -> Option<PathBuf> {
+    file_of(Path::new(&format!("/sys/dev/block/{major}:{minor}")))
+}
+
+/// The file behind a loop device, by its directory of sysfs.
+fn file_of(device: &Path) -> Option<PathBuf> {
+    let text = fs::read(device.join("loop/backing_file")).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text))))
 }
 
 /// Detaches a loop device whose file is dead; whether it is detached.
@@ -155,13 +172,7 @@ pub(crate) fn detach_stale(device: &Path) -> bool {
     clear(device, false).is_ok()
 }
 
-fn configure(
-    path: &Path,
-    backing: &File,
-    file: &Path,
-    read_only: bool,
-    sector: u32,
-) -> io::Result<libc::dev_t> {
+fn configure(path: &Path, backing: &File, file: &Path, read_only: bool) -> io::Result<libc::dev_t> {
     let device = OpenOptions::new().read(true).write(!read_only).open(path)?;
     let mut info = EMPTY;
     info.flags = LO_FLAGS_DIRECT_IO | if read_only { LO_FLAGS_READ_ONLY } else { 0 };
@@ -170,7 +181,7 @@ fn configure(
     info.file_name[..length].copy_from_slice(&name[..length]);
     let configuration = Configuration {
         fd: u32::try_from(backing.as_raw_fd()).map_err(io::Error::other)?,
-        block_size: sector,
+        block_size: SECTOR,
         info,
         reserved: [0; 8],
     };
@@ -189,22 +200,31 @@ fn clear(path: &Path, lazy: bool) -> io::Result<()> {
         drop(exclusive);
     }
     let device = File::open(path)?;
+    let before = status(&device);
     // SAFETY: the call takes no argument.
     if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD) } != 0 {
         let error = io::Error::last_os_error();
         return if error.raw_os_error() == Some(libc::ENXIO) { Ok(()) } else { Err(error) };
     }
     drop(device);
-    // The kernel detaches it when the last user closes it, which was perhaps not us.
+    // The kernel detaches it when the last user closes it, which was perhaps not us. If there is another file by now,
+    // it has done so.
     let device = File::open(path)?;
-    let mut info = EMPTY;
-    // SAFETY: the argument is the structure the call fills.
-    let there = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &mut info) } == 0;
-    if !there || lazy {
+    let file = |info: &Info| (info.device, info.inode);
+    let Some(mut info) = status(&device) else { return Ok(()) };
+    if lazy || before.as_ref().map(file) != Some(file(&info)) {
         return Ok(());
     }
     info.flags &= !LO_FLAGS_AUTOCLEAR;
     // SAFETY: the argument is the structure the call reads. If it fails, the device is detached after all.
     unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_STATUS64, &info) };
     Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// What the kernel says of a loop device; nothing if it has no file.
+fn status(device: &File) -> Option<Info> {
+    let mut info = EMPTY;
+    // SAFETY: the argument is the structure the call fills.
+    let there = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &mut info) } == 0;
+    there.then_some(info)
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::DeviceError;
 use crate::fuse;
 use crate::loop_device;
+use crate::mountinfo::{self, Mount};
 
 /// How often, and how long apart, the lock is tried.
 const LOOKS: u32 = 11;
@@ -24,7 +25,8 @@ pub struct Description {
     pub volume: String,
     /// The file, of the volume's size.
     pub path: PathBuf,
-    /// The loop device over it, if one was asked for.
+    /// The loop device over it, if one was asked for; or the disk of the ublk driver, which is the file, too.
+    #[serde(default)]
     pub block: Option<PathBuf>,
     /// Device number: of the loop device, else of the file system that the file is.
     pub major: u32,
@@ -36,6 +38,20 @@ pub struct Description {
     pub read_only: bool,
     /// The process that serves it.
     pub pid: u32,
+}
+
+impl Description {
+    /// The path to use: of the block device if there is one.
+    #[must_use]
+    pub fn device(&self) -> &Path {
+        self.block.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Whether it is a disk of the ublk driver, beside which there is no file.
+    #[must_use]
+    pub fn is_ublk(&self) -> bool {
+        self.block.as_ref() == Some(&self.path)
+    }
 }
 
 /// The files of one volume's device. They are this process's as long as the value lives.
@@ -70,6 +86,11 @@ impl Place {
         Ok(place)
     }
 
+    /// What the last device of `volume` below `dir` said, if it did not end by itself.
+    pub(crate) fn left(dir: &Path, volume: &str) -> Option<Description> {
+        serde_json::from_slice(&fs::read(dir.join(format!("{volume}.json"))).ok()?).ok()
+    }
+
     /// The volume's file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -88,9 +109,23 @@ impl Place {
         fs::rename(&new, &self.description).map_err(at(&self.description))
     }
 
+    /// Unmounts what is still mounted of the device of `volume`, which has ended otherwise than by being unmounted:
+    /// nobody answers there.
+    pub(crate) fn unmount_rest(&self, volume: &str) {
+        let ours = |mount: &Mount| mount.kind == fuse::KIND && mount.source == Path::new(volume);
+        let left = absolute(&self.path)
+            .and_then(|path| Ok(mountinfo::at(&mountinfo::mounts()?, &path).is_some_and(ours)));
+        if left.is_ok_and(|left| left)
+            && let Err(error) = fuse::unmount(&self.path, true)
+        {
+            tracing::error!("{}: {error}; unmount it by hand", self.path.display());
+        }
+    }
+
     /// Removes what a killed device left: its loop device, its mount, its description.
     fn clear(&self) -> Result<(), DeviceError> {
-        for device in loop_device::over(&self.path) {
+        let absolute = absolute(&self.path).map_err(at(&self.path))?;
+        for device in loop_device::loop_devices_over(&absolute) {
             if !loop_device::detach_stale(&device) {
                 return Err(DeviceError::StaleLoop { device });
             }
@@ -162,21 +197,16 @@ fn lock(file: &Path, volume: &str, path: &Path) -> Result<File, DeviceError> {
 
 /// Whether something is mounted on `path`, dead or alive.
 fn is_mount(path: &Path) -> io::Result<bool> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    // The last component may be a dead mount, which cannot be looked at; its directory can.
-    let absolute = match (path.parent(), path.file_name()) {
-        (Some(dir), Some(name)) => fs::canonicalize(dir)?.join(name),
-        _ => path.to_path_buf(),
-    };
-    let wanted = absolute.to_string_lossy();
-    Ok(mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|point| unescape(point) == wanted))
+    Ok(mountinfo::at(&mountinfo::mounts()?, &absolute(path)?).is_some())
 }
 
-/// Undoes the octal escapes of `/proc/self/mountinfo`.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+/// The path as the kernel shows it. What it leads to may be a dead mount, which cannot be looked at; its directory can.
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) if dir.as_os_str().is_empty() => Ok(fs::canonicalize(".")?.join(name)),
+        (Some(dir), Some(name)) => Ok(fs::canonicalize(dir)?.join(name)),
+        _ => Ok(path.to_path_buf()),
+    }
 }
 
 fn remove(path: &Path) -> Result<(), DeviceError> {
@@ -205,6 +235,17 @@ mod tests {
         drop(first);
         assert!(!dir.path().join("data").exists());
         Place::take(dir.path(), "data", None).unwrap();
+    }
+
+    #[test]
+    fn a_description_reads_as_documented() {
+        let text = r#"{"volume":"data","path":"/run/cards/dev/data","block":"/dev/loop3","major":7,"minor":3,
+                       "size":4096,"read_only":false,"pid":42,"more":1}"#;
+        let description: Description = serde_json::from_str(text).unwrap();
+        assert_eq!((description.device(), description.is_ublk()), (Path::new("/dev/loop3"), false));
+        let file = Description { block: None, ..description.clone() };
+        assert_eq!(file.device(), Path::new("/run/cards/dev/data"));
+        assert!(Description { path: "/dev/loop3".into(), ..description }.is_ublk());
     }
 
     #[test]

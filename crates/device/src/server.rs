@@ -18,12 +18,12 @@ use cards_node::admin::{Device, Word};
 
 use crate::fuse::{Attributes, Channel, Received, Request};
 use crate::inbox::{Inbox, Input, Mailbox};
-use crate::link::Lost;
 use crate::notifiers::Notifiers;
 use crate::pages_lock::PagesLock;
 use crate::poll;
 use crate::requests::Requests;
-use crate::session::{Connected, Target, connect_again};
+use crate::session::Connected;
+use crate::uplink::Uplink;
 use crate::withdrawals::Withdrawals;
 use keeping::Keeping;
 
@@ -37,8 +37,6 @@ const SPARE_MAX: usize = 16;
 /// What a server is to serve, and how.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Where the daemon is.
-    pub(crate) target: Target,
     /// What the file looks like.
     pub(crate) file: Attributes,
     /// Nothing may be written.
@@ -47,8 +45,6 @@ pub(crate) struct Settings {
     pub(crate) flags: u16,
     /// The kernel is to keep no pages.
     pub(crate) direct: bool,
-    /// How long requests wait for a daemon.
-    pub(crate) give_up: Option<Duration>,
     /// See [`PagesLock`].
     pub(crate) pages_lock: PathBuf,
 }
@@ -67,8 +63,8 @@ pub(crate) struct Shared {
 pub(crate) struct Server {
     settings: Settings,
     shared: Arc<Shared>,
+    uplink: Uplink,
     channel: Arc<Channel>,
-    mailbox: Mailbox,
     inbox: Inbox,
     notifiers: Notifiers,
     requests: Requests,
@@ -82,12 +78,6 @@ pub(crate) struct Server {
     retry: Option<Instant>,
     /// OPENs that wait for the agreement to keep pages.
     opening: Vec<u64>,
-    /// The daemon; none while it is gone.
-    daemon: Option<Box<Connected>>,
-    /// Since when it is gone.
-    gone: Option<Instant>,
-    /// Requests are answered with EIO: the daemon is gone for too long, or its volume is another one.
-    refusing: bool,
     /// The daemon lets the kernel keep no pages any more, though files are open that need them.
     forbidden: bool,
     /// Until when pages may be used; none: no more.
@@ -111,13 +101,13 @@ impl Server {
         shared: Arc<Shared>,
         channel: Arc<Channel>,
         (mailbox, inbox): (Mailbox, Inbox),
-        daemon: Connected,
+        (uplink, daemon): (Uplink, Connected),
         here: Device,
     ) -> Self {
         // SAFETY: takes a plain number; the name is known everywhere.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let mut server = Self {
-            notifiers: Notifiers::new(channel.clone(), mailbox.clone()),
+            notifiers: Notifiers::new(channel.clone(), mailbox),
             withdrawals: Withdrawals::new(u64::try_from(page).unwrap_or(4096)),
             requests: Requests::default(),
             unasked: Vec::new(),
@@ -125,17 +115,14 @@ impl Server {
             lock: PagesLock::new(settings.pages_lock.clone()),
             retry: None,
             opening: Vec::new(),
-            daemon: None,
-            gone: None,
-            refusing: false,
             forbidden: false,
             valid: None,
             buffer: vec![0; Channel::BUFFER],
             spare: Vec::new(),
             settings,
             shared,
+            uplink,
             channel,
-            mailbox,
             inbox,
             here,
         };
@@ -148,12 +135,6 @@ impl Server {
     /// # Errors
     /// The system gives no threads, or the kernel speaks another protocol.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        let done = self.serve();
-        self.shared.ended.store(true, Ordering::Release);
-        done
-    }
-
-    fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
             self.wait(&mut ready);
@@ -170,17 +151,16 @@ impl Server {
                 return Ok(());
             }
             self.settle()?;
-            self.send();
-            self.reach()?;
+            if let Err(error) = self.uplink.send() {
+                self.lose(&error);
+            }
+            self.uplink.reach()?;
         }
     }
 
     fn wait(&self, ready: &mut Vec<bool>) {
         let mut descriptors = vec![(self.inbox.as_fd(), false), (self.channel.as_fd(), false)];
-        if let Some(daemon) = &self.daemon {
-            descriptors.push((daemon.watch.as_fd(), daemon.watch.is_behind()));
-            descriptors.extend(daemon.links.iter().map(|link| (link.as_fd(), link.is_behind())));
-        }
+        descriptors.extend(self.uplink.descriptors());
         let limit = self.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         poll::wait(&descriptors, limit, ready);
     }
@@ -191,19 +171,11 @@ impl Server {
             Some(Validity::For(end)) => Some(end),
             Some(Validity::Ever) | None => None,
         };
-        let give_up = match (self.gone, self.settings.give_up) {
-            (Some(gone), Some(limit)) if !self.refusing => gone.checked_add(limit),
-            _ => None,
-        };
-        [lapse, give_up, self.retry].into_iter().flatten().min()
+        [lapse, self.uplink.deadline(), self.retry].into_iter().flatten().min()
     }
 
     /// Does what is due.
     fn expire(&mut self) {
-        let Some(end) = self.deadline() else { return };
-        if Instant::now() < end {
-            return;
-        }
         if let Some(Validity::For(end)) = self.valid
             && Instant::now() >= end
         {
@@ -215,12 +187,7 @@ impl Server {
             self.retry = None;
             self.want_pages();
         }
-        if let (Some(gone), Some(limit), false) = (self.gone, self.settings.give_up, self.refusing)
-            && gone.elapsed() >= limit
-        {
-            tracing::error!(
-                "no daemon for {limit:?}: requests fail with EIO from now on, until there is one"
-            );
+        if self.uplink.expires() {
             self.refuse_all();
         }
     }
@@ -235,7 +202,7 @@ impl Server {
             Input::NotConnected(error) => tracing::warn!("waiting for the daemon: {error}"),
             Input::Here(device) => {
                 self.here = device;
-                self.say(&Word::Here(self.here.clone()));
+                self.uplink.say(&Word::Here(self.here.clone()));
             }
         }
     }
@@ -254,25 +221,10 @@ impl Server {
         }
         Ok(Received::Nothing)
     }
+}
 
-    /// Sends what was queued.
-    fn send(&mut self) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let mut done: Result<(), Lost> = daemon.watch.send();
-        for link in &mut daemon.links {
-            done = done.and_then(|()| link.send());
-        }
-        if let Err(error) = done {
-            self.lose(&error);
-        }
-    }
-
-    /// Looks for a daemon if it has just been lost.
-    fn reach(&mut self) -> io::Result<()> {
-        if self.daemon.is_some() || self.gone.is_some() {
-            return Ok(());
-        }
-        self.gone = Some(Instant::now());
-        connect_again(self.settings.target.clone(), self.mailbox.clone(), self.shared.ended.clone())
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cards_node::EXCLUSIVE;
 use cards_node::admin::{Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line};
 use cards_node::config::{Attach, Mode};
 use cards_wire::nbd::Session;
@@ -31,6 +32,8 @@ pub(crate) struct Target {
     pub(crate) volume: String,
     /// How to attach it to a daemon that does not have it attached, as after a restart; none: not at all.
     pub(crate) mode: Option<Mode>,
+    /// The daemon need not keep what has been read.
+    pub(crate) exclusive: bool,
     /// NBD connections to open.
     pub(crate) connections: usize,
 }
@@ -46,8 +49,6 @@ pub(crate) struct Connected {
     pub(crate) links: Vec<Link>,
     /// What the NBD handshake settled.
     pub(crate) session: Session,
-    /// Requests must be multiples of so many bytes.
-    pub(crate) minimum_block: u32,
 }
 
 /// Why there is no daemon that serves the volume.
@@ -77,6 +78,14 @@ pub(crate) enum SessionError {
     /// The NBD server is too old.
     #[error("{}: the NBD server offers no structured replies; it is not the daemon", path.display())]
     TooOld { path: PathBuf },
+}
+
+impl Target {
+    /// The name of its export.
+    fn export(&self) -> String {
+        let asked = if self.exclusive { EXCLUSIVE } else { "" };
+        format!("{}{asked}", self.volume)
+    }
 }
 
 impl SessionError {
@@ -112,19 +121,19 @@ pub(crate) fn connect(target: &Target) -> Result<Connected, SessionError> {
     };
     watch.set_nonblocking().map_err(at)?;
     let path = watching.nbd.clone().ok_or(SessionError::NoNbd)?;
-    let mut opened: Option<Ready> = None;
+    let mut opened: Option<Session> = None;
     let mut links = Vec::new();
     for _ in 0..target.connections {
-        let (stream, ready) = handshake(&path, &target.volume)?;
+        let (stream, ready) = handshake(&path, &target.export())?;
         if !ready.session.structured_replies {
             return Err(SessionError::TooOld { path });
         }
         let at = |source| SessionError::Io { path: path.clone(), source };
         links.push(Link::new(stream, &ready.session).map_err(at)?);
-        opened = Some(ready);
+        opened = Some(ready.session);
     }
-    let Some(Ready { session, minimum_block, .. }) = opened else { return Err(SessionError::NoNbd) };
-    Ok(Connected { watching, watch, links, session, minimum_block })
+    let session = opened.ok_or(SessionError::NoNbd)?;
+    Ok(Connected { watching, watch, links, session })
 }
 
 /// Attaches the volume.
@@ -191,11 +200,11 @@ fn open(path: &Path) -> Result<UnixStream, SessionError> {
     Ok(stream)
 }
 
-fn handshake(path: &Path, volume: &str) -> Result<(UnixStream, Ready), SessionError> {
+fn handshake(path: &Path, export: &str) -> Result<(UnixStream, Ready), SessionError> {
     let at = |source| SessionError::Io { path: path.into(), source };
     let refused = |source| SessionError::Handshake { path: path.into(), source };
     let mut stream = open(path)?;
-    let mut handshake = Handshake::new(volume).map_err(refused)?;
+    let mut handshake = Handshake::new(export).map_err(refused)?;
     let mut buffer = [0; 4096];
     let mut filled = 0;
     loop {

@@ -12,11 +12,10 @@ mod tags;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use cards_node::admin::Device as Where;
 use cards_wire::nbd::consts::{
@@ -27,11 +26,12 @@ use crate::error::DeviceError;
 use crate::fuse::IO_MAX;
 use crate::inbox::{Input, inbox};
 use crate::place::Description;
-use crate::session::{Connected, Target};
+use crate::session::Connected;
+use crate::uplink::{self, Uplink};
 use abi::{ATTR_FUA, ATTR_READ_ONLY, ATTR_VOLATILE_CACHE, Parameters, SECTOR};
 use control::{Control, failed};
 use queue::Queue;
-use server::{Server, Settings};
+use server::Server;
 
 /// Requests at a time.
 const DEPTH: u16 = 128;
@@ -65,14 +65,13 @@ impl Disk {
     /// # Errors
     /// [`DeviceError::Ublk`], [`DeviceError::System`]; then nothing is left behind.
     pub(crate) fn start(
-        target: Target,
+        link: uplink::Settings,
         daemon: Connected,
-        give_up: Option<Duration>,
         ended: Arc<AtomicBool>,
     ) -> Result<(Self, Serving), DeviceError> {
         let mut control = Control::open()?;
         let id = control.add(DEPTH, IO_MAX, mark(std::process::id()))?;
-        let started = Self::serve(&mut control, id, target, daemon, give_up, ended);
+        let started = Self::serve(&mut control, id, link, daemon, ended);
         match started {
             Ok((number, thread)) => {
                 let disk = Self { id, path: path(id), number, control: Mutex::new(control) };
@@ -90,27 +89,19 @@ impl Disk {
     fn serve(
         control: &mut Control,
         id: u32,
-        target: Target,
+        link: uplink::Settings,
         daemon: Connected,
-        give_up: Option<Duration>,
         ended: Arc<AtomicBool>,
     ) -> Result<((u32, u32), Serving), DeviceError> {
         control.set(id, &parameters(&daemon))?;
         let (mailbox, inbox) = inbox().map_err(DeviceError::System)?;
-        let settings = Settings {
-            target,
-            size: daemon.session.size,
-            read_only: daemon.session.read_only(),
-            give_up,
-            depth: DEPTH,
-        };
+        let uplink = Uplink::new(link, mailbox.clone(), ended.clone());
         let (opened, is_open) = mpsc::channel();
-        let letters = (mailbox.clone(), inbox);
         let work = move || match Queue::open(id, DEPTH) {
             Ok(queue) => {
                 // Who started it waits, or has no use for it any more.
                 let _ = opened.send(Ok(()));
-                Server::new(settings, queue, letters, daemon, ended).run()
+                Server::new(uplink, (queue, DEPTH), inbox, daemon, ended).run()
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -184,21 +175,16 @@ impl Disk {
     }
 }
 
-/// The device that the last process of the volume described: its number and mark, if it was one of this driver.
-pub(crate) fn described(dir: &Path, volume: &str) -> Option<(u32, u64)> {
-    let text = fs::read(dir.join(format!("{volume}.json"))).ok()?;
-    let description: Description = serde_json::from_slice(&text).ok()?;
-    let id = description.block?.to_str()?.strip_prefix(DISK)?.parse().ok()?;
-    Some((id, mark(description.pid)))
-}
-
-/// Deletes a device whose process was killed, if it is still there.
-pub(crate) fn clear((id, mark): (u32, u64)) {
+/// Deletes the device of the ublk driver that a killed process has left, if `left` is the description of one and the
+/// kernel still has it. If something is mounted from its disk, it goes with the last use of that.
+pub fn delete_left(left: &Description) {
+    let name = left.block.as_ref().and_then(|block| block.to_str()?.strip_prefix(DISK));
+    let Some(id) = name.and_then(|name| name.parse().ok()) else { return };
     let Ok(mut control) = Control::open() else { return };
     // Another device may have the number by now.
-    if control.mark(id) == Some(mark) {
+    if control.mark(id) == Some(mark(left.pid)) {
         tracing::warn!("{}: deleting what an earlier device left", path(id).display());
-        if let Err(error) = control.delete(id) {
+        if let Err(error) = control.delete_unused(id) {
             tracing::error!("{}: {error}", path(id).display());
         }
     }
@@ -217,15 +203,15 @@ fn parameters(daemon: &Connected) -> Parameters {
     let session = &daemon.session;
     let can = |flag| session.flags & flag != 0;
     let attribute = |has, attribute| if has { attribute } else { 0 };
-    let logical_shift = if daemon.minimum_block <= 512 { 9 } else { 12 };
     // A power of two.
-    let block = daemon.watching.block.max(1 << logical_shift);
+    let block = daemon.watching.block.max(SECTOR as u32);
     let writes = !session.read_only();
     Parameters {
         attributes: attribute(!writes, ATTR_READ_ONLY)
             | attribute(can(NBD_FLAG_SEND_FLUSH), ATTR_VOLATILE_CACHE)
             | attribute(can(NBD_FLAG_SEND_FUA), ATTR_FUA),
-        logical_shift,
+        // The daemon takes requests of any length.
+        logical_shift: SECTOR.trailing_zeros() as u8,
         physical_shift: block.trailing_zeros() as u8,
         io_max: (u64::from(IO_MAX) / SECTOR) as u32,
         size: session.size / SECTOR,

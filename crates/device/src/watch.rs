@@ -17,6 +17,8 @@ pub(crate) struct Watch {
     stream: UnixStream,
     /// Received; whole lines are taken off the front.
     input: Vec<u8>,
+    /// So much of it has no end of a line.
+    searched: usize,
     /// Said and not sent.
     out: Vec<u8>,
 }
@@ -24,7 +26,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// A connection over which nothing has been said yet.
     pub(crate) fn new(stream: UnixStream) -> Self {
-        Self { stream, input: Vec::new(), out: Vec::new() }
+        Self { stream, input: Vec::new(), searched: 0, out: Vec::new() }
     }
 
     /// Sends `line` and waits for the line that answers it, as long as the socket's time limits allow.
@@ -102,7 +104,12 @@ impl Watch {
     }
 
     fn line(&mut self) -> Option<Vec<u8>> {
-        let end = self.input.iter().position(|byte| *byte == b'\n')?;
+        let found = self.input[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = found.map(|at| self.searched + at) else {
+            self.searched = self.input.len();
+            return None;
+        };
+        self.searched = 0;
         Some(self.input.drain(..=end).collect())
     }
 

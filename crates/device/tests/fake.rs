@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_node::admin::{Notice, Reply, Watching, Word, to_line};
 use cards_wire::nbd::consts::*;
@@ -23,6 +23,8 @@ struct State {
     open: Vec<UnixStream>,
     watch: Option<UnixStream>,
     reads: usize,
+    /// READs that have arrived.
+    asked: usize,
     /// READs wait while this is set.
     silent: bool,
 }
@@ -71,6 +73,20 @@ impl Fake {
     /// READs that were served.
     pub(crate) fn reads(&self) -> usize {
         self.state.lock().unwrap().reads
+    }
+
+    /// Waits until `count` READs have arrived, answered or not.
+    pub(crate) fn wait_asked(&self, count: usize) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.state.lock().unwrap().asked < count {
+            assert!(Instant::now() < end, "no READ arrives");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// READs that have arrived.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked
     }
 
     /// Another node writes, in the order that makes it right: pages first.
@@ -153,6 +169,7 @@ fn serve(mut stream: UnixStream, shared: &Mutex<State>) {
         let mut answer = Vec::new();
         match request.command {
             Command::Read => {
+                shared.lock().unwrap().asked += 1;
                 while shared.lock().unwrap().silent {
                     thread::sleep(Duration::from_millis(1));
                 }

@@ -2,6 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use cards_device::DeviceError;
 
@@ -50,6 +52,31 @@ fn a_device_in_use_does_not_end() {
     drop(file);
     device.join().unwrap();
     assert!(!fake.path().exists());
+}
+
+#[test]
+fn a_device_whose_connection_the_kernel_has_cut_leaves_no_dead_file() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let control = tempfile::tempdir().unwrap();
+    let mount = |command: &str, more: &[&str]| {
+        assert!(Command::new(command).args(more).arg(control.path()).status().unwrap().success());
+    };
+    mount("mount", &["-t", "fusectl", "none"]);
+    let abort = control.path().join(device.description().minor.to_string()).join("abort");
+    let cut = std::fs::write(abort, "1");
+    mount("umount", &[]);
+    cut.unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while !device.has_ended() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    device.join().unwrap();
+    assert_eq!(File::open(fake.path()).unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Devices of a fake daemon, with a real kernel.
 
+mod blocks;
 mod fake;
 mod file;
 mod pages;
@@ -34,6 +35,7 @@ fn options(fake: &Fake) -> Options {
         block: false,
         ublk: false,
         direct: false,
+        exclusive: false,
         connections: 2,
         connect_timeout: Duration::from_secs(10),
         give_up: None,

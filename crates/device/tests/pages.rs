@@ -1,6 +1,7 @@
 //! The kernel's pages.
 
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -59,6 +60,37 @@ fn a_read_under_way_neither_blocks_a_withdrawal_nor_brings_old_bytes() {
         fake.withdraw(0, 64 << 10);
     }
     drop(file);
+    end(device);
+}
+
+/// A file can leave the page cache after it was opened. Its READs lock no page then, so a withdrawal must not take the
+/// pages of one for pages that nobody can use.
+#[test]
+fn a_read_past_the_page_cache_saves_no_page_from_a_withdrawal() {
+    if skipped() {
+        return;
+    }
+    let mut fake = Fake::start();
+    let device = start(&fake);
+    let (file, direct) = (File::open(fake.path()).unwrap(), File::open(fake.path()).unwrap());
+    // SAFETY: the descriptor is open, and both commands take and give plain numbers.
+    let set = unsafe {
+        let flags = libc::fcntl(direct.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(direct.as_raw_fd(), libc::F_SETFL, flags | libc::O_DIRECT)
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    assert_eq!(byte(&file, 5000), 0);
+    fake.be_silent(true);
+    let before = fake.asked();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| direct.read_exact_at(&mut [0; 4096], 4096).unwrap());
+        fake.wait_asked(before + 1);
+        fake.write(5000, &[1]);
+        fake.be_silent(false);
+        reader.join().unwrap();
+    });
+    assert_eq!(byte(&file, 5000), 1, "the page of before is still there");
+    drop((file, direct));
     end(device);
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! {"request":"attach","volume":"disk","mode":"ro"}
-//! {"error":{"kind":"no_such_volume","message":"no volume \"disk\" in the cluster; …"}}
+//! {"error":{"kind":"no_such_volume","message":"no node of the cluster has a disk \"disk\"; …"}}
 //! ```
 
 mod activity;
@@ -204,6 +204,15 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// For people: the thing, the reason and the remedy.
     pub message: String,
+}
+
+impl Refusal {
+    /// The volume `name`, as somebody outside wrote it, is not there.
+    pub(crate) fn no_such_volume(name: &str) -> Self {
+        let shown = &name[..name.floor_char_boundary(200)];
+        let message = format!("no node of the cluster has a disk {shown:?}; see `cards volume list`");
+        Self { kind: RefusalKind::NoSuchVolume, message }
+    }
 }
 
 /// The kinds of [`Refusal`].

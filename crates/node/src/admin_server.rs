@@ -29,6 +29,7 @@ use crate::node::Node;
 use crate::record;
 use crate::report;
 use crate::sampling;
+use crate::seldom::Seldom;
 use crate::spans;
 
 /// Connections at a time.
@@ -37,7 +38,10 @@ const CONNECTIONS_MAX: usize = 256;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long an attachment may take before it is given up.
 const ATTACH: Duration = Duration::from_secs(5);
+/// Time between two looks whether it is made.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long to wait when a connection cannot be accepted (no descriptor, no memory).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Starts the thread. It ends when `ended` is notified; `shutdown` is notified when somebody asks for that.
 pub(crate) fn start(
@@ -66,7 +70,7 @@ pub(crate) fn start(
 }
 
 async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (permits, seldom) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Seldom::default());
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
@@ -80,8 +84,10 @@ async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) 
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept an admin client");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                if seldom.may() {
+                    tracing::warn!(%error, "cannot accept an admin client; are there too few descriptors?");
+                }
+                tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
@@ -160,7 +166,7 @@ async fn answer<'a>(
         Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
         Request::VolumeShow { volume } => {
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
-            Reply::Volume(Box::new(found.ok_or_else(|| no_such_volume(&volume))?))
+            Reply::Volume(Box::new(found.ok_or_else(|| Refusal::no_such_volume(&volume))?))
         }
         Request::Attach { volume, mode, policy, read_ahead, takeover } => {
             let attached = None;
@@ -236,7 +242,7 @@ async fn answer<'a>(
 async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
     let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
     let card = card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(volume))?;
-    let spec = node.volume(volume).ok_or_else(|| no_such_volume(volume))?;
+    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
     let blocks = front::blocks_to_warm(node, &spec, ranges)?;
     let (done, wait) = oneshot::channel();
     on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
@@ -307,7 +313,14 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     })?;
     node.threads[0].post(Event::ResolveCards);
     let deadline = tokio::time::Instant::now() + patience;
+    // Somebody may detach it meanwhile, and attach it otherwise.
+    let is_there = || node.cards.find(&name).is_some_and(|now| Arc::ptr_eq(&now, &card));
     let refusal = loop {
+        if !is_there() {
+            let message =
+                format!("volume {name:?} was detached while it was being attached; attach it again");
+            return Err(Refusal { kind: RefusalKind::NotAttached, message });
+        }
         match card.state() {
             CardState::Attached => return Ok(()),
             CardState::Refused(refusal, message) => {
@@ -322,7 +335,7 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
             }
             CardState::Waiting if tokio::time::Instant::now() < deadline => tokio::time::sleep(LOOK).await,
             CardState::Waiting if card.volume().is_none() && report::all_up(node) => {
-                break no_such_volume(&name);
+                break Refusal::no_such_volume(&name);
             }
             CardState::Waiting => {
                 let message =
@@ -356,9 +369,4 @@ async fn remove(node: &Node, name: &str) {
 fn not_attached(name: &str) -> Refusal {
     let message = format!("volume {name:?} is not attached here; see `cards volume list`");
     Refusal { kind: RefusalKind::NotAttached, message }
-}
-
-fn no_such_volume(name: &str) -> Refusal {
-    let message = format!("no node of the cluster has a disk {name:?}; see `cards volume list`");
-    Refusal { kind: RefusalKind::NoSuchVolume, message }
 }

@@ -6,11 +6,14 @@
 //! | file | noun |
 //! |---|---|
 //! | `listen` | sockets and connections |
+//! | `patient` | a connection whose client must take what it is sent |
 //! | `token` | who may ask over TCP |
 //! | `visitors` | who may look without one |
 //! | `route` | what a request asks for |
 //! | `read` | the routes that change nothing |
-//! | `page` | the dashboard among them |
+//! | `page` | the files of the dashboard |
+//! | `map` | what is cached of a volume |
+//! | `why` | the way of a read |
 //! | `answer` | how it is answered |
 //! | `locks` | what the lock service does for it |
 //! | `spans` | traces |
@@ -19,8 +22,10 @@
 mod answer;
 mod listen;
 mod locks;
+mod map;
 mod names;
 mod page;
+mod patient;
 mod read;
 mod route;
 mod spans;

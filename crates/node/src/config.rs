@@ -29,7 +29,7 @@ pub use api::Api;
 pub use attach::{Attach, Mode, ReadAhead};
 pub use cards_core::nearest;
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
-pub use disk::{Attached, Delivery, Disk, Handover, Origin};
+pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
 pub use nbd::Nbd;
 pub use policy::PolicySpec;

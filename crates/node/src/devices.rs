@@ -32,6 +32,8 @@ pub(crate) struct Devices {
 /// The device that watches a volume.
 #[derive(Debug)]
 pub(crate) struct Watcher {
+    /// Without a bound of its own: of withdrawals there are as many as writes wait for, which their clients' budgets
+    /// bound, and a device that leaves notices unread for a lease is given up.
     notices: mpsc::UnboundedSender<Notice>,
     state: Mutex<WatcherState>,
 }

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use cards_core::{Body, ControlInput, ControlOutput, Input, IoError, Message, Output, Patch, Payload};
+use cards_core::{
+    Body, ControlInput, ControlOutput, Input, IoError, Message, Output, Patch, Payload, Shard, Slot,
+};
 
 use crate::inbox::Event;
 use crate::local::Local;
@@ -47,12 +49,26 @@ impl Local {
 
     /// Unpins slots, with one lock for neighbours of one shard.
     pub(crate) fn unpin(&self, places: impl IntoIterator<Item = Place>, lent: bool) {
+        self.done_with(places, lent, Shard::unpin);
+    }
+
+    /// Unpins slots whose client keeps what it has read: what is in them is dropped.
+    pub(crate) fn unpin_and_drop(&self, places: impl IntoIterator<Item = Place>, lent: bool) {
+        self.done_with(places, lent, Shard::unpin_and_drop);
+    }
+
+    fn done_with(
+        &self,
+        places: impl IntoIterator<Item = Place>,
+        lent: bool,
+        unpin: impl Fn(&mut Shard, Slot),
+    ) {
         let mut places = places.into_iter().peekable();
         while let Some(first) = places.next() {
             self.shard(first.shard, |state| {
                 let mut place = first;
                 loop {
-                    state.shard.unpin(place.slot);
+                    unpin(&mut state.shard, place.slot);
                     state.lent -= u32::from(lent);
                     match places.next_if(|next| next.shard == first.shard) {
                         Some(next) => place = next,

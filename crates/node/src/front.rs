@@ -25,6 +25,8 @@ mod status;
 mod stream;
 mod warm;
 
+pub use handshake::EXCLUSIVE;
+
 pub(crate) use client::Client;
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
 pub(crate) use lobby::Permit;

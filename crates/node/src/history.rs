@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inquiry::Round;
 use crate::node::Node;
 use crate::report;
 
@@ -30,7 +31,7 @@ const SAMPLES_MAX: usize = 720;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     ring: Mutex<Ring>,
-    sum: sum::Cache,
+    sum: Round<Told>,
 }
 
 #[derive(Debug, Default)]
@@ -55,11 +56,14 @@ pub(crate) struct Told {
 }
 
 impl History {
-    /// Takes what there is at the end of step `step`. A clock that was set back begins the history anew.
+    /// Takes what there is at the end of step `step`. A clock that was set back begins the history anew, unless it was
+    /// so little that the step only ends again: what came in between counts for the next one.
     fn note(&self, step: u64, totals: Totals) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        if ring.samples.back().is_some_and(|(last, _)| *last >= step) {
-            *ring = Ring::default();
+        match ring.samples.back() {
+            Some((last, _)) if *last == step => return,
+            Some((last, _)) if *last > step => *ring = Ring::default(),
+            _ => {}
         }
         if let Some(before) = ring.totals.take() {
             if ring.samples.len() == SAMPLES_MAX {
@@ -85,11 +89,16 @@ impl Told {
     }
 }
 
+/// Milliseconds since 1970 (UTC), and the step that they are in.
+fn now(node: &Node) -> (u64, u64) {
+    let since_ms = node.clock.now_and_utc_us().1 / 1_000;
+    (since_ms, since_ms / STEP_MS)
+}
+
 /// Samples a node at the end of every step; never ends.
 pub(crate) async fn keep(node: &Node) {
     loop {
-        let since_ms = node.clock.now_and_utc_us().1 / 1_000;
-        let step = since_ms / STEP_MS;
+        let (since_ms, step) = now(node);
         tokio::time::sleep(Duration::from_millis((step + 1) * STEP_MS - since_ms)).await;
         node.history.note(step, Totals::of(&report::status(node)));
     }
@@ -124,6 +133,17 @@ mod tests {
         assert!(history.tell("n1").samples.is_empty());
         history.note(51, Totals::example(7, &[]));
         assert_eq!(history.tell("n1").samples[0][..2], [51, 5]);
+    }
+
+    #[test]
+    fn a_step_that_ends_twice_is_told_once_and_nothing_is_lost() {
+        let history = History::default();
+        for (step, reads) in [(100, 0), (101, 1), (101, 3), (102, 7)] {
+            history.note(step, Totals::example(reads, &[]));
+        }
+        let told = history.tell("n1").samples;
+        let told: Vec<&[u64]> = told.iter().map(|sample| &sample[..2]).collect();
+        assert_eq!(told, [[101, 1], [102, 6]]);
     }
 
     #[test]

@@ -12,7 +12,9 @@
 //! | `asked` | questions of this node that are not answered yet |
 //! | `waiting` | questions of others that are not answered yet |
 //! | `everybody` | one question to all members |
-//! | `cluster` | the status of all members, for many who want it at the same time |
+//! | `round` | what all members have answered, for many who want it at the same time |
+//! | `cluster` | the status of all members |
+//! | `maps` | what all members have in memory of one volume |
 //! | `block` | what this node knows of one block |
 //! | `why` | the way that a read of a block would take, and what all members know of it |
 //! | `words` | that way in one sentence |
@@ -22,7 +24,9 @@ mod asked;
 mod block;
 mod cluster;
 mod everybody;
+mod maps;
 mod question;
+mod round;
 mod waiting;
 mod why;
 mod words;
@@ -35,13 +39,15 @@ use cards_wire::peer::{Inquiry, encode_inquiry};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use crate::admin::{Refusal, RefusalKind};
+use crate::admin::{Cluster, Refusal, RefusalKind};
 use crate::net::Frame;
 use crate::node::Node;
 
 pub(crate) use cluster::cluster;
 pub(crate) use everybody::ask_members;
+pub(crate) use maps::{Maps, maps};
 pub(crate) use question::Question;
+pub(crate) use round::Round;
 pub(crate) use why::why;
 
 use asked::Asked;
@@ -49,6 +55,8 @@ use waiting::Waiting;
 
 /// How long a question may take, the wait for a place among the open ones included.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How old an answer may be that many want.
+const FRESH: Duration = Duration::from_millis(500);
 /// Questions that one node may have open at another.
 const OPEN_MAX: usize = 16;
 
@@ -58,7 +66,8 @@ pub(crate) struct Inquiries {
     /// One permit for each question that a peer may still be asked.
     places: Box<[Semaphore]>,
     waiting: Waiting,
-    cluster: cluster::Cache,
+    cluster: Round<Cluster>,
+    maps: maps::Rounds,
 }
 
 /// Why a question has no answer.
@@ -104,7 +113,8 @@ impl Inquiries {
             asked: Asked::new(incarnation),
             places: (0..nodes).map(|_| Semaphore::new(OPEN_MAX)).collect(),
             waiting: Waiting::default(),
-            cluster: cluster::Cache::default(),
+            cluster: Round::default(),
+            maps: maps::Rounds::default(),
         }
     }
 

@@ -33,6 +33,7 @@ mod spans;
 mod traffic;
 mod web;
 
+pub use front::EXCLUSIVE;
 pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};
 

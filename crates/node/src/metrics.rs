@@ -25,7 +25,7 @@ mod ticket;
 mod trail;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_core::VolumeId;
 
@@ -42,6 +42,8 @@ pub(crate) use trail::Trail;
 pub(crate) struct Metrics {
     volumes: Mutex<BTreeMap<VolumeId, Counted>>,
     pub(crate) slow: Slow,
+    /// When the daemon was started, in microseconds since 1970; the same at each look, however clocks are set.
+    started_us: OnceLock<u64>,
 }
 
 /// Kept as long as the daemon runs, also of volumes that are detached: counters do not go back.
@@ -53,7 +55,7 @@ struct Counted {
 
 impl Metrics {
     pub(crate) fn new(slow: Slow) -> Self {
-        Self { volumes: Mutex::default(), slow }
+        Self { volumes: Mutex::default(), slow, started_us: OnceLock::new() }
     }
 
     /// Where a data thread counts what its clients ask of a volume.
@@ -69,10 +71,15 @@ impl Metrics {
         Arc::clone(&counted.cells[usize::from(thread)])
     }
 
-    /// What clients have asked of each volume that any has used.
-    pub(crate) fn io(&self) -> Vec<(VolumeId, String, Io)> {
-        let read = |(volume, counted): (&VolumeId, &Counted)| (*volume, counted.name.clone(), counted.io());
-        self.lock().iter().map(read).collect()
+    /// What clients have asked of volumes, by their names. A disk that moved to another node is another volume of the
+    /// same name.
+    fn io(&self) -> BTreeMap<String, Io> {
+        let mut io: BTreeMap<String, Io> = BTreeMap::new();
+        for counted in self.lock().values() {
+            let sum = io.entry(counted.name.clone()).or_default();
+            *sum = sum.plus(&counted.io());
+        }
+        io
     }
 
     /// What clients have asked of a volume; nothing if none has used it.
@@ -93,5 +100,24 @@ impl Metrics {
 impl Counted {
     fn io(&self) -> Io {
         self.cells.iter().fold(Io::default(), |sum, cell| sum.plus(&cell.read()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admin::Op;
+
+    #[test]
+    fn volumes_of_one_name_are_counted_together() {
+        let metrics = Metrics::new(Slow::new(Duration::ZERO));
+        for (volume, name) in [(1, "data"), (2, "data"), (3, "logs")] {
+            metrics.cell(VolumeId(volume), name, 0, 1).request(Op::Read, 5_000, 512, false);
+        }
+        let reads = |(name, io): (String, Io)| (name, io.op(Op::Read).latency.count());
+        let read: Vec<(String, u64)> = metrics.io().into_iter().map(reads).collect();
+        assert_eq!(read, [("data".into(), 2), ("logs".into(), 1)]);
     }
 }

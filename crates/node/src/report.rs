@@ -1,16 +1,19 @@
 //! What this node says of itself.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cards_coordinator::MemberState as Standing;
 use cards_core::NodeId;
 
 use crate::admin::{
-    Activity, Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
+    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
     Status, Volume, VolumeState,
 };
-use crate::cards::{CardState, explain};
-use crate::config::{Coordinator, PolicySpec};
+use crate::cards::{Card, CardState, explain};
+use crate::config::{Coherence, Coordinator, PolicySpec};
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
@@ -93,14 +96,18 @@ pub(crate) fn activity(local: &Rc<Local>) -> Activity {
 }
 
 /// Volumes of one name: only the first can be attached.
-fn same_names(volumes: &[Volume]) -> impl Iterator<Item = String> {
+fn same_names(volumes: &[Volume]) -> impl Iterator<Item = String> + '_ {
     let disk_node = |volume: &Volume| volume.disk_node.clone().unwrap_or_default();
-    volumes.iter().enumerate().filter_map(move |(i, volume)| {
-        let first = volumes[..i].iter().find(|other| other.name == volume.name)?;
+    let mut firsts: BTreeMap<&str, &Volume> = BTreeMap::new();
+    volumes.iter().filter_map(move |volume| {
+        let Entry::Occupied(first) = firsts.entry(&volume.name) else {
+            firsts.insert(&volume.name, volume);
+            return None;
+        };
         Some(format!(
             "volume {}: nodes {} and {} both have a disk of this name, and the first is used; rename one",
             volume.name,
-            disk_node(first),
+            disk_node(first.get()),
             disk_node(volume)
         ))
     })
@@ -115,7 +122,11 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     let cards = node.cards.all();
     let mut volumes: Vec<Volume> = Vec::new();
     for spec in specs {
-        let card = cards.iter().find(|card| card.attach.volume == spec.name);
+        let is = |card: &&Arc<Card>| match card.volume() {
+            Some(volume) => volume == spec.id,
+            None => card.attach.volume == spec.name,
+        };
+        let card = cards.iter().find(is);
         let status = statuses.iter().find(|status| status.volume == spec.id);
         let disk_node = spec.id.disk_node();
         let up =
@@ -150,6 +161,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             size: spec.size_bytes,
             block: spec.block_bytes,
             policy: spec.policy.parse().ok(),
+            coherence: spec.coherence.into(),
             read_only: spec.read_only,
             state,
             reason,
@@ -167,6 +179,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 size: 0,
                 block: 0,
                 policy: None::<PolicySpec>,
+                coherence: Coherence::default(),
                 read_only: false,
                 state: VolumeState::Waiting,
                 reason: Some(unknown_volume(node)),
@@ -227,8 +240,8 @@ fn declared_dead(member: &crate::membership::Member) -> String {
     )
 }
 
-fn card(node: &Node, card: &crate::cards::Card) -> Card {
-    Card {
+fn card(node: &Node, card: &Card) -> admin::Card {
+    admin::Card {
         mode: card.attach.mode,
         read_ahead: card.attach.read_ahead,
         clients: card.clients(),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
 use cards_core::policy::{PolicyError, normalize};
-use cards_core::{Coherence, Control, ControlConfig, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
+use cards_core::{Control, ControlConfig, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
 use cards_disk::{Disk, DiskError, DiskOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -520,7 +520,7 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
             policy,
             read_only: opened.read_only(),
             network_attached: disk.attached == Attached::Network,
-            coherence: Coherence::Confirmed,
+            coherence: disk.coherence.into(),
             handover: disk.handover.into(),
         };
         disks.push(OpenedDisk { disk: opened, spec });

@@ -1,12 +1,15 @@
 //! Clusters of daemons in this process, on loopback, over temporary files, and a small NBD client.
 
 mod activity;
+mod admin;
 mod allocations;
 mod client;
 mod cluster;
+mod coherence;
 mod copies;
 mod devices;
 mod disks;
+mod expressions;
 mod failures;
 mod http;
 mod inquiry;

@@ -1,7 +1,6 @@
 //! What is in a trace.
 
 mod blocks;
-mod fenwick;
 mod reuse;
 mod show;
 

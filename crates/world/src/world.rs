@@ -35,6 +35,14 @@ use devices::{AtDevice, everything};
 
 pub use devices::PageEvent;
 
+/// Who is sent the contents of a slot.
+#[derive(Clone, Copy)]
+enum Lent {
+    Peer,
+    /// A client of this volume.
+    Client(VolumeId),
+}
+
 /// What is fixed for the whole life of a world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
@@ -50,6 +58,8 @@ pub struct WorldConfig {
     pub volumes: Vec<VolumeSpec>,
     /// Nodes that have a volume as a local device, which a kernel keeps pages of.
     pub devices: Vec<(NodeId, VolumeId)>,
+    /// Nodes whose clients of a volume keep what they read themselves: the node then drops it.
+    pub exclusive: Vec<(NodeId, VolumeId)>,
     /// Where the homes of blocks are.
     pub placement: PlacementKind,
     /// Until a peer that does not answer is given up.
@@ -128,7 +138,7 @@ enum Event {
     Action(Action),
     Arrive(Box<Envelope>),
     Landed { envelope: Box<Envelope>, landing: Landing },
-    Unpin { node: NodeId, life: u64, shard: u16, slot: Slot, expected: Tags },
+    Unpin { node: NodeId, life: u64, shard: u16, slot: Slot, expected: Tags, drop: bool },
     DiskHalf { key: u64, half: usize },
     DiskDone { key: u64, result: Result<(), IoError> },
     ExtentsRead { node: NodeId, life: u64, op: OpId, volume: VolumeId, offset: u64, length: u32 },
@@ -365,8 +375,8 @@ impl<M: Models> World<M> {
             Event::Action(action) => self.act(action),
             Event::Arrive(envelope) => self.arrive(envelope),
             Event::Landed { envelope, landing } => self.landed(*envelope, landing),
-            Event::Unpin { node, life, shard, slot, expected } => {
-                self.unpin(node, life, shard, slot, &expected)
+            Event::Unpin { node, life, shard, slot, expected, drop } => {
+                self.unpin(node, life, shard, slot, &expected, drop)
             }
             Event::DiskHalf { key, half } => self.disk_half(key, half),
             Event::DiskDone { key, result } => self.disk_done(key, result),
@@ -447,22 +457,24 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// Pins a slot until its bytes have left for `to`, or for a client. Returns its contents.
-    fn lend(&mut self, node: NodeId, shard: u16, slot: Slot, to: Option<NodeId>) -> Tags {
+    /// Pins a slot until its bytes have left. Returns its contents.
+    fn lend(&mut self, node: NodeId, shard: u16, slot: Slot, to: Lent) -> Tags {
         let (now, bytes) = (self.now, self.config.block_bytes);
         let held = match to {
-            Some(_) => self.models.send(now, node, bytes),
-            None => self.models.reply(now, node, bytes),
+            Lent::Peer => self.models.send(now, node, bytes),
+            Lent::Client(_) => self.models.reply(now, node, bytes),
         };
+        let drop = matches!(to, Lent::Client(volume) if self.config.exclusive.contains(&(node, volume)));
         let memory = &mut self.shard(node, shard).memory;
         memory.pin(slot);
         let tags = memory.slot(slot).to_vec();
         let life = self.place(node).life;
-        self.events.push(now + held, Event::Unpin { node, life, shard, slot, expected: tags.clone() });
+        let expected = tags.clone();
+        self.events.push(now + held, Event::Unpin { node, life, shard, slot, expected, drop });
         tags
     }
 
-    fn unpin(&mut self, node: NodeId, life: u64, shard: u16, slot: Slot, expected: &[u64]) {
+    fn unpin(&mut self, node: NodeId, life: u64, shard: u16, slot: Slot, expected: &[u64], drop: bool) {
         if !self.lives(node, life) {
             return;
         }
@@ -474,7 +486,10 @@ impl<M: Models> World<M> {
             "{slot:?} of {node:?}.{shard} changed while it was pinned"
         );
         this.memory.unpin(slot);
-        this.core.unpin(slot);
+        match drop {
+            true => this.core.unpin_and_drop(slot),
+            false => this.core.unpin(slot),
+        }
         self.drain_shard(node, shard);
     }
 
@@ -518,7 +533,7 @@ impl<M: Models> World<M> {
             Output::Send { to, message, payload } => {
                 let tags = match payload {
                     Payload::None => Tags::new(),
-                    Payload::Slot(slot) => self.lend(node, shard, slot, Some(to)),
+                    Payload::Slot(slot) => self.lend(node, shard, slot, Lent::Peer),
                     Payload::Buffer(buffer) => self.shard(node, shard).memory.buffer(buffer).to_vec(),
                 };
                 let bytes = message.body.has_payload();
@@ -526,8 +541,8 @@ impl<M: Models> World<M> {
                 self.send(node, to, EnvelopeBody::Shard { message, tags });
             }
             Output::Disk { op, volume, work } => self.disk_start(node, shard, op, volume, work),
-            Output::Ready { token, block: _, slot, origin } => {
-                let tags = self.lend(node, shard, slot, None);
+            Output::Ready { token, block, slot, origin } => {
+                let tags = self.lend(node, shard, slot, Lent::Client(block.volume));
                 self.complete(token, Outcome::Read { tags, origin: Some(origin) });
             }
             Output::Failed { token, block: _, error } => self.complete(token, Outcome::Failed(error)),

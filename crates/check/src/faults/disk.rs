@@ -1,9 +1,12 @@
 //! Disks that are slow and fail. An operation reaches the medium in two halves, at different times.
 
-use cards_core::{CommandKind, DiskWork, Instant, IoError, VolumeId};
+use cards_core::{CommandKind, DiskWork, Duration, Instant, IoError, VolumeId};
 use cards_world::models::{Disk, DiskTiming};
 
 use super::{Fault, Faults, Seen};
+
+/// An operation that takes longer is slow.
+const SLOW: Duration = Duration::from_millis(10);
 
 impl Disk for Faults {
     fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
@@ -29,6 +32,9 @@ impl Faults {
         let halves = [half(), half()];
         if read {
             *self.disk_reads.entry(volume).or_default() += 1;
+        }
+        if done > SLOW && !self.calm {
+            self.count(Fault::SlowDisk);
         }
         if self.calm || !self.disk_rng.chance(errors) {
             return DiskTiming { halves, done, result: Ok(()) };

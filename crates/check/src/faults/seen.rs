@@ -50,7 +50,10 @@ impl Word {
             Parcel::Shard { message, .. } => {
                 let wanted = matches!(
                     message.body,
-                    Body::Command { .. } | Body::CommandDone { .. } | Body::Read { .. }
+                    Body::Command { .. }
+                        | Body::CommandDone { .. }
+                        | Body::Read { .. }
+                        | Body::Acquire { .. }
                 );
                 wanted.then(|| Self::Shard(message.clone()))
             }

@@ -95,6 +95,9 @@ impl Options {
                 Duration::ZERO
             },
         };
+        // What a kernel has, its node need not have too.
+        let devices = self.world.devices.iter().copied();
+        self.world.exclusive = devices.filter(|_| rng.chance(500)).collect();
     }
 
     /// More nodes, without disks. Of a volume that nobody can write they have cards that read.

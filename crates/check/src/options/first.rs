@@ -68,6 +68,7 @@ impl Options {
             sectors,
             volumes,
             devices: Vec::new(),
+            exclusive: Vec::new(),
             placement: rng.pick(&[PlacementKind::Rendezvous, PlacementKind::Modulo]),
             peer_timeout,
             // A write may have to wait for a dead reader's lease, and readers for the write.

@@ -29,6 +29,8 @@ pub enum Kind {
     Broken,
     /// Disks fail to read or write.
     DiskErrors,
+    /// Disks take long.
+    SlowDisks,
     /// Cards are detached and attached again.
     Detach,
     /// Timers fire late.
@@ -49,7 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -61,6 +63,7 @@ impl Kind {
         Self::Late,
         Self::Broken,
         Self::DiskErrors,
+        Self::SlowDisks,
         Self::Detach,
         Self::LateTimers,
         Self::Takeovers,
@@ -85,6 +88,7 @@ impl Kind {
             Self::Late => "no-late-messages",
             Self::Broken => "no-broken-payloads",
             Self::DiskErrors => "no-disk-errors",
+            Self::SlowDisks => "no-slow-disks",
             Self::Detach => "no-detach",
             Self::LateTimers => "no-late-timers",
             Self::Takeovers => "no-takeovers",
@@ -110,6 +114,7 @@ impl Kind {
             Self::Late => "No message takes far longer than others",
             Self::Broken => "No payload breaks off",
             Self::DiskErrors => "No disk fails",
+            Self::SlowDisks => "No disk takes long",
             Self::Detach => "No client detaches a card",
             Self::LateTimers => "No timer fires late",
             Self::Takeovers => "No card takes a volume for itself",
@@ -136,6 +141,7 @@ impl Kind {
             Self::Late => network.rare = 0,
             Self::Broken => network.broken = 0,
             Self::DiskErrors => (disk.read_errors, disk.write_errors) = (0, 0),
+            Self::SlowDisks => disk.latency_spread = disk.latency_spread.min(Duration::from_millis(5)),
             Self::Detach => nodes.detach = 0,
             Self::LateTimers => nodes.timer_late = Duration::ZERO,
             Self::Takeovers => takeovers.every = Duration::ZERO,
@@ -143,7 +149,10 @@ impl Kind {
             Self::CoordinatorLoss => members.lose_every = Duration::ZERO,
             Self::Drift => *clocks = Clocks::default(),
             Self::Unproven => nodes.unproven = 0,
-            Self::Devices => world.devices.clear(),
+            Self::Devices => {
+                world.devices.clear();
+                world.exclusive.clear();
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cards_advise::{Doubt, Rate};
+use cards_core::Replacement;
 use cards_node::admin::{Measured, Sampled};
 use cards_node::config::size;
 use serde::Serialize;
@@ -13,6 +15,13 @@ use crate::table::{Align, Table, count};
 
 /// A saving below this share of the disk reads is within the error of the estimate.
 const SAVING_MIN: f64 = 0.02;
+/// With a larger error, or with more reads unknown, the advice says that it is a guess.
+const ERROR_MAX: f64 = 0.02;
+/// What W-TinyLFU is off in a cache that is scaled down, since it holds the blocks that want in against one that might go out, which
+/// in a small cache changes sooner; and 2Q with a sample that has forgotten references, since uses of a new block do not count.
+const BIAS: f64 = 0.02;
+/// Reads in the sample of a node that more reads do not add to: older ones go.
+const SAMPLED_MAX: f64 = 100_000.0;
 /// If more of the reads hit than predicted by so much, something else than the caches is at work.
 const SURPRISE: f64 = 0.1;
 
@@ -52,6 +61,16 @@ pub(super) struct Part {
     seconds: f64,
     /// One block in so many is in the sample.
     sample: u64,
+    /// Reads in the sample, and the blocks that they read.
+    sampled_reads: usize,
+    sampled_blocks: usize,
+    /// Shares of now are not off by more, nineteen times of twenty.
+    error: f64,
+    /// The share of the reads that were the first of their blocks, before the caches were full. Some might have hit had the
+    /// sample begun earlier.
+    unknown: f64,
+    /// Seconds after which there will be reads enough; none if there are, or never will be.
+    wait: Option<f64>,
     /// None if nobody has counted.
     measured: Option<Shares>,
     /// Other sizes of the caches.
@@ -72,6 +91,9 @@ struct Size {
     shares: Shares,
     /// The share of the disk reads (of what one node by itself misses) that would be saved.
     saved: f64,
+    /// As those of a [`Part`].
+    error: f64,
+    unknown: f64,
 }
 
 /// Another policy, or another replacement.
@@ -81,6 +103,15 @@ struct Other {
     #[serde(flatten)]
     shares: Shares,
     saved: f64,
+    error: f64,
+}
+
+/// Seconds after which there will be reads enough that the error is small, and that the caches are full.
+fn wait(trace: &Trace, doubt: Doubt) -> Option<f64> {
+    let (span, sampled) = (trace.span.as_secs_f64(), trace.curve.counted() as f64);
+    // The error falls with the root of the reads.
+    let more = (doubt.error / ERROR_MAX).powi(2).max(if doubt.unknown > ERROR_MAX { 2.0 } else { 1.0 });
+    (trace.grows && more > 1.0 && sampled * more <= SAMPLED_MAX).then_some(span * (more - 1.0))
 }
 
 impl Part {
@@ -89,28 +120,47 @@ impl Part {
         let missed = as_it_is(&found).map_or(0.0, |found| found.shares.disk);
         let saved = |shares: Shares| if missed > 0.0 { (missed - shares.disk) / missed } else { 0.0 };
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block));
+        let doubt = trace.doubt(1.0);
+        let chance = as_it_is(&found).and_then(|found| found.chance).unwrap_or(0.0);
+        let error_now = doubt.error.max(chance);
         let cache = bytes(trace.cache_blocks());
         let mut part = Self {
             nodes: nodes.len(),
             cache,
-            capacity: bytes(nodes.iter().map(|node| node.cache_blocks).sum()),
+            capacity: bytes(nodes.iter().fold(0, |sum, node| sum.saturating_add(node.cache_blocks))),
             reads: trace.reads,
             seconds: trace.span.as_secs_f64(),
             sample: trace.rate.weight(),
+            sampled_reads: trace.curve.counted(),
+            sampled_blocks: trace.curve.blocks(),
+            error: error_now,
+            unknown: doubt.unknown,
+            wait: wait(trace, doubt),
             measured: measured(nodes),
             sizes: Vec::new(),
             policies: Vec::new(),
             replacements: Vec::new(),
         };
-        for (i, Found { case, shares }) in found.into_iter().enumerate() {
+        for (i, Found { case, shares, .. }) in found.into_iter().enumerate() {
             let saved = saved(shares);
             if i < FACTORS.len() {
                 let cache = (cache as f64 * case.factor) as u64;
-                part.sizes.push(Size { factor: case.factor, cache, shares, saved });
-            } else if now.as_ref().is_some_and(|now| now.policy != case.policy) {
-                part.policies.push(Other { name: case.policy, shares, saved });
+                let Doubt { error, unknown } = trace.doubt(case.factor);
+                let error = error.max(chance);
+                part.sizes.push(Size { factor: case.factor, cache, shares, saved, error, unknown });
+                continue;
+            }
+            let biased = match case.replacement {
+                Replacement::WTinyLfu | Replacement::WTinyLfu10 => trace.rate != Rate::ALL,
+                Replacement::TwoQ => !trace.grows,
+                _ => false,
+            };
+            let error = error_now + if biased { BIAS } else { 0.0 };
+            if now.as_ref().is_some_and(|now| now.policy != case.policy) {
+                part.policies.push(Other { name: case.policy, shares, saved, error });
             } else {
-                part.replacements.push(Other { name: case.replacement.name().into(), shares, saved });
+                let name = case.replacement.name().into();
+                part.replacements.push(Other { name, shares, saved, error });
             }
         }
         let most_first = |a: &Other, b: &Other| b.saved.total_cmp(&a.saved);
@@ -145,7 +195,7 @@ impl Part {
         if let Some(measured) = self.measured {
             row("measured".into(), Some(self.cache), measured, None);
         }
-        for &Size { factor, cache, shares, saved } in &self.sizes {
+        for &Size { factor, cache, shares, saved, .. } in &self.sizes {
             let as_it_is = factor == 1.0;
             let name = if as_it_is { "as it is".into() } else { format!("x {factor}") };
             row(name, Some(cache), shares, (!as_it_is).then_some(saved));
@@ -157,6 +207,31 @@ impl Part {
             row(format!("replacement {}", other.name), None, other.shares, Some(other.saved));
         }
         table
+    }
+
+    /// What must be known before the rest is believed; nothing if that is much.
+    fn guess(&self) -> String {
+        if self.error <= ERROR_MAX && self.unknown <= ERROR_MAX {
+            return String::new();
+        }
+        let points = |share: f64| format!("{:.1}", 100.0 * share);
+        let mut text = format!(
+            "This is a guess: {} reads of {} blocks are known, and shares can be {} points off.",
+            count(self.sampled_reads as u64),
+            count(self.sampled_blocks as u64),
+            points(self.error)
+        );
+        if self.unknown > ERROR_MAX {
+            text += &format!(
+                " {} % of the reads were the first of their blocks while the cache was not full: a few, or all, will hit.",
+                points(self.unknown)
+            );
+        }
+        text += &match self.wait {
+            Some(wait) => format!(" Ask again in {}.\n", time(wait.max(1.0))),
+            None => " More time will not make it better, unless clients do something else.\n".into(),
+        };
+        text
     }
 
     /// One sentence.
@@ -227,7 +302,11 @@ impl fmt::Display for Advice {
                 1 => "all of them known".into(),
                 sample => format!("one block in {sample} known"),
             };
-            write!(f, "  {whose}: {reads} block reads in {time}, {sample}")?;
+            write!(
+                f,
+                "  {whose}: {reads} block reads in {time}, {sample}, good to {:.1} points",
+                100.0 * part.error
+            )?;
             let (cache, capacity) = (size::human(part.cache), size::human(part.capacity));
             if part.cache < part.capacity {
                 write!(f, "; other volumes leave it {cache} of {capacity}")?;
@@ -243,6 +322,9 @@ impl fmt::Display for Advice {
             write!(f, "\n{}", cluster.table("all nodes", "disk"))?;
         }
         writeln!(f)?;
+        if let Some(judged) = self.cluster.as_ref().or(self.own.as_ref()) {
+            f.write_str(&judged.guess())?;
+        }
         match (&self.cluster, &self.own) {
             (Some(cluster), _) => f.write_str(&cluster.sentence("disk reads"))?,
             (None, Some(own)) => f.write_str(&own.sentence("reads that its own cache misses"))?,

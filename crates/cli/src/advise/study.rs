@@ -9,7 +9,7 @@ use cards_core::{Replacement, policy};
 use cards_sim::{Interrupt, Pace, RunError};
 use cards_trace::Progress as Read;
 
-use super::trace::{Case, Shares, Trace};
+use super::trace::{Case, Shares, Trace, chance};
 use crate::progress::Progress;
 use crate::signals::{Arrived, Signals};
 
@@ -21,6 +21,8 @@ pub(super) const FACTORS: [f64; 5] = [0.5, 1.0, 1.25, 2.0, 4.0];
 pub(super) struct Found {
     pub(super) case: Case,
     pub(super) shares: Shares,
+    /// How far they can be off by chance. Of what there is now only, and if it is not known.
+    pub(super) chance: Option<f64>,
 }
 
 /// What is tried: all sizes with the policy and the replacement there are, and the other ones with the size there is.
@@ -58,23 +60,34 @@ impl Pace for Teller<'_> {
     }
 }
 
+/// Simulates a case.
+fn simulate(trace: &Trace, case: &Case, is_now: bool, done: &Done) -> Result<Found, RunError> {
+    let simulate = |trace: &Trace| trace.simulate(case, &mut Teller { done, told: 0 });
+    let shares = simulate(trace)?;
+    let groups = if is_now { trace.groups() } else { Vec::new() };
+    let groups = groups.iter().map(simulate).collect::<Result<Vec<Shares>, RunError>>()?;
+    Ok(Found { case: case.clone(), shares, chance: chance(&groups) })
+}
+
 /// Simulates all cases of some traces, on all processors; the results of each trace are in the order of its cases.
 ///
 /// # Errors
 /// The first [`RunError`]; [`RunError::Stopped`] after a signal that ends this program.
 pub(super) fn run(studies: &[(&Trace, Vec<Case>)], signals: &Signals) -> Result<Vec<Vec<Found>>, RunError> {
-    let tasks: Vec<(usize, &Trace, &Case)> = studies
+    let now = FACTORS.iter().position(|&factor| factor == 1.0);
+    let tasks: Vec<(usize, &Trace, usize, &Case)> = studies
         .iter()
         .zip(0..)
-        .flat_map(|((trace, cases), study)| cases.iter().map(move |case| (study, *trace, case)))
+        .flat_map(|((trace, cases), study)| (0..).zip(cases).map(move |(i, case)| (study, *trace, i, case)))
         .collect();
-    let all: u64 = tasks.iter().map(|(_, trace, _)| trace.requests()).sum();
+    let again = |number: usize| 1 + u64::from(Some(number) == now);
+    let all: u64 = tasks.iter().map(|(_, trace, number, _)| trace.requests() * again(*number)).sum();
     let done = Done { stop: AtomicBool::new(false), requests: AtomicU64::new(0) };
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some(&(study, trace, case)) = tasks.get(next.fetch_add(1, Relaxed)) {
-            let result = trace.simulate(case, &mut Teller { done: &done, told: 0 });
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((study, case, result));
+        while let Some(&(study, trace, number, case)) = tasks.get(next.fetch_add(1, Relaxed)) {
+            let result = simulate(trace, case, Some(number) == now, &done);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((study, number, result));
         }
     };
     let progress = Progress::new("simulating");
@@ -95,16 +108,10 @@ pub(super) fn run(studies: &[(&Trace, Vec<Case>)], signals: &Signals) -> Result<
         return Err(RunError::Stopped);
     }
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut found: Vec<Vec<Found>> = Vec::new();
-    for (study, (_, cases)) in studies.iter().enumerate() {
-        let mut of_study = Vec::new();
-        for case in cases {
-            let at = results.iter().position(|(of, known, _)| *of == study && std::ptr::eq(*known, case));
-            if let Some((_, _, result)) = at.map(|at| results.swap_remove(at)) {
-                of_study.push(Found { case: case.clone(), shares: result? });
-            }
-        }
-        found.push(of_study);
+    results.sort_by_key(|(study, number, _)| (*study, *number));
+    let mut found = vec![Vec::new(); studies.len()];
+    for (study, _, result) in results {
+        found[study].push(result?);
     }
     Ok(found)
 }

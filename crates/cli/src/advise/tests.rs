@@ -4,11 +4,13 @@ use cards_advise::{Access, Limits, Rate, Reference, Sampler};
 use cards_core::{Coherence, Replacement, VolumeId};
 use cards_node::admin::{Measured, Sampled};
 use cards_sim::{Library, Setup, Timing, WarmUp};
-use cards_trace::{Op, Options, Request, open};
+use cards_trace::{Beyond, Op, Options, Request, Spread, open};
+use clap::Parser;
 
 use super::study::Found;
-use super::trace::{Case, Player, Shares, Trace};
-use super::{Advice, Part, as_it_is};
+use super::trace::{Case, Player, Shares, Trace, chance};
+use super::{Advice, Advise, AdviseError, Part, as_it_is};
+use crate::signals::Signals;
 
 const NODES: u16 = 3;
 const BLOCK: u32 = 8192;
@@ -18,8 +20,11 @@ const CACHE: u64 = 16_384;
 const SCALED: u64 = 4096;
 /// What a prediction may be off, as a share of all reads.
 const ERROR: f64 = 0.02;
-/// The same of own and peers, of a replacement that counts reads, from a sample that does not reach back to the beginning.
-const SPLIT_ERROR: f64 = 0.06;
+/// The same of W-TinyLFU, which a smaller cache changes more than others, and of 2Q, which asks for what a shortened sample has
+/// forgotten: uses of a block while it is new do not count.
+const BIASED_ERROR: f64 = 0.04;
+/// Numbers of the volume: blocks of each are chosen by another hash.
+const VOLUMES: [u16; 3] = [0, 1, 7];
 
 /// The requests of a workload on one volume.
 fn requests(spec: &str) -> Vec<Request> {
@@ -55,9 +60,14 @@ fn loop_and_scan() -> Vec<Request> {
 
 /// What each node's daemon knows of them; times are the numbers of the requests.
 fn sampled(requests: &[Request]) -> Vec<Sampled> {
+    sampled_of(VOLUMES[0], requests)
+}
+
+/// The same, of a volume of another number.
+fn sampled_of(volume: u16, requests: &[Request]) -> Vec<Sampled> {
     let limits = Limits { references: 1 << 17, blocks: 1 << 15, lowest: Rate::scaling(CACHE, SCALED) };
     let of_node = |node: u16| {
-        let mut sampler = Sampler::new(VolumeId(0), Rate::scaling(CACHE, SCALED), limits);
+        let mut sampler = Sampler::new(VolumeId(volume), Rate::scaling(CACHE, SCALED), limits);
         for (time, request) in (0..).zip(requests) {
             if request.node != u32::from(node) {
                 continue;
@@ -124,8 +134,12 @@ fn policy(policy: &str) -> Case {
     Case { policy: policy.into(), ..now() }
 }
 
+fn replacement(replacement: Replacement) -> Case {
+    Case { replacement, ..now() }
+}
+
 fn s3_fifo() -> Case {
-    Case { replacement: Replacement::S3Fifo, ..now() }
+    replacement(Replacement::S3Fifo)
 }
 
 /// When what is measured begins.
@@ -142,14 +156,14 @@ fn predicts(name: &str, requests: &[Request], sampled: &[Sampled], cases: &[Case
         let predicted = trace.simulate(case, &mut ()).unwrap();
         let exact = exact(requests, case, begin(sampled));
         println!("{name}, {case:?}: {predicted:.3?}, exact {exact:.3?}");
-        // The order of the blocks before says nothing of how often they were read.
-        let unlike = case.replacement != Replacement::Lru && !sampled[0].sample.before.is_empty();
-        let split = if unlike { SPLIT_ERROR } else { ERROR };
-        for (predicted, exact, most) in [
-            (predicted.own, exact.own, split),
-            (predicted.peers, exact.peers, split),
-            (predicted.disk, exact.disk, ERROR),
-        ] {
+        let most = match case.replacement {
+            Replacement::WTinyLfu | Replacement::WTinyLfu10 => BIASED_ERROR,
+            Replacement::TwoQ if !trace.grows => BIASED_ERROR,
+            _ => ERROR,
+        };
+        for (predicted, exact) in
+            [(predicted.own, exact.own), (predicted.peers, exact.peers), (predicted.disk, exact.disk)]
+        {
             assert!((predicted - exact).abs() < most, "{name}, {case:?}: {predicted:.3} and {exact:.3}");
         }
     }
@@ -167,7 +181,9 @@ fn skewed() -> Vec<Request> {
 #[test]
 fn transactions_are_predicted_within_two_points() {
     let requests = transactions();
-    predicts("oltp", &requests, &sampled(&requests), &[size(1.0), policy("rd"), s3_fifo()]);
+    for volume in VOLUMES {
+        predicts("oltp", &requests, &sampled_of(volume, &requests), &[size(1.0), policy("rd"), s3_fifo()]);
+    }
 }
 
 #[test]
@@ -191,12 +207,116 @@ fn loops_and_scans_are_predicted_within_two_points() {
 #[test]
 fn what_is_left_of_a_shortened_sample_is_predicted_within_two_points() {
     let requests = skewed();
-    let mut sampled = sampled(&requests);
-    for (node, references) in sampled.iter_mut().zip([20_000, 8000, 12_000]) {
-        node.sample.keep(references);
-        assert!(!node.sample.before.is_empty());
+    for volume in VOLUMES {
+        let mut sampled = sampled_of(volume, &requests);
+        for (node, references) in sampled.iter_mut().zip([20_000, 8000, 12_000]) {
+            node.sample.keep(references);
+            assert!(!node.sample.before.is_empty());
+        }
+        let replacements = Replacement::ALL.map(replacement);
+        let others = [size(0.5), size(2.0), policy("nchance")];
+        predicts("later", &requests, &sampled, &[&replacements[..], &others].concat());
     }
-    predicts("later", &requests, &sampled, &[size(1.0), policy("nchance"), s3_fifo()]);
+}
+
+/// The references of a real database, where they are at hand.
+#[test]
+fn a_real_trace_is_predicted_within_two_points() {
+    let Some(directory) = std::env::var_os("CARDS_TRACES") else {
+        println!("skipped: CARDS_TRACES does not name a directory with traces");
+        return;
+    };
+    let path = std::path::Path::new(&directory).join("arc/OLTP.lis.zst").display().to_string();
+    let options = Options { block_bytes: Some(BLOCK), ..Options::default() };
+    let source = || open(&path, &options);
+    let mut source = Spread::RoundRobin.apply(NODES.into(), Beyond::Refuse, source).unwrap();
+    let mut requests = Vec::new();
+    while let Some(request) = source.next().unwrap() {
+        requests.push(request);
+    }
+    for volume in VOLUMES {
+        let mut sampled = sampled_of(volume, &requests);
+        // As much as other nodes tell.
+        sampled[1..].iter_mut().for_each(|node| node.sample.shrink(60_000));
+        let cases =
+            [size(0.5), size(4.0), policy("rd"), policy("nchance"), s3_fifo(), replacement(Replacement::Arc)];
+        predicts("real", &requests, &sampled, &cases);
+    }
+}
+
+/// Of a few reads, of all blocks.
+fn few(reads: usize) -> Trace {
+    let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=100000,writes=0");
+    let sampled = sampled(&requests[..reads]);
+    Trace::of(&sampled.iter().collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn with_few_reads_more_doubt_is_told_than_with_many() {
+    let [few, more, many] = [100, 3000, 100_000].map(|reads| few(reads).doubt(1.0));
+    assert!(few.error > 0.1 && few.error > 2.0 * more.error, "{few:?}, {more:?}");
+    assert!(many.error < ERROR && many.unknown < ERROR, "{many:?}");
+    assert!(few.unknown > 0.2, "{few:?}");
+}
+
+#[test]
+fn a_guess_is_called_one_with_its_reasons_and_how_long_to_wait() {
+    let part = |reads| {
+        let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=100000,writes=0");
+        let sampled = sampled(&requests[..reads]);
+        let nodes: Vec<&Sampled> = sampled.iter().collect();
+        let found = Found { case: now(), shares: Shares { own: 0.5, peers: 0.2, disk: 0.3 }, chance: None };
+        Part::new(&Trace::of(&nodes).unwrap(), BLOCK, &nodes, vec![found])
+    };
+    let told = |part: Part| {
+        let value = serde_json::to_value(&part).unwrap();
+        (Advice { cluster: Some(part), ..advice([0.4; 4], Measured::default()) }.to_string(), value)
+    };
+    let (text, value) = told(part(300));
+    for word in
+        ["This is a guess: ", "reads of", "points off", "were the first of their blocks", "Ask again in"]
+    {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(value["error"].as_f64() > Some(ERROR) && value["wait"].as_f64() > Some(0.0), "{value}");
+    assert!(value["sampled_reads"].as_u64() < Some(300) && value["sampled_blocks"].is_u64(), "{value}");
+    let (text, value) = told(part(100_000));
+    assert!(!text.contains("guess") && value["wait"].is_null(), "{text}{value}");
+}
+
+#[test]
+fn chance_is_what_parts_of_a_sample_do_not_agree_on() {
+    let shares = |own: f64| Shares { own, peers: 0.1, disk: 0.9 - own };
+    assert_eq!(chance(&[]), None);
+    assert_eq!(chance(&[shares(0.5); 4]), Some(0.0));
+    let apart = chance(&[0.4, 0.6, 0.5, 0.5].map(shares)).unwrap();
+    assert!((apart - 3.18 * 0.1 / 6f64.sqrt()).abs() < 1e-9, "{apart}");
+    let sampled = sampled(&skewed());
+    let trace = Trace::of(&sampled.iter().collect::<Vec<_>>()).unwrap();
+    let groups = trace.groups();
+    assert_eq!(groups.len(), 4);
+    assert_eq!(groups.iter().map(Trace::requests).sum::<u64>(), trace.requests());
+    let quarter = trace.requests() / 4;
+    assert!(groups.iter().all(|group| group.requests().abs_diff(quarter) < quarter / 4));
+    let mut known = sampled[0].clone();
+    known.sample.rate = Rate::ALL;
+    assert!(Trace::of(&[&known]).unwrap().groups().is_empty());
+}
+
+#[derive(clap::Parser)]
+struct Command {
+    #[command(flatten)]
+    advise: Advise,
+}
+
+#[test]
+fn an_answer_without_nodes_is_an_error_that_says_so() {
+    let refused = Command::parse_from(["cards", "data"]).advise.advise(&[], &Signals::block()).unwrap_err();
+    assert!(matches!(refused, AdviseError::Nobody { .. }), "{refused}");
+    assert!(
+        refused.to_string().contains("\"data\"") && refused.to_string().contains("restart it"),
+        "{refused}"
+    );
 }
 
 /// All of a loop hits or none of it does.
@@ -235,7 +355,7 @@ fn advice(disk: [f64; 4], measured: Measured) -> Advice {
     let nodes: Vec<&Sampled> = sampled.iter().collect();
     let trace = Trace::of(&nodes).unwrap();
     let shares = |disk: f64| Shares { own: 0.9 - disk, peers: 0.1, disk };
-    let found = |case: Case, disk| Found { case, shares: shares(disk) };
+    let found = |case: Case, disk| Found { case, shares: shares(disk), chance: None };
     let of_size = |factor, disk| found(size(factor), disk);
     let found = vec![
         of_size(0.5, 0.5),

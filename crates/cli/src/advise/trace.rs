@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cards_advise::{Access, Rate, Reference, Sample};
-use cards_core::{Coherence, Replacement};
+use cards_advise::{Access, Curve, Doubt, HISTORY, Rate, Reference, Sample, place};
+use cards_core::{BlockId, Coherence, Replacement, VolumeId};
 use cards_node::admin::Sampled;
 use cards_sim::{Library, Pace, RunError, Setup, Timing, WarmUp};
 use cards_trace::{Op, Progress, Request, Skipped, Source, TraceError};
@@ -16,8 +16,14 @@ const REQUESTS_MAX: usize = 300_000;
 /// Any machine will do: one request after the other, nothing depends on how fast anything is.
 const MACHINE: &str = "lan25";
 
+/// Parts of a trace, that are compared.
+const GROUPS: u64 = 4;
+/// Of two samples of so many groups, the mean is not off by more of its standard errors, nineteen times of twenty (Student's t).
+const STUDENT: f64 = 3.18;
+
 /// What the clients of some nodes asked of a volume, scaled down.
 pub(super) struct Trace {
+    volume: VolumeId,
     /// Blocks that each node's cache has for the volume, not scaled.
     caches: Vec<u64>,
     block_bytes: u32,
@@ -33,6 +39,12 @@ pub(super) struct Trace {
     pub(super) reads: u64,
     /// How long what is measured took.
     pub(super) span: Duration,
+    /// Of one LRU cache for all nodes.
+    pub(super) curve: Curve,
+    /// Of one for each node.
+    nodes: Vec<Curve>,
+    /// No node has forgotten a reference: with time, there will be more.
+    pub(super) grows: bool,
 }
 
 /// What to simulate it with.
@@ -62,12 +74,12 @@ impl Trace {
         let mut nodes = nodes.to_vec();
         nodes.sort_by_key(|node| !node.disk_node);
         let samples = alike(&nodes);
-        let rate = samples.first()?.rate;
+        let (volume, rate) = samples.first().map(|sample| (sample.volume, sample.rate))?;
         // Where every node's references are known.
         let begins =
             |of: &mut dyn Iterator<Item = &Sample>| of.filter_map(Sample::span_us).map(|(at, _)| at).max();
         let begins = begins(&mut cut_off(&samples)).or_else(|| begins(&mut samples.iter()))?;
-        let (mut requests, mut merged) = (Vec::new(), Vec::new());
+        let (mut requests, mut before, mut merged) = (Vec::new(), Vec::new(), Vec::new());
         let block = nodes.first()?.block;
         let most = samples.iter().map(|sample| sample.before.len()).max().unwrap_or(0);
         for turn in 0..most {
@@ -76,6 +88,7 @@ impl Trace {
                 let place = (turn + sample.before.len()).checked_sub(most);
                 if let Some(&index) = place.and_then(|place| sample.before.get(place)) {
                     requests.push(request(node, index, Access::Read, block));
+                    before.push(index);
                 }
             }
         }
@@ -89,12 +102,15 @@ impl Trace {
         let popularity = Popularity::of(read.map(|(_, reference)| reference.block));
         let warm_up = (requests.len() + measured) as u64;
         let ends = merged.last().map_or(begins, |(_, reference)| reference.time_us);
+        let references = merged.iter().map(|(_, reference)| *reference).collect();
+        let curve = Curve::of(&Sample { before, references, ..Sample::new(volume, rate) });
         requests.extend(
             merged
                 .iter()
                 .map(|&(node, Reference { block: index, access, .. })| request(node, index, access, block)),
         );
         (reads > 0).then(|| Self {
+            volume,
             caches: nodes.iter().map(|node| node.share_blocks).collect(),
             block_bytes: block,
             network_attached: nodes.iter().any(|node| node.network_attached),
@@ -104,12 +120,62 @@ impl Trace {
             warm_up,
             reads,
             span: Duration::from_micros(ends.saturating_sub(begins)),
+            curve,
+            nodes: samples.iter().map(Curve::of).collect(),
+            grows: nodes.iter().all(|node| node.sample.before.is_empty()),
         })
     }
 
     /// Blocks of all caches together, not scaled.
     pub(super) fn cache_blocks(&self) -> u64 {
-        self.caches.iter().sum()
+        self.caches.iter().fold(0, |sum, &blocks| sum.saturating_add(blocks))
+    }
+
+    /// How far predictions can be trusted if all caches are multiplied by `factor`. As if there were one LRU cache for all nodes,
+    /// or one for each that others do not know of: what policies and replacements make of them is in between.
+    pub(super) fn doubt(&self, factor: f64) -> Doubt {
+        let scaled = |blocks: u64| (blocks as f64 * factor) as u64;
+        let nothing = Doubt { error: 1.0, unknown: 1.0 };
+        let mut doubt = self.curve.doubt(scaled(self.cache_blocks())).unwrap_or(nothing);
+        // A node that is sure of the reads of its clients does not make up for one that is not.
+        let (mut error, mut reads) = (0.0, 0.0);
+        for (node, &blocks) in self.nodes.iter().zip(&self.caches) {
+            let read = node.counted() as f64;
+            error += read * node.doubt(scaled(blocks)).unwrap_or(nothing).error;
+            reads += read;
+        }
+        doubt.error = if reads > 0.0 { doubt.error.max(error / reads) } else { doubt.error };
+        doubt
+    }
+
+    /// The blocks dealt to some smaller traces, by their hashes. Each says the same as all of it, but for chance. None if all blocks
+    /// are known, since nothing is left to chance then.
+    pub(super) fn groups(&self) -> Vec<Self> {
+        if self.rate == Rate::ALL {
+            return Vec::new();
+        }
+        (0..GROUPS).map(|number| self.group(number)).collect()
+    }
+
+    fn group(&self, number: u64) -> Self {
+        let index = |request: &Request| (request.offset / u64::from(self.block_bytes)) as u32;
+        let width = self.rate.limit() / GROUPS + 1;
+        let taken = |request: &&Request| place(BlockId::new(self.volume, index(request))) / width == number;
+        let (before, measured) = self.requests.split_at(self.warm_up as usize);
+        let mut requests: Vec<Request> = before.iter().filter(taken).copied().collect();
+        let warm_up = requests.len() as u64;
+        requests.extend(measured.iter().filter(taken));
+        let read = measured.iter().filter(taken).filter(|request| request.op == Op::Read);
+        Self {
+            rate: self.rate.half().half(),
+            popularity: Popularity::of(read.map(index)),
+            requests,
+            warm_up,
+            caches: self.caches.clone(),
+            curve: self.curve.clone(),
+            nodes: self.nodes.clone(),
+            ..*self
+        }
     }
 
     /// How many requests a simulation does.
@@ -146,6 +212,19 @@ impl Trace {
     }
 }
 
+/// How far off a prediction can be by chance, from those of its [groups](Trace::groups): random groups, K. Wolter, "Introduction
+/// to Variance Estimation", 2007, chapter 2.
+pub(super) fn chance(groups: &[Shares]) -> Option<f64> {
+    let n = groups.len() as f64;
+    let error = |share: fn(&Shares) -> f64| {
+        let mean = groups.iter().map(share).sum::<f64>() / n;
+        let squares: f64 = groups.iter().map(|group| (share(group) - mean).powi(2)).sum();
+        STUDENT * (squares / (n - 1.0) / n).sqrt()
+    };
+    let errors = [error(|of| of.own), error(|of| of.peers), error(|of| of.disk)];
+    (groups.len() > 1).then(|| errors.into_iter().fold(0.0, f64::max).min(1.0))
+}
+
 /// Those that do not reach back to their node's first reference.
 fn cut_off(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
     samples.iter().filter(|sample| !sample.before.is_empty())
@@ -163,16 +242,22 @@ fn alike(nodes: &[&Sampled]) -> Vec<Sample> {
         let early = sample.references.partition_point(|reference| Some(reference.time_us) < begins);
         sample.keep(sample.references.len() - early);
     }
+    let mut history = HISTORY;
     loop {
         samples.iter_mut().for_each(|sample| {
             sample.thin(rate);
             sample.rate = rate;
+            sample.remember(history);
         });
-        let all: usize = samples.iter().map(|sample| sample.references.len() + sample.before.len()).sum();
+        let all: usize = samples.iter().map(Sample::len).sum();
         if all <= REQUESTS_MAX || rate == rate.half() {
             return samples;
         }
-        rate = rate.half();
+        if history > 1 {
+            history -= 1;
+        } else {
+            rate = rate.half();
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     }
     listen.extend(config.nbd.tcp.as_deref().map(|address| ("nbd.tcp", address)));
     listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
+    listen.extend(config.web.as_ref().map(|web| ("web.listen", web.listen.as_str())));
     listen.into_iter().map(|(key, address)| port(key, address, running)).collect()
 }
 
@@ -104,6 +105,8 @@ fn connect(address: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use cards_node::config::{EmbeddedHome, Web};
+
     use super::super::finding::Level;
     use super::*;
 
@@ -117,6 +120,17 @@ mod tests {
         drop(listener);
         assert_eq!(port("address", &address, false).level, Level::Ok);
         assert_eq!(answers("etcd", &address, "start it").remedy.as_deref(), Some("start it"));
+    }
+
+    #[test]
+    fn every_door_of_the_daemon_is_tried() {
+        let mut config = Config::new("lab", "n1", Vec::new());
+        config.address = Some("127.0.0.1:0".into());
+        config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "127.0.0.1:0")));
+        config.nbd.tcp = Some("127.0.0.1:0".into());
+        config.web = Some(Web { listen: "127.0.0.1:0".into(), hosts: Vec::new() });
+        let tried: Vec<String> = ports(&config, false).into_iter().map(|found| found.check).collect();
+        assert_eq!(tried, ["address", "coordinator", "nbd.tcp", "web.listen"]);
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use cards_device::Description;
 use cards_node::admin::Client;
 use serde::{Deserialize, Serialize};
 
 use super::start::{Service, start};
 use super::turn::Turn;
-use super::{Card, LocalError, Place, Record, Server, card, server, users};
+use super::{Card, LocalError, Place, Server, card, server, users};
 use crate::signals::Signals;
 
 /// How long a server may take between its lock and its record.
@@ -86,14 +87,12 @@ pub(crate) fn prepare(place: &Place, signals: &Signals) -> Result<(Turn, Server)
     place.make_dir()?;
     let turn = Turn::take(place, signals)?;
     let server = settled(place, signals)?;
-    if server != Server::Dead {
-        return Ok((turn, server));
-    }
+    let Server::Dead(left) = &server else { return Ok((turn, server)) };
     let users = server.users(place);
     if !users.is_empty() {
         return Err(LocalError::DeadInUse { volume: place.volume().into(), users: users::list(&users) });
     }
-    server::clean_up(place)?;
+    server::clean_up(place, left.as_ref())?;
     Ok((turn, Server::None))
 }
 
@@ -118,7 +117,7 @@ pub(crate) fn settled(place: &Place, signals: &Signals) -> Result<Server, LocalE
 #[derive(Debug)]
 pub(crate) struct Attachment {
     /// What serves it.
-    pub(crate) record: Record,
+    pub(crate) record: Description,
     /// It was not served before.
     started: bool,
     /// How it was attached before, if it was.
@@ -142,6 +141,12 @@ impl Attachment {
         if let Server::Running(record) = server {
             if (service.block || service.ublk) && record.block.is_none() {
                 return Err(LocalError::OnlyFile { volume: place.volume().into(), path: record.path });
+            }
+            if service.ublk && !record.is_ublk() {
+                return Err(LocalError::OnlyLoop {
+                    volume: place.volume().into(),
+                    path: record.device().into(),
+                });
             }
             Origin::add(place, by, card)?;
             return Ok(Self { record, started: false, before });

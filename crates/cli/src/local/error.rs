@@ -46,6 +46,9 @@ pub(crate) enum LocalError {
     /// The device is there, but as a file.
     #[error("volume {volume:?} is attached as the file {} only; run `cards detach {volume}` first, then ask for the block device", path.display())]
     OnlyFile { volume: String, path: PathBuf },
+    /// The device is there, but as a loop device.
+    #[error("volume {volume:?} is attached as the loop device {}; run `cards detach {volume}` first, then ask for the ublk disk", path.display())]
+    OnlyLoop { volume: String, path: PathBuf },
     /// The server cannot be started.
     #[error("cannot start `cards device {volume}`: {source}")]
     Start { volume: String, source: std::io::Error },

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cards_node::EXCLUSIVE;
 use cards_node::admin::Client;
 
 use super::{LocalError, Place};
@@ -14,14 +15,15 @@ pub(crate) fn nbd_socket(client: &mut Client) -> Result<PathBuf, LocalError> {
     client.status()?.nbd.ok_or(LocalError::NoNbd)
 }
 
-/// The URI of a volume's export.
+/// The URI of a volume's export; `exclusive`: for a client that keeps what it reads.
 ///
 /// # Errors
 /// There is no export.
-pub(crate) fn nbd_uri(place: &Place, client: &mut Client) -> Result<String, LocalError> {
+pub(crate) fn nbd_uri(place: &Place, client: &mut Client, exclusive: bool) -> Result<String, LocalError> {
     let socket = nbd_socket(client)?;
     let text: String = socket.display().to_string().chars().map(escaped).collect();
-    Ok(format!("nbd+unix:///{}?socket={text}", place.volume()))
+    let asked = if exclusive { EXCLUSIVE.replace('?', "%3F") } else { String::new() };
+    Ok(format!("nbd+unix:///{}{asked}?socket={text}", place.volume()))
 }
 
 /// What would end the value of a parameter, in the way of URIs.

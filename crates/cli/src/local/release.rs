@@ -31,6 +31,8 @@ pub(crate) enum Released {
     Gone {
         /// Why the card stays, if it was to go.
         card: Option<String>,
+        /// The process that served it was killed.
+        killed: bool,
     },
     /// It stays as it is: it was attached by itself, or others use it.
     Stays(Vec<User>),
@@ -43,8 +45,11 @@ impl Released {
     pub(crate) fn notes(&self, place: &Place) -> Vec<String> {
         let volume = place.volume();
         match self {
-            Self::Gone { card: None } => Vec::new(),
-            Self::Gone { card: Some(reason) } => vec![format!("the card stays: {reason}")],
+            Self::Gone { card, killed } => {
+                let lost = "the process that served it was killed: what was not synced before is lost";
+                let stays = card.as_ref().map(|reason| format!("the card stays: {reason}"));
+                killed.then(|| format!("volume {volume:?}: {lost}")).into_iter().chain(stays).collect()
+            }
             Self::Stays(users) if users.is_empty() => Vec::new(),
             Self::Stays(users) => {
                 vec![format!("volume {volume:?} stays attached, for it is {}", users::list(users))]
@@ -89,7 +94,7 @@ pub(crate) fn release(place: &Place, how: Release, signals: &Signals) -> Result<
                 return Ok(Released::Later(record.pid));
             }
         }
-        Server::Dead => server::clean_up(place)?,
+        Server::Dead(left) => server::clean_up(place, left.as_ref())?,
         Server::None => {}
     }
     let card = match origin {
@@ -97,7 +102,7 @@ pub(crate) fn release(place: &Place, how: Release, signals: &Signals) -> Result<
         _ => None,
     };
     Origin::forget(place);
-    Ok(Released::Gone { card })
+    Ok(Released::Gone { card, killed: matches!(server, Server::Dead(_)) })
 }
 
 /// Gives the card up; why it stays, if it does.

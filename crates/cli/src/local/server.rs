@@ -5,38 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use cards_device::{Description, loop_devices_over, mountinfo};
 
 use super::sys::{self, Process};
-use super::{LocalError, Place, log, loop_device, mountinfo, users};
+use super::{LocalError, Place, block_device, log, users};
 
 /// How long a server may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to notice that nobody uses what it serves any more.
 const LAST_USE: Duration = Duration::from_secs(3);
-
-/// What a server says of itself once it serves, on its standard output and in `VOLUME.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
-    /// The volume as a file.
-    pub(crate) path: PathBuf,
-    /// The block device over it, if it was asked for.
-    #[serde(default)]
-    pub(crate) block: Option<PathBuf>,
-    /// Major number of the block device, or of the file system that the file is in.
-    pub(crate) major: u32,
-    /// Minor number of the same.
-    pub(crate) minor: u32,
-    /// The process.
-    pub(crate) pid: u32,
-}
-
-impl Record {
-    /// The path to use: of the block device if there is one.
-    pub(crate) fn device(&self) -> &Path {
-        self.block.as_deref().unwrap_or(&self.path)
-    }
-}
 
 /// What serves a volume here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +21,10 @@ pub(crate) enum Server {
     /// Nothing.
     None,
     /// A process.
-    Running(Record),
-    /// A process that has ended without cleaning up: what it served is still there, and answers nothing.
-    Dead,
+    Running(Description),
+    /// A process that has ended without cleaning up: what it served is still there, and answers nothing. What it said
+    /// of itself, if it came to that.
+    Dead(Option<Description>),
 }
 
 impl Server {
@@ -67,28 +45,39 @@ impl Server {
             let record = serde_json::from_slice(&text);
             return record.map(Self::Running).map_err(|e| LocalError::file(&path, e.into()));
         }
-        let left = place.record().exists()
-            || !loop_device::over(&place.file()).is_empty()
+        let record = place.record();
+        let left = record.exists()
+            || !loop_devices_over(&place.file()).is_empty()
             || mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &place.file()).is_some());
-        Ok(if left { Self::Dead } else { Self::None })
+        let said = || serde_json::from_slice(&fs::read(&record).ok()?).ok();
+        Ok(if left { Self::Dead(said()) } else { Self::None })
     }
 
     /// The record of a running server.
-    pub(crate) const fn record(&self) -> Option<&Record> {
+    pub(crate) const fn record(&self) -> Option<&Description> {
         match self {
             Self::Running(record) => Some(record),
-            Self::None | Self::Dead => None,
+            Self::None | Self::Dead(_) => None,
         }
+    }
+
+    /// The number of the ublk disk that went with the process that served it. Only what is mounted from it still has
+    /// this number, unless another disk has been given it.
+    pub(crate) fn lost_disk(&self) -> Option<(u32, u32)> {
+        let Self::Dead(Some(left)) = self else { return None };
+        let number = (left.major, left.minor);
+        (left.is_ublk() && !block_device::exists(number)).then_some(number)
     }
 
     /// Who uses what it serves.
     pub(crate) fn users(&self, place: &Place) -> Vec<users::User> {
-        users::of_volume(&place.file(), &self.blocks(place), self.record().map(|record| record.pid))
+        let server = self.record().map(|record| record.pid);
+        users::of_volume(&place.file(), &self.blocks(place), self.lost_disk(), server)
     }
 
     /// Its block devices.
     pub(crate) fn blocks(&self, place: &Place) -> Vec<PathBuf> {
-        let mut blocks = loop_device::over(&place.file());
+        let mut blocks = loop_devices_over(&place.file());
         blocks.extend(self.record().and_then(|record| record.block.clone()));
         blocks.sort();
         blocks.dedup();
@@ -100,7 +89,7 @@ impl Server {
 ///
 /// # Errors
 /// It is not what the record says, or it goes on.
-pub(crate) fn end(place: &Place, record: &Record) -> Result<(), LocalError> {
+pub(crate) fn end(place: &Place, record: &Description) -> Result<(), LocalError> {
     let Some(process) = process(place, record)? else { return Ok(()) };
     let since = log::length(&place.log());
     signal(&process, record, libc::SIGTERM)?;
@@ -125,14 +114,14 @@ pub(crate) fn end(place: &Place, record: &Record) -> Result<(), LocalError> {
 ///
 /// # Errors
 /// It is not what the record says.
-pub(crate) fn let_go(place: &Place, record: &Record) -> Result<bool, LocalError> {
+pub(crate) fn let_go(place: &Place, record: &Description) -> Result<bool, LocalError> {
     let Some(process) = process(place, record)? else { return Ok(true) };
     signal(&process, record, libc::SIGHUP)?;
     Ok(process.ends_within(LAST_USE))
 }
 
 /// The server's process; none if it has ended.
-fn process(place: &Place, record: &Record) -> Result<Option<Process>, LocalError> {
+fn process(place: &Place, record: &Description) -> Result<Option<Process>, LocalError> {
     let process = match Process::open(record.pid) {
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
         opened => opened.map_err(|source| LocalError::Signal { pid: record.pid, source })?,
@@ -148,7 +137,7 @@ fn process(place: &Place, record: &Record) -> Result<Option<Process>, LocalError
 }
 
 /// Sends a signal to the server; that it has ended is no matter.
-fn signal(process: &Process, record: &Record, number: i32) -> Result<(), LocalError> {
+fn signal(process: &Process, record: &Description, number: i32) -> Result<(), LocalError> {
     match process.signal(number) {
         Err(e) if e.raw_os_error() != Some(libc::ESRCH) => {
             Err(LocalError::Signal { pid: record.pid, source: e })
@@ -157,14 +146,17 @@ fn signal(process: &Process, record: &Record, number: i32) -> Result<(), LocalEr
     }
 }
 
-/// Removes what a dead server has left: the loop devices, the mount, the record. What is in use goes when it is not
-/// used any more.
+/// Removes what a dead server has left: the loop devices, the ublk disk, the mount, the record. What is in use goes
+/// when it is not used any more.
 ///
 /// # Errors
 /// It cannot be removed.
-pub(crate) fn clean_up(place: &Place) -> Result<(), LocalError> {
+pub(crate) fn clean_up(place: &Place, left: Option<&Description>) -> Result<(), LocalError> {
+    if let Some(left) = left {
+        cards_device::delete_left(left);
+    }
     let file = place.file();
-    for device in loop_device::over(&file) {
+    for device in loop_devices_over(&file) {
         match sys::clear_loop(&device) {
             Err(e) if e.raw_os_error() != Some(libc::ENXIO) => return Err(LocalError::file(&device, e)),
             _ => {}
@@ -213,14 +205,17 @@ mod tests {
         place
     }
 
-    #[test]
-    fn a_record_reads_as_documented() {
-        let text = r#"{"path":"/run/cards/dev/data","block":"/dev/loop3","major":7,"minor":3,"pid":42}"#;
-        let record: Record = serde_json::from_str(text).unwrap();
-        assert_eq!(record.device(), Path::new("/dev/loop3"));
-        let text = r#"{"path":"/run/cards/dev/data","major":0,"minor":35,"pid":42,"more":1}"#;
-        let record: Record = serde_json::from_str(text).unwrap();
-        assert_eq!(record.device(), Path::new("/run/cards/dev/data"));
+    fn description(place: &Place, pid: u32) -> Description {
+        Description {
+            volume: "data".into(),
+            path: place.file(),
+            block: None,
+            major: 0,
+            minor: 1,
+            size: 4096,
+            read_only: false,
+            pid,
+        }
     }
 
     #[test]
@@ -228,7 +223,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path());
         assert_eq!(Server::of(&place).unwrap(), Server::None);
-        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: std::process::id() };
+        let record = description(&place, std::process::id());
         let lock = File::create(place.lock()).unwrap();
         lock.lock().unwrap();
         assert!(matches!(Server::of(&place), Err(LocalError::Starting { .. })));
@@ -237,9 +232,26 @@ mod tests {
         fs::write(place.record(), "{").unwrap();
         assert!(matches!(Server::of(&place), Err(LocalError::File { .. })));
         drop(lock);
-        assert_eq!(Server::of(&place).unwrap(), Server::Dead);
-        clean_up(&place).unwrap();
+        assert_eq!(Server::of(&place).unwrap(), Server::Dead(None));
+        clean_up(&place, None).unwrap();
         assert_eq!(Server::of(&place).unwrap(), Server::None);
+    }
+
+    #[test]
+    fn a_ublk_disk_that_is_gone_is_known_by_its_number_unless_another_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = description(&place(dir.path()), 1);
+        let disk = Description { block: Some(file.path.clone()), major: 4095, ..file.clone() };
+        let lost = |left| Server::Dead(Some(left)).lost_disk();
+        assert_eq!(lost(disk.clone()), Some((4095, 1)));
+        assert_eq!(lost(file), None);
+        let numbers = fs::read_dir("/sys/dev/block").unwrap().flatten().next();
+        let Some(number) = numbers.and_then(|entry| entry.file_name().into_string().ok()) else { return };
+        let (major, minor) = number.split_once(':').unwrap();
+        let taken =
+            Description { major: major.parse().unwrap(), minor: minor.parse().unwrap(), ..disk.clone() };
+        assert_eq!(lost(taken), None);
+        assert_eq!(Server::Running(disk).lost_disk(), None);
     }
 
     #[test]
@@ -247,7 +259,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: child.id() };
+        let record = description(&place, child.id());
         assert!(matches!(end(&place, &record), Err(LocalError::NotTheServer { .. })));
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
@@ -261,7 +273,7 @@ mod tests {
         let place = place(dir.path());
         let lock = File::create(place.lock()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").stdin(lock).spawn().unwrap();
-        let record = Record { path: place.file(), block: None, major: 0, minor: 1, pid: child.id() };
+        let record = description(&place, child.id());
         let waiter = std::thread::spawn(move || child.wait());
         end(&place, &record).unwrap();
         waiter.join().unwrap().unwrap();

@@ -7,9 +7,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cards_device::Description;
 use cards_node::config::Mode;
 
-use super::{LocalError, Place, Record, log};
+use super::{LocalError, Place, log};
 use crate::signals::Signals;
 
 /// How long a server may take until it serves.
@@ -29,7 +30,7 @@ pub(crate) struct Service {
     pub(crate) ublk: bool,
     /// The kernel keeps no pages of the file.
     pub(crate) direct: bool,
-    /// A block is kept by the daemon or by the kernel, not by both.
+    /// The daemon drops what the kernel has read.
     pub(crate) exclusive: bool,
     /// Of the card; the server attaches it again when the daemon has forgotten it.
     pub(crate) mode: Mode,
@@ -39,7 +40,7 @@ pub(crate) struct Service {
 ///
 /// # Errors
 /// It does not, or a signal asked this program to end; the process has ended then.
-pub(crate) fn start(place: &Place, service: Service, signals: &Signals) -> Result<Record, LocalError> {
+pub(crate) fn start(place: &Place, service: Service, signals: &Signals) -> Result<Description, LocalError> {
     let since = log::length(&place.log());
     let failed = |source| LocalError::Start { volume: place.volume().into(), source };
     let mut child = command(place, service).and_then(|mut command| command.spawn()).map_err(failed)?;
@@ -97,7 +98,7 @@ fn command(place: &Place, service: Service) -> io::Result<Command> {
 }
 
 /// The record that the server writes once it serves; none if it ends before.
-fn wait(mut out: ChildStdout, place: &Place, signals: &Signals) -> Result<Option<Record>, LocalError> {
+fn wait(mut out: ChildStdout, place: &Place, signals: &Signals) -> Result<Option<Description>, LocalError> {
     let broken = |source| LocalError::Start { volume: place.volume().into(), source };
     set_nonblocking(&out).map_err(broken)?;
     let deadline = Instant::now() + PATIENCE;

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::mountinfo::Mount;
-use super::{loop_device, mountinfo};
+use cards_device::mountinfo::{self, Mount};
+
+use super::block_device;
 
 /// Most users that are named.
 const SHOWN_MAX: usize = 5;
@@ -53,9 +54,16 @@ pub(crate) fn list(users: &[User]) -> String {
     shown.join(", ") + &more
 }
 
-/// Who uses a volume that is the file `file` and the block devices `blocks`, other than the process `server`.
-pub(crate) fn of_volume(file: &Path, blocks: &[PathBuf], server: Option<u32>) -> Vec<User> {
-    let numbers: Vec<(u32, u32)> = blocks.iter().filter_map(|path| loop_device::numbers(path)).collect();
+/// Who uses a volume that is the file `file` and the block devices `blocks`, or was the disk of number `lost`, other
+/// than the process `server`.
+pub(crate) fn of_volume(
+    file: &Path,
+    blocks: &[PathBuf],
+    lost: Option<(u32, u32)>,
+    server: Option<u32>,
+) -> Vec<User> {
+    let blocks_there = blocks.iter().filter_map(|path| block_device::numbers(path));
+    let numbers: Vec<(u32, u32)> = blocks_there.chain(lost).collect();
     let mounts = mountinfo::mounts().unwrap_or_default();
     let ours = |mount: &&Mount| numbers.contains(&mount.device);
     let mut users: Vec<User> =
@@ -68,8 +76,9 @@ pub(crate) fn of_volume(file: &Path, blocks: &[PathBuf], server: Option<u32>) ->
                 .map(|(mount, pid)| User::ForeignMount(mount.point, pid)),
         );
     }
-    users.extend(blocks.iter().flat_map(|path| loop_device::holders(path)).map(User::Device));
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    users.extend(blocks.iter().flat_map(|path| block_device::holders(path)).map(User::Device));
+    let swaps = fs::read("/proc/swaps").unwrap_or_default();
+    let swaps = String::from_utf8_lossy(&swaps);
     let swapped = |path: &Path| {
         swaps.lines().any(|line| line.split_whitespace().next().is_some_and(|first| Path::new(first) == path))
     };
@@ -138,8 +147,8 @@ fn pids() -> Vec<u32> {
 
 /// The name of a process, without what would confuse a terminal.
 fn name(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -151,12 +160,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("volume");
         fs::write(&path, "").unwrap();
-        assert_eq!(of_volume(&path, &[], None), []);
+        assert_eq!(of_volume(&path, &[], None, None), []);
         let file = fs::File::open(&path).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
-        let users = of_volume(&path, &[], None);
+        let users = of_volume(&path, &[], None, None);
         assert!(users.contains(&User::Process("sleep".into(), child.id())), "{users:?}");
-        assert_eq!(of_volume(&path, &[], Some(child.id())), []);
+        assert_eq!(of_volume(&path, &[], None, Some(child.id())), []);
         assert_eq!(of_mount(path.parent().unwrap()).len(), 1);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cards_device::mountinfo;
 use cards_node::admin::Client;
 use cards_node::config::{Attach, Mode};
 use serde::Serialize;
@@ -221,8 +222,8 @@ impl Job {
 
     /// mount(8) is content with a read-only mount where a read-write one is not possible.
     fn check_written(&self, mounted: &Mounted) -> Result<(), MountError> {
-        let mounts = local::mounts().unwrap_or_default();
-        let here = local::at(&mounts, &mounted.dir);
+        let mounts = mountinfo::mounts().unwrap_or_default();
+        let here = mountinfo::at(&mounts, &mounted.dir);
         if mounted.read_only || !here.is_some_and(|mount| mount.read_only) {
             return Ok(());
         }
@@ -263,9 +264,9 @@ fn check_dir(dir: &Path) -> Result<PathBuf, MountError> {
     if !path.is_dir() {
         return Err(MountError::NotDir(path));
     }
-    let mounts = local::mounts()
+    let mounts = mountinfo::mounts()
         .map_err(|source: io::Error| LocalError::file(Path::new("/proc/self/mountinfo"), source))?;
-    match local::at(&mounts, &path) {
+    match mountinfo::at(&mounts, &path) {
         None => Ok(path),
         Some(mount) => {
             let what = format!("{} ({})", mount.source.display(), mount.kind);

@@ -1,10 +1,11 @@
 //! How far it is, on standard error if that is a terminal.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use cards_node::config::size;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
+
+use crate::progress;
 
 /// A line with a bar; gone with the value.
 pub(super) struct Bar {
@@ -15,15 +16,7 @@ pub(super) struct Bar {
 
 impl Bar {
     pub(super) fn new(volume: &str, bytes: u64) -> Self {
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let style = ProgressStyle::with_template("[{bar:24}] {percent:>3} %  {msg}");
-        let style = style.expect("the template is constant").progress_chars("=> ");
-        let bar = ProgressBar::with_draw_target(Some(bytes), target).with_style(style);
-        Self { bar, what: format!("warming {volume}"), bytes }
+        Self { bar: progress::bar(bytes), what: format!("warming {volume}"), bytes }
     }
 
     /// So many bytes are there after this time.

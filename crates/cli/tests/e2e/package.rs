@@ -1,13 +1,15 @@
 //! The Debian package: what is in it, and that it works where nothing else of CARDs is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::docs::dead_links;
 use crate::harness::cluster::CARDS;
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{is_root, need, skip};
+use crate::harness::tools::{is_root, missing, need, skip};
 use crate::harness::{LONG, SHORT, scratch};
 
 /// Bound of making a Debian root from a mirror, and all that is done in it.
@@ -21,6 +23,10 @@ fn packaging(name: &str) -> String {
 fn build(dir: &Path) -> PathBuf {
     let out = dir.display().to_string();
     run(&["env", "DPKG_DEB_COMPRESSOR_TYPE=none", &packaging("build-deb"), CARDS, &out], LONG).ok();
+    package_in(dir)
+}
+
+fn package_in(dir: &Path) -> PathBuf {
     let packages = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     packages.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb")).expect("a package")
 }
@@ -54,7 +60,6 @@ fn the_package_has_the_program_and_what_belongs_to_it() {
         ("usr/share/cards/grafana/cards.json", 0o644),
         ("usr/share/doc/cards/copyright", 0o644),
         ("usr/share/doc/cards/changelog.gz", 0o644),
-        ("usr/share/doc/cards/libraries.txt", 0o644),
         ("usr/share/doc/cards/start.md", 0o644),
         ("usr/share/doc/cards/operating/doctor.md", 0o644),
         ("usr/share/doc/cards/examples/node.toml", 0o644),
@@ -86,6 +91,68 @@ fn the_package_has_the_program_and_what_belongs_to_it() {
     in_shell(&format!(
         "{at}/usr/bin/cards serve --config {at}/usr/share/doc/cards/examples/node.toml --check"
     ));
+    its_licenses_have_texts(&root);
+    its_units_are_right(&root);
+    let (followed, dead) = dead_links(&root.join("usr/share/doc/cards"), &root);
+    assert!(followed > 30 && dead.is_empty(), "of {followed} links are dead:\n{}", dead.join("\n"));
+}
+
+/// All that is compiled in is named with its license, and each license with its text.
+fn its_licenses_have_texts(root: &Path) {
+    let copyright = fs::read_to_string(root.join("usr/share/doc/cards/copyright")).unwrap();
+    let (mut named, mut texts, mut files) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for paragraph in copyright.split("\n\n") {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let Some(license) = field("License:") else { continue };
+        match field("Files:") {
+            None => {
+                let text = paragraph.lines().skip(1).filter(|line| line.len() > 20).count();
+                assert!(text > 0, "no text of {license}");
+                texts.insert(license);
+            }
+            Some(pattern) => {
+                assert!(field("Copyright:").is_some_and(|holder| !holder.is_empty()), "{paragraph}");
+                files.insert(pattern);
+                let names = license.split(" or ").flat_map(|names| names.split(" and "));
+                named.extend(names.map(|name| name.trim_matches(['(', ')'])));
+            }
+        }
+    }
+    for library in ["tokio", "ring", "redb", "hyper", "rustls", "clap"] {
+        let found = files.iter().any(|pattern| pattern.starts_with(&format!("libraries/{library}-")));
+        assert!(found, "{library} is not in the copyright file: {files:?}");
+    }
+    let without: Vec<_> = named.difference(&texts).collect();
+    assert!(without.is_empty(), "licenses without a text: {without:?}");
+}
+
+/// The manual pages that the units name are there, and systemd understands all that they say.
+fn its_units_are_right(root: &Path) {
+    let (units, machine) = (root.join("usr/lib/systemd/system"), Path::new("/usr/lib/systemd/system"));
+    fs::copy(packaging("mnt-data.mount"), units.join("mnt-data.mount")).unwrap();
+    for entry in fs::read_dir(&units).unwrap().flatten() {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        let documents =
+            text.lines().find_map(|line| line.strip_prefix("Documentation=")).expect("documentation");
+        for document in documents.split(' ') {
+            let page = document.strip_prefix("man:").and_then(|page| page.strip_suffix(')'));
+            let (name, section) = page.and_then(|page| page.split_once('(')).expect(document);
+            let path = root.join(format!("usr/share/man/man{section}/{name}.{section}.gz"));
+            assert!(path.exists(), "{}: {document}: there is no {}", entry.path().display(), path.display());
+        }
+    }
+    if let Some(reason) = missing("systemd-analyze") {
+        return skip(&reason);
+    }
+    if !machine.join("sysinit.target").exists() {
+        return skip("systemd is not installed");
+    }
+    in_shell(&format!("cp --recursive --no-clobber {}/. {}", machine.display(), units.display()));
+    let verify = format!(
+        "systemd-analyze --man=no --root={} verify cards.service cards-attach@data.service mnt-data.mount",
+        root.display()
+    );
+    assert_eq!(in_shell(&verify).stderr, "");
 }
 
 #[test]
@@ -121,6 +188,25 @@ fn its_completions_load_in_bash() {
 }
 
 #[test]
+fn its_completions_load_in_zsh() {
+    need!("zsh");
+    let dir = scratch();
+    let at = dir.path().display();
+    in_shell(&format!("{CARDS} completions zsh > {at}/_cards"));
+    // A person at a terminal: zsh completes nowhere else.
+    let script = format!(
+        "zmodload zsh/zpty\n\
+         zpty shell TERM=dumb zsh -f -i\n\
+         zpty -w shell 'fpath=({at} $fpath); PS1=; autoload -Uz compinit; compinit -D -u; echo ready'\n\
+         zpty -r shell line $'*\\nready*'\n\
+         zpty -w -n shell $'cards umo\\t'\n\
+         zpty -r shell line '*umount*' && print complete\n"
+    );
+    fs::write(dir.path().join("try"), script).unwrap();
+    assert_eq!(in_shell(&format!("zsh -f {at}/try")).stdout, "complete\n");
+}
+
+#[test]
 fn its_completions_load_in_fish() {
     need!("fish");
     let dir = scratch();
@@ -136,22 +222,50 @@ fn its_completions_load_in_fish() {
 fn the_same_sources_give_the_same_package() {
     need!("dpkg-deb", "dpkg-shlibdeps", "strip", "gzip");
     let dir = scratch();
-    let [one, other] = ["one", "other"].map(|name| build(&dir.path().join(name)));
-    assert!(fs::read(one).unwrap() == fs::read(other).unwrap(), "two packages of one program differ");
+    // Neither the machine's time zone and language nor the builder's habits are in it.
+    let habits = "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8";
+    let [one, other] = [("one", "umask 022"), ("other", habits)].map(|(name, habits)| {
+        let out = dir.path().join(name);
+        let pack =
+            format!("DPKG_DEB_COMPRESSOR_TYPE=none {} {CARDS} {}", packaging("build-deb"), out.display());
+        sh(&format!("{habits}; {pack}"), LONG).ok();
+        fs::read(package_in(&out)).unwrap()
+    });
+    assert!(one == other, "two packages of one program differ");
+}
+
+/// Why no Debian root can be made and used here, if none can.
+fn no_root_directory() -> Option<&'static str> {
+    if !is_root() {
+        return Some("a root directory with users of its own needs root");
+    }
+    let devices = ["/dev/fuse", "/dev/loop-control"].map(Path::new);
+    (!devices.iter().all(|device| device.exists())).then_some("no /dev/fuse or no /dev/loop-control")
 }
 
 #[test]
 #[ignore = "makes a Debian root from the mirror"]
 fn a_clean_root_follows_start_md_word_for_word() {
     need!("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "strip", "gzip", "unshare", "ip");
-    if !is_root() {
-        return skip("a root directory with users of its own needs root");
+    if let Some(reason) = no_root_directory() {
+        return skip(reason);
     }
-    if !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
-        return skip("no /dev/fuse or no /dev/loop-control");
+    in_a_root("test-clean-root");
+}
+
+#[test]
+#[ignore = "makes a Debian root from the mirror"]
+fn systemd_keeps_daemon_device_and_mount_up() {
+    need!("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "strip", "gzip", "systemd-nspawn");
+    if let Some(reason) = no_root_directory() {
+        return skip(reason);
     }
+    in_a_root("test-units");
+}
+
+fn in_a_root(script: &str) {
     let dir = scratch();
     let package = build(dir.path()).display().to_string();
-    let done = run(&[&packaging("test-clean-root"), &package], ROOT).ok();
+    let done = run(&[&packaging(script), &package], ROOT).ok();
     assert!(done.stdout.ends_with("All is well.\n"), "{done}");
 }

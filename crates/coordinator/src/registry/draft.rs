@@ -1,7 +1,7 @@
 //! Effects of one change while they are being decided.
 
 use crate::change::{Applied, Seat};
-use crate::ids::{Epoch, Now};
+use crate::ids::{Epoch, Now, WallClock};
 use crate::record::{Head, Member, MemberState, Record, Write};
 use crate::refusal::Refusal;
 
@@ -38,12 +38,21 @@ pub(super) struct Draft<'a> {
     leases: Vec<LeaseChange>,
     id: Option<u16>,
     dead: Vec<String>,
+    coordinator_clock: Option<WallClock>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(registry: &'a Registry, now: Now) -> Self {
-        let head = registry.head.clone();
-        Self { registry, now, head, writes: Vec::new(), leases: Vec::new(), id: None, dead: Vec::new() }
+        Self {
+            registry,
+            now,
+            head: registry.head.clone(),
+            writes: Vec::new(),
+            leases: Vec::new(),
+            id: None,
+            dead: Vec::new(),
+            coordinator_clock: None,
+        }
     }
 
     pub(super) fn finish(mut self) -> Effects {
@@ -58,6 +67,7 @@ impl<'a> Draft<'a> {
             revision: self.head.revision,
             id: self.id,
             dead: self.dead,
+            coordinator_clock: self.coordinator_clock,
         };
         Effects { writes: self.writes, leases: self.leases, applied }
     }
@@ -73,6 +83,11 @@ impl<'a> Draft<'a> {
     /// The answer is about the member with this number.
     pub(super) const fn answer_id(&mut self, id: u16) {
         self.id = Some(id);
+    }
+
+    /// The answer is to a member whose clock is far from the coordinator's.
+    pub(super) const fn answer_clock(&mut self) {
+        self.coordinator_clock = Some(self.now.wall);
     }
 
     /// A member comes into another state: the one place where an epoch begins.

@@ -22,7 +22,14 @@ pub(super) fn join(draft: &mut Draft<'_>, join: &Join) -> Result<(), Refusal> {
         });
     }
     check_address(name, &join.address)?;
-    check_clock(draft, name, join.clock)?;
+    if is_far(draft, join.clock) {
+        return Err(Refusal::ClockOff {
+            name: name.clone(),
+            node: join.clock,
+            coordinator: draft.now.wall,
+            bound_ms: registry.head.clock_bound_ms,
+        });
+    }
     if join.seen > registry.head.epoch {
         let epoch = registry.head.epoch;
         return Err(Refusal::RegistryBehind { name: name.clone(), seen: join.seen, epoch });
@@ -80,9 +87,13 @@ pub(super) fn join(draft: &mut Draft<'_>, join: &Join) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whatever its clock says: no lease is measured by it, and a clock that somebody sets must end no membership. If it
+/// were the coordinator's own, it would end all of them.
 pub(super) fn renew(draft: &mut Draft<'_>, seat: &Seat, clock: WallClock) -> Result<(), Refusal> {
     let member = draft.live(seat)?;
-    check_clock(draft, &seat.name, clock)?;
+    if is_far(draft, clock) {
+        draft.answer_clock();
+    }
     draft.lease(LeaseChange::Extend(seat.name.clone()));
     draft.answer_id(member.id);
     Ok(())
@@ -143,13 +154,9 @@ fn check_address(node: &str, address: &str) -> Result<(), Refusal> {
     Err(Refusal::BadAddress { node: node.to_owned(), address: printable(address) })
 }
 
-fn check_clock(draft: &Draft<'_>, name: &str, clock: WallClock) -> Result<(), Refusal> {
-    let (head, coordinator) = (&draft.registry.head, draft.now.wall);
-    if clock.distance(coordinator) <= head.clock_bound() {
-        return Ok(());
-    }
-    let bound_ms = head.clock_bound_ms;
-    Err(Refusal::ClockOff { name: name.to_owned(), node: clock, coordinator, bound_ms })
+/// Whether a node's clock is too far from the coordinator's to join with.
+fn is_far(draft: &Draft<'_>, clock: WallClock) -> bool {
+    clock.distance(draft.now.wall) > draft.registry.head.clock_bound()
 }
 
 impl Registry {

@@ -218,7 +218,8 @@ impl Control {
                 let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
                 self.desk.granted.insert((volume, node), request);
-                self.push_shards(Input::CardAttached { volume, node, generation, access });
+                let life = self.lives.get(&node).copied().unwrap_or_default();
+                self.push_shards(Input::CardAttached { volume, node, life, generation, access });
                 generation
             }
         };

@@ -135,7 +135,8 @@ fn a_card_is_known_at_the_disk_node_before_it_is_used() {
         p.outputs.iter().position(|o| *o == (NodeId(node), ControlOutput::Shards { input: input.clone() }))
     };
     let known =
-        at(0, Input::CardAttached { volume: V, node: NodeId(1), generation, access: Access::Write }).unwrap();
+        at(0, Input::CardAttached { volume: V, node: NodeId(1), life: 1, generation, access: Access::Write })
+            .unwrap();
     let used = at(1, Input::Attached { volume: V, generation }).unwrap();
     assert!(known < used);
 }

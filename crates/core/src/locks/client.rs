@@ -16,7 +16,6 @@ use super::error::LockError;
 use super::fence::Fence;
 use super::message::{Beat, GroupKey, LockBody, LockMessage, Part, SessionId};
 use super::range::Locked;
-use super::table::Wait;
 use crate::ids::{NodeId, VolumeId};
 use crate::placement::PlacementKind;
 use crate::rendezvous::{Members, RegionId};
@@ -37,6 +36,17 @@ pub struct ClientConfig {
     pub groups: usize,
     /// Parts of one group: ranges, counted once for each region they touch.
     pub parts: usize,
+}
+
+/// What to do about a conflict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Refuse.
+    Try,
+    /// Wait until then.
+    Until(Instant),
+    /// Wait.
+    Forever,
 }
 
 /// A range of a volume that a group is to have.
@@ -72,6 +82,11 @@ pub enum ClientInput {
         /// What to do about conflicts.
         wait: Wait,
     },
+    /// Only read from now on what a group that is granted writes.
+    Downgrade {
+        /// The group.
+        group: u64,
+    },
     /// Give a group up, granted or not.
     Release {
         /// The group.
@@ -102,6 +117,11 @@ pub enum ClientOutput {
         group: u64,
         /// Why.
         error: LockError,
+    },
+    /// The homes have heard that the group only reads: other readers may have what it has.
+    Downgraded {
+        /// The group.
+        group: u64,
     },
     /// The homes have heard that the group is given up, or will find out.
     Released {
@@ -162,10 +182,12 @@ struct Piece {
     /// The home may know of it.
     asked: bool,
     token: Option<Fence>,
-    /// Once it has a token, it is good before then ...
+    /// Once it has a token, it is good before then.
     until: Instant,
-    /// ... and to be renewed then.
+    /// Once it is asked for, its home is to be told then what the session has there.
     renew_at: Instant,
+    /// It was downgraded after the message of this number, and the home has not confirmed it since.
+    downgraded: Option<u64>,
 }
 
 impl LockClient {
@@ -214,6 +236,7 @@ impl LockClient {
             ClientInput::View { members } => self.view(members),
             ClientInput::Message { from, message } => self.message(from, message),
             ClientInput::Acquire { group, wants, wait } => self.acquire(group, &wants, wait),
+            ClientInput::Downgrade { group } => self.downgrade(group),
             ClientInput::Release { group } => self.release(group),
             ClientInput::Timeout => {}
         }
@@ -232,8 +255,9 @@ impl LockClient {
 
     fn renew_at(&self) -> Option<Instant> {
         let live = self.groups.values().filter(|group| group.is_live());
-        let held = live.flat_map(|group| &group.parts).filter(|piece| piece.token.is_some());
-        Some(held.map(|piece| piece.renew_at).min()?.max(self.renew_again_at))
+        let asked = live.flat_map(|group| &group.parts).filter(|piece| piece.asked);
+        let due = |piece: &Piece| if piece.downgraded.is_some() { self.now } else { piece.renew_at };
+        Some(asked.map(due).min()?.max(self.renew_again_at))
     }
 
     fn timeout(&mut self) {
@@ -288,7 +312,7 @@ impl LockClient {
             }
             LockBody::Renewed { session, beat, lease, confirmed, lost } if session == self.config.session => {
                 for (region, group) in confirmed {
-                    self.confirmed(from, group, region, beat.sent, lease);
+                    self.confirmed(from, group, region, beat, lease);
                 }
                 for (region, group) in lost {
                     self.lost(from, group, region);
@@ -299,11 +323,18 @@ impl LockClient {
         }
     }
 
-    fn confirmed(&mut self, from: NodeId, group: u64, region: RegionId, sent: Instant, lease: Duration) {
-        if self.members.home(region) == Some(from)
-            && let Some(piece) = self.groups.get_mut(&group).and_then(|g| g.piece(region))
-        {
-            piece.renew(sent, lease);
+    fn confirmed(&mut self, from: NodeId, id: u64, region: RegionId, beat: Beat, lease: Duration) {
+        if self.members.home(region) != Some(from) {
+            return;
+        }
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let Some(piece) = group.piece(region) else { return };
+        piece.renew(beat.sent, lease);
+        if piece.downgraded.is_some_and(|after| beat.sequence > after) {
+            piece.downgraded = None;
+            if group.is_known() {
+                self.outputs.push_back(ClientOutput::Downgraded { group: id });
+            }
         }
     }
 
@@ -314,19 +345,22 @@ impl LockClient {
         }
     }
 
-    /// Says to each home what the session has there.
+    /// Says to each home what the session has there. Also where it only waits: what it gave up, and the home has not
+    /// heard of, may be what it waits for.
     fn send_renew(&mut self) {
         self.renew_again_at = self.now + self.config.resend;
         let held = self.held();
-        let wanted: Vec<(RegionId, u64)> = self
-            .groups
-            .iter()
-            .filter_map(|(&id, group)| match group.stage {
-                Stage::Acquiring { next, .. } => group.parts.get(next).map(|piece| (piece.region, id)),
-                Stage::Held | Stage::Releasing { .. } => None,
-            })
-            .collect();
-        let homes: BTreeSet<NodeId> = held.iter().filter_map(|part| self.members.home(part.region)).collect();
+        let mut wanted: Vec<(RegionId, u64)> = Vec::new();
+        for (&id, group) in &mut self.groups {
+            if let Stage::Acquiring { next, .. } = group.stage
+                && let Some(piece) = group.parts.get_mut(next)
+            {
+                wanted.push((piece.region, id));
+                piece.renew_at = self.now + self.config.lease / 3;
+            }
+        }
+        let regions = held.iter().map(|part| part.region).chain(wanted.iter().map(|(region, _)| *region));
+        let homes: BTreeSet<NodeId> = regions.filter_map(|region| self.members.home(region)).collect();
         let session = self.config.session;
         for home in homes {
             let at_home = |region| self.members.home(region) == Some(home);
@@ -359,6 +393,11 @@ impl LockClient {
 impl Group {
     fn piece(&mut self, region: RegionId) -> Option<&mut Piece> {
         self.parts.iter_mut().find(|piece| piece.region == region)
+    }
+
+    /// The homes know that it has been downgraded, if it has.
+    fn is_known(&self) -> bool {
+        self.parts.iter().all(|piece| piece.downgraded.is_none())
     }
 
     fn is_live(&self) -> bool {

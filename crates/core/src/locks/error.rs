@@ -16,7 +16,7 @@ pub enum LockError {
         /// Another, which overlaps.
         second: LockRange,
     },
-    /// The request has, or the change would leave, too many ranges.
+    /// The request has too many ranges.
     TooManyRanges {
         /// So many.
         given: usize,
@@ -45,17 +45,8 @@ pub enum LockError {
     },
     /// The record exists already.
     Exists,
-    /// There is no such record, or it does not hold all of the range in the mode to be changed.
-    NotHeld {
-        /// The range.
-        range: LockRange,
-    },
     /// Somebody else has it, and the request was not to wait.
     WouldBlock,
-    /// The record waits for an upgrade already.
-    UpgradePending,
-    /// Two or more readers wait for each other to become the writer.
-    Deadlock,
     /// It was not granted in time.
     TimedOut,
     /// The session's lease at a home ended before all of it was granted.
@@ -85,16 +76,7 @@ impl fmt::Display for LockError {
                 write!(f, "the session has {limit} lock groups, its limit: release some")
             }
             Self::Exists => f.write_str("a record of this name exists: give each a new name"),
-            Self::NotHeld { range } => {
-                write!(f, "range {range:?} is not held in the mode to be changed: acquire it first")
-            }
             Self::WouldBlock => f.write_str("the range is locked: wait for it or try later"),
-            Self::UpgradePending => {
-                f.write_str("the record waits for an upgrade already: cancel that one first")
-            }
-            Self::Deadlock => f.write_str(
-                "readers wait for each other to become the writer: release the read lock and ask for a write lock",
-            ),
             Self::TimedOut => f.write_str("the locks were not granted in time: try again or wait longer"),
             Self::LeaseEnded => {
                 f.write_str("the session's lease ended before all locks were granted: ask again")

@@ -21,6 +21,7 @@ use super::fence::Fence;
 use super::message::{Beat, Evidence, GroupKey, LockBody, LockMessage, Part, SessionId};
 use super::table::{RangeLocks, RecordState, TableLimits};
 use crate::ids::NodeId;
+use crate::mistakes::{Mistake, makes};
 use crate::placement::PlacementKind;
 use crate::rendezvous::{Members, RegionId};
 use crate::time::{Duration, Instant};
@@ -302,6 +303,9 @@ impl LockHome {
 
     /// How long it waits for a session: longer than the session believes in its lease.
     fn term(&self) -> Duration {
+        if makes(Mistake::EndSessionsEarly) {
+            return self.config.lease;
+        }
         self.config.lease + self.config.lease / 2
     }
 

@@ -102,64 +102,9 @@ pub(super) fn checked(ranges: &[Locked], limit: usize) -> Result<Vec<Locked>, Lo
     }
 }
 
-/// The whole of `range` is locked in `mode`. The ranges are in ascending order and do not overlap.
-pub(super) fn covers(ranges: &[Locked], range: LockRange, mode: Mode) -> bool {
-    let mut from = range.start;
-    for locked in ranges.iter().filter(|l| l.mode == mode) {
-        if locked.range.start <= from && from < locked.range.end {
-            from = locked.range.end;
-        }
-    }
-    from >= range.end
-}
-
-/// The same ranges with `range` changed to `mode`, or taken out.
-pub(super) fn overlay(ranges: &[Locked], range: LockRange, mode: Option<Mode>) -> Vec<Locked> {
-    let mut result: Vec<Locked> = Vec::new();
-    for locked in ranges {
-        let Some(inside) = locked.range.intersection(range) else {
-            result.push(*locked);
-            continue;
-        };
-        let before = LockRange::new(locked.range.start, inside.start);
-        let after = LockRange::new(inside.end, locked.range.end);
-        result.extend(before.map(|range| Locked { range, mode: locked.mode }));
-        result.extend(mode.map(|mode| Locked { range: inside, mode }));
-        result.extend(after.map(|range| Locked { range, mode: locked.mode }));
-    }
-    result.dedup_by(|next, last| {
-        let joined = last.mode == next.mode && last.range.end == next.range.start;
-        if joined {
-            last.range.end = next.range.end;
-        }
-        joined
-    });
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn locked(start: u64, end: u64, mode: Mode) -> Locked {
-        Locked { range: LockRange::new(start, end).unwrap(), mode }
-    }
-
-    #[test]
-    fn an_overlay_splits_and_joins() {
-        let held = [locked(0, 10, Mode::Read)];
-        let split = overlay(&held, LockRange::new(3, 5).unwrap(), Some(Mode::Write));
-        assert_eq!(split, [locked(0, 3, Mode::Read), locked(3, 5, Mode::Write), locked(5, 10, Mode::Read)]);
-        assert_eq!(overlay(&split, LockRange::new(2, 6).unwrap(), Some(Mode::Read)), held);
-        assert_eq!(overlay(&held, LockRange::new(0, 20).unwrap(), None), []);
-    }
-
-    #[test]
-    fn a_range_is_covered_by_neighbours_of_one_mode_only() {
-        let held = [locked(0, 5, Mode::Read), locked(5, 9, Mode::Read), locked(9, 12, Mode::Write)];
-        assert!(covers(&held, LockRange::new(1, 9).unwrap(), Mode::Read));
-        assert!(!covers(&held, LockRange::new(1, 10).unwrap(), Mode::Read));
-    }
 
     #[test]
     fn an_empty_or_reversed_range_is_none() {

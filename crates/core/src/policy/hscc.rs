@@ -17,6 +17,9 @@
 //! - *Least loaded*: the node that last said it has the most free places (`load=free`), or, literally, the
 //!   home for which the fewest blocks are cached here (`load=home`).
 //!
+//! With [`crate::Coherence::Policy`] a write reaches the copies in the list, which are not all, even when nodes take turns: a
+//! home that delivers out of its own cache knows only whom it served last, and a writer's own copy is in no list.
+//!
 //! Unfit where each block is read by one node only: evicted blocks are sent about for nobody.
 
 use alloc::boxed::Box;

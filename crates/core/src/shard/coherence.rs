@@ -146,12 +146,13 @@ impl Shard {
     pub(super) fn card_attached(
         &mut self,
         id: VolumeId,
-        node: NodeId,
+        (node, life): (NodeId, u64),
         generation: Generation,
         access: Access,
     ) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
+            volume.desk.answered.begin(node, life);
             volume.desk.grants.forget(node);
             match access.may_write() {
                 true => volume.desk.readers.remove(&node),

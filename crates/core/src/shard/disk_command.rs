@@ -1,9 +1,9 @@
 //! Writes, zeroes, trims and flushes at the disk node.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Shard;
+use super::answered::Outcome;
 use super::change::{Change, overlap};
 use super::coherence::RESEND;
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
@@ -47,6 +47,7 @@ pub(super) enum Client {
     Local(Token),
     Peer {
         node: NodeId,
+        life: u64,
         request: RequestId,
         generation: Generation,
         /// It was sent to an earlier life of this node.
@@ -67,32 +68,15 @@ impl Client {
     }
 }
 
-/// What a card's commands were answered: a repeated command is not done again.
-#[derive(Default)]
-pub(super) struct Answered {
-    oldest: RequestId,
-    /// None while the command is under way.
-    results: BTreeMap<RequestId, Option<Outcome>>,
-}
-
-#[derive(Clone, Copy)]
-struct Outcome {
-    stamp: Stamp,
-    result: Result<(), IoError>,
-}
-
 /// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
 const SILENT_AFTER: u32 = 20;
-
-/// Commands of one card the disk node takes at the same time.
-const OPEN_MAX: usize = 4096;
 
 impl Shard {
     pub(super) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
         let Body::Command { generation, request, .. } = message.body else { return Landing::Discard };
         let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
         let known = volume.desk.cards.get(&from) == Some(&generation);
-        let done = volume.desk.answered.get(&from).is_some_and(|answered| answered.knows(request));
+        let done = volume.desk.answered.to(from).is_some_and(|answers| answers.knows(request));
         if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
     }
 
@@ -120,37 +104,35 @@ impl Shard {
         } else {
             None
         };
-        // A repetition gets the answer of the first time, whatever the card may do by now.
-        let answered = volume.desk.answered.entry(from).or_default();
-        if refused != Some(IoError::NotAttached) {
-            let known = answered.results.get(&request).filter(|_| !makes(Mistake::RepeatCommands));
-            if let Some(known) = known {
-                if let Some(Outcome { stamp, result }) = *known {
-                    self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
-                }
-                self.put_back(payload);
-                return;
-            }
-            if request < answered.oldest {
-                self.put_back(payload);
-                return;
-            }
-        }
-        if refused == Some(IoError::NotAttached) {
+        let answers = volume.desk.answered.to_mut(from).filter(|_| refused != Some(IoError::NotAttached));
+        let Some((life, answers)) = answers else {
             let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
             self.send(from, id, body, Payload::None);
             self.put_back(payload);
             return;
+        };
+        // A repetition gets the answer of the first time, whatever the card may do by now.
+        let known = answers.get(request).filter(|_| !makes(Mistake::RepeatCommands));
+        if let Some(known) = known {
+            if let Some(Outcome { stamp, result }) = known {
+                self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            }
+            self.put_back(payload);
+            return;
         }
-        answered.forget_below(oldest);
-        if answered.results.len() >= OPEN_MAX {
+        if answers.is_stale(request) {
+            self.put_back(payload);
+            return;
+        }
+        answers.forget_below(oldest);
+        if answers.is_full() {
             self.put_back(payload);
             return;
         }
         if let Some(error) = refused {
             // For good: a repetition of it on its way must not be done when the card may write again.
             let (stamp, result) = (Stamp(0), Err(error));
-            answered.results.insert(request, Some(Outcome { stamp, result }));
+            answers.put(request, Some(Outcome { stamp, result }));
             self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
             self.put_back(payload);
             return;
@@ -158,8 +140,8 @@ impl Shard {
         if kind == CommandKind::Write && payload == Payload::None {
             return;
         }
-        answered.results.insert(request, None);
-        let client = Client::Peer { node: from, request, generation, again };
+        answers.put(request, None);
+        let client = Client::Peer { node: from, life, request, generation, again };
         self.disk_command(id, change, fua, payload, client);
     }
 
@@ -218,15 +200,13 @@ impl Shard {
     fn start(&mut self, mut command: DiskCommand) {
         let (id, op) = (command.volume, command.op);
         let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if let Client::Peer { node, request, generation, .. } = command.client
+        if let Client::Peer { node, life, request, generation, .. } = command.client
             && volume.desk.cards.get(&node) != Some(&generation)
             && !makes(Mistake::AcceptOldCard)
         {
             // The card was given up while its command was held up. Whoever has the node's new card may have
             // copies that this command would not invalidate. If the same life asks again, it is a new command.
-            if let Some(answered) = volume.desk.answered.get_mut(&node) {
-                answered.results.remove(&request);
-            }
+            volume.desk.answered.forget(node, life, request);
             self.put_back(command.payload);
             return;
         }
@@ -355,27 +335,11 @@ impl Shard {
     fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
         match command.client {
             Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
-            Client::Peer { node, request, .. } => {
+            Client::Peer { node, life, request, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                let answered = volume.desk.answered.get_mut(&node);
-                if let Some(known) = answered.and_then(|a| a.results.get_mut(&request)) {
-                    *known = Some(Outcome { stamp, result });
-                }
+                volume.desk.answered.done(node, life, request, Outcome { stamp, result });
                 self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
             }
-        }
-    }
-}
-
-impl Answered {
-    fn knows(&self, request: RequestId) -> bool {
-        request < self.oldest || self.results.contains_key(&request)
-    }
-
-    fn forget_below(&mut self, oldest: RequestId) {
-        if oldest > self.oldest {
-            self.oldest = oldest;
-            self.results = self.results.split_off(&oldest);
         }
     }
 }

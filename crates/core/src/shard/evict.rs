@@ -60,10 +60,9 @@ impl Shard {
             // The policy has dropped it itself.
             return;
         }
-        // What can be found by it later is worth remembering: a newer copy, or where an older one went.
-        let previous = entry.previous.filter(|&p| p != block.volume.disk_node());
         match eviction {
             Some(Eviction::Send { to, class, depth }) if self.can_send(to) => {
+                let previous = self.previous_holder(victim);
                 self.cache.pin(victim);
                 self.unkeep(victim);
                 self.index.put(block, Entry { previous, next: entry.next });
@@ -77,13 +76,25 @@ impl Shard {
                 let previous = entry.previous.unwrap_or(me);
                 self.send_store(to, block, victim, class, depth, me, previous, age_ms);
             }
-            _ => {
-                self.unkeep(victim);
-                if let Some(next) = entry.next {
-                    self.index.put(block, Entry { previous, next: Some(next) });
-                }
-            }
+            _ => self.forget_copy(victim),
         }
+    }
+
+    /// Drops an idle copy. What can be found by its index entry later is worth remembering: a newer copy, or where an
+    /// older one went.
+    pub(super) fn forget_copy(&mut self, slot: Slot) {
+        let (block, next) = (self.cache.block(slot), self.cache.next(slot));
+        let previous = self.previous_holder(slot);
+        self.unkeep(slot);
+        if next.is_some() {
+            self.index.put(block, Entry { previous, next });
+        }
+    }
+
+    /// Who delivered a copy, unless that was the disk node, which everybody finds.
+    fn previous_holder(&self, slot: Slot) -> Option<NodeId> {
+        let disk_node = self.cache.block(slot).volume.disk_node();
+        self.cache.previous(slot).filter(|&previous| previous != disk_node)
     }
 
     /// Forwarding is for quiet times: when slots run short, evicted blocks are dropped.

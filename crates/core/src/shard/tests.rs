@@ -14,6 +14,7 @@ mod central;
 mod conservation;
 mod cooperation;
 mod demote;
+mod exclusive;
 mod explain;
 mod gms;
 mod grants;
@@ -22,9 +23,11 @@ mod handover;
 mod hazards;
 mod hdc;
 mod hints;
+mod lives;
 mod lost;
 mod nchance;
 mod pages;
+mod turns;
 
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
 const BLOCK_BYTES: u32 = 4096;
@@ -116,7 +119,13 @@ impl Cluster {
             if node > 0 {
                 cluster.give(
                     0,
-                    Input::CardAttached { volume: V, node: NodeId(node), generation, access: Access::Write },
+                    Input::CardAttached {
+                        volume: V,
+                        node: NodeId(node),
+                        life: 1,
+                        generation,
+                        access: Access::Write,
+                    },
                 );
             }
             cluster.give(node, Input::Attached { volume: V, generation });
@@ -630,8 +639,13 @@ fn any_card_may_write_that_is_not_a_readers() {
     c.give(0, Input::CardFenced { volume: V, node: NodeId(2) });
     c.write(2, 5);
     assert!(c.answers.contains(&refused));
-    let reader =
-        Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(2), access: Access::Read };
+    let reader = Input::CardAttached {
+        volume: V,
+        node: NodeId(1),
+        life: 1,
+        generation: Generation(2),
+        access: Access::Read,
+    };
     c.give(0, reader);
     c.write(1, 5);
     assert!(c.answers.contains(&(NodeId(1), refused.1)));
@@ -691,7 +705,13 @@ fn a_suspended_card_serves_nothing() {
     assert!(c.answers.is_empty());
     c.give(
         0,
-        Input::CardAttached { volume: V, node: NodeId(1), generation: Generation(9), access: Access::Write },
+        Input::CardAttached {
+            volume: V,
+            node: NodeId(1),
+            life: 1,
+            generation: Generation(9),
+            access: Access::Write,
+        },
     );
     c.give(1, Input::Attached { volume: V, generation: Generation(9) });
     c.give(1, Input::Lease { volume: V, until: Instant::NEVER });

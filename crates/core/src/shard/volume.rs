@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
 
-use super::disk_command::Answered;
+use super::answered::Answered;
 use super::grants::{GivenUp, Grants};
 use crate::ids::{Generation, NodeId, Stamp};
 use crate::mistakes::{Mistake, makes};
@@ -60,8 +60,8 @@ pub(super) struct Desk {
     pub(super) open: BTreeSet<Stamp>,
     /// Which of them have copies of what.
     pub(super) grants: Grants,
-    /// What was answered to each card's commands lately.
-    pub(super) answered: BTreeMap<NodeId, Answered>,
+    /// What was answered to the cards' commands lately.
+    pub(super) answered: Answered,
     /// Blocks that were written in this life, as long as there are few.
     touched: BTreeSet<u32>,
 }

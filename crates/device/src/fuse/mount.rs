@@ -11,6 +11,9 @@ use std::path::Path;
 use super::Channel;
 use super::abi::IO_MAX;
 
+/// The kind of file system, in `/proc/self/mountinfo`.
+pub(crate) const KIND: &str = "fuse.cards";
+
 /// The volume cannot be mounted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MountError {
@@ -46,13 +49,13 @@ pub(crate) fn mount(path: &Path, source: &str, read_only: bool) -> Result<Channe
         "fd={},rootmode=100600,user_id={uid},group_id={gid},default_permissions,allow_other,max_read={IO_MAX}",
         device.as_raw_fd()
     );
-    let (target, source, options) =
-        (string(path.as_os_str().as_bytes())?, string(source.as_bytes())?, string(options.as_bytes())?);
+    let (target, source) = (string(path.as_os_str().as_bytes())?, string(source.as_bytes())?);
+    let (kind, options) = (string(KIND.as_bytes())?, string(options.as_bytes())?);
     let flags =
         libc::MS_NODEV | libc::MS_NOSUID | libc::MS_NOATIME | if read_only { libc::MS_RDONLY } else { 0 };
     // SAFETY: every pointer is a string that outlives the call.
     let done = unsafe {
-        libc::mount(source.as_ptr(), target.as_ptr(), c"fuse.cards".as_ptr(), flags, options.as_ptr().cast())
+        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
     };
     if done == 0 {
         return Ok(Channel::new(device));

@@ -21,23 +21,11 @@ const ZEROES_MAX: u64 = 1 << 30;
 impl Server {
     /// A daemon serves the volume.
     pub(super) fn connected(&mut self, daemon: Box<Connected>) {
-        let (size, read_only) = (daemon.session.size, daemon.session.read_only());
-        if (size, read_only) != (self.settings.file.size, self.settings.read_only) {
-            tracing::error!(
-                "the volume has {size} bytes now and had {}, read-only {read_only} and was {}: requests fail with \
-                 EIO from now on; detach it and attach it again",
-                self.settings.file.size,
-                self.settings.read_only
-            );
-            self.refuse_all();
-            return;
+        self.uplink.take(daemon);
+        if self.uplink.is_refusing() {
+            return self.refuse_all();
         }
-        if let Some(gone) = self.gone.take() {
-            tracing::info!("the daemon is back after {:?}", gone.elapsed());
-        }
-        self.refusing = false;
-        self.daemon = Some(daemon);
-        self.say(&Word::Here(self.here.clone()));
+        self.uplink.say(&Word::Here(self.here.clone()));
         if self.keeping.open() > 0 || !self.opening.is_empty() {
             self.want_pages();
         }
@@ -51,9 +39,7 @@ impl Server {
 
     /// The connection to the daemon broke.
     pub(super) fn lose(&mut self, why: &Lost) {
-        if self.daemon.take().is_some() {
-            tracing::warn!("the daemon is gone ({why}); requests wait for it");
-        }
+        self.uplink.lose(why);
         self.valid = None;
         self.requests.lost();
         self.withdrawals.lost();
@@ -61,22 +47,15 @@ impl Server {
         self.dropped();
     }
 
-    /// Tells the daemon something, if it is there.
-    pub(super) fn say(&mut self, word: &Word) {
-        if let Some(daemon) = &mut self.daemon {
-            daemon.watch.say(word);
-        }
-    }
-
     fn keeps(&mut self, say: Say) {
         if let Say::Keeps(pages) = say {
-            self.say(&Word::Keeps { pages });
+            self.uplink.say(&Word::Keeps { pages });
         }
     }
 
     /// Asks the daemon whether the kernel may keep pages; the answer goes to the OPENs that wait.
     pub(super) fn want_pages(&mut self) {
-        let Some(daemon) = &self.daemon else { return };
+        let Some(daemon) = &self.uplink.daemon else { return };
         if !daemon.watching.coherent {
             return self.opens(Verdict::Direct);
         }
@@ -104,7 +83,7 @@ impl Server {
 
     /// Takes what the daemon says.
     pub(super) fn hear(&mut self) {
-        let Some(mut daemon) = self.daemon.take() else { return };
+        let Some(mut daemon) = self.uplink.daemon.take() else { return };
         let mut heard = Ok(());
         for link in &mut daemon.links {
             let mut shutting_down = false;
@@ -117,9 +96,9 @@ impl Server {
             match daemon.watch.next() {
                 Ok(Some(notice)) => {
                     // What is said in return goes to this daemon.
-                    self.daemon = Some(daemon);
+                    self.uplink.daemon = Some(daemon);
                     self.noticed(notice);
-                    match self.daemon.take() {
+                    match self.uplink.daemon.take() {
                         Some(same) => daemon = same,
                         None => return,
                     }
@@ -128,7 +107,7 @@ impl Server {
                 Err(error) => heard = Err(error),
             }
         }
-        self.daemon = Some(daemon);
+        self.uplink.daemon = Some(daemon);
         if let Err(error) = heard {
             self.lose(&error);
         }
@@ -238,9 +217,8 @@ impl Server {
         }
     }
 
-    /// Answers everything with EIO, until there is a daemon.
+    /// Answers everything with EIO.
     pub(super) fn refuse_all(&mut self) {
-        self.refusing = true;
         for number in self.requests.all() {
             self.fail(number, libc::EIO);
         }
@@ -251,7 +229,7 @@ impl Server {
 
     /// Asks the daemon for a request, if it is there.
     pub(super) fn ask(&mut self, number: usize) {
-        let Some(daemon) = &mut self.daemon else { return };
+        let Some(daemon) = &mut self.uplink.daemon else { return };
         let cookie = self.requests.ask(number);
         let Some(pending) = self.requests.get(number) else { return };
         let Some(link) = daemon.links.iter_mut().min_by_key(|link| link.in_flight()) else { return };
@@ -282,7 +260,7 @@ impl Server {
             match output {
                 Output::Ask(number) => self.ask(number),
                 Output::Notify { token, range } => self.notifiers.notify(token, range)?,
-                Output::Done(Cause::Daemon(id)) => self.say(&Word::Withdrawn { id }),
+                Output::Done(Cause::Daemon(id)) => self.uplink.say(&Word::Withdrawn { id }),
                 Output::Done(Cause::Opening) => {
                     let verdict = self.keeping.cleared();
                     self.opens(verdict);

@@ -84,7 +84,7 @@ impl Server {
             self.channel.refuse(unique, libc::EROFS);
         } else if !reads || flags & libc::O_DIRECT != 0 || self.settings.direct {
             self.opened(unique, DIRECT);
-        } else if self.refusing {
+        } else if self.uplink.is_refusing() {
             self.channel.refuse(unique, libc::EIO);
         } else {
             self.opening.push(unique);
@@ -137,7 +137,7 @@ impl Server {
         if cached && self.forbidden {
             return self.channel.refuse(unique, libc::EIO);
         }
-        if !cached || self.refusing {
+        if !cached || self.uplink.is_refusing() {
             return self.start(pending);
         }
         let number = self.requests.insert(pending);
@@ -190,7 +190,7 @@ impl Server {
 
     /// Asks the daemon, now or as soon as it is there.
     fn start(&mut self, pending: Pending) {
-        if self.refusing {
+        if self.uplink.is_refusing() {
             return self.channel.refuse(pending.unique, libc::EIO);
         }
         let number = self.requests.insert(pending);

@@ -15,6 +15,8 @@ pub(crate) const START_DEV: u32 = read_write(0x06, Command::SIZE);
 pub(crate) const STOP_DEV: u32 = read_write(0x07, Command::SIZE);
 /// Say what the disk is like.
 pub(crate) const SET_PARAMS: u32 = read_write(0x08, Command::SIZE);
+/// Delete a device, when its last user ends (Linux 6.9).
+pub(crate) const DEL_DEV_ASYNC: u32 = ioctl(READ, 0x14, Command::SIZE);
 /// What a device is.
 pub(crate) const GET_DEV_INFO: u32 = ioctl(READ, 0x02, Command::SIZE);
 
@@ -246,6 +248,7 @@ mod tests {
     fn commands_have_the_numbers_of_the_header() {
         assert_eq!([ADD_DEV, DEL_DEV, START_DEV], [0xc020_7504, 0xc020_7505, 0xc020_7506]);
         assert_eq!([STOP_DEV, SET_PARAMS, GET_DEV_INFO], [0xc020_7507, 0xc020_7508, 0x8020_7502]);
+        assert_eq!(DEL_DEV_ASYNC, 0x8020_7514);
         assert_eq!([FETCH, COMMIT_AND_FETCH], [0xc010_7520, 0xc010_7521]);
         assert_eq!(size_of::<Descriptor>(), 24);
     }

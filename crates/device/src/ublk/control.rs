@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd as _;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use super::abi::{
-    ADD_DEV, Command, DEL_DEV, F_CMD_IOCTL_ENCODE, F_USER_COPY, GET_DEV_INFO, Info, Parameters, SET_PARAMS,
-    START_DEV, STOP_DEV,
+    ADD_DEV, Command, DEL_DEV, DEL_DEV_ASYNC, F_CMD_IOCTL_ENCODE, F_USER_COPY, GET_DEV_INFO, Info,
+    Parameters, SET_PARAMS, START_DEV, STOP_DEV,
 };
 use crate::error::DeviceError;
 
@@ -97,6 +97,17 @@ impl Control {
     pub(crate) fn delete(&mut self, id: u32) -> Result<(), DeviceError> {
         let deleted = self.command(DEL_DEV, id, [], 0);
         deleted.map(drop).map_err(|source| failed("deleting the device", source, SEE_LOG))
+    }
+
+    /// Deletes the device as soon as nobody uses it or its disk. A kernel that cannot do that later has this wait.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub(crate) fn delete_unused(&mut self, id: u32) -> Result<(), DeviceError> {
+        match self.command(DEL_DEV_ASYNC, id, [], 0) {
+            Ok([]) => Ok(()),
+            Err(_) => self.delete(id),
+        }
     }
 
     /// What the server of a device wanted to remember; none if there is no such device.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cards_node::admin::{Device, Notice, Word};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_DF, NBD_FLAG_SEND_DF};
@@ -15,44 +15,23 @@ use cards_wire::nbd::{Command, Errno, Request};
 use super::abi::Descriptor;
 use super::queue::Queue;
 use super::tags::{Pending, Tags};
-use crate::inbox::{Inbox, Input, Mailbox};
+use crate::inbox::{Inbox, Input};
 use crate::link::{Lost, Payload, Reply};
 use crate::poll;
-use crate::session::{Connected, Target, connect_again};
+use crate::session::Connected;
+use crate::uplink::Uplink;
 
 /// Buffers of WRITEs that are kept for the next ones.
 const SPARE_MAX: usize = 16;
 
-/// What a server is to serve, and how.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    /// Where the daemon is.
-    pub(crate) target: Target,
-    /// Bytes of the volume.
-    pub(crate) size: u64,
-    /// Nothing may be written.
-    pub(crate) read_only: bool,
-    /// How long requests wait for a daemon.
-    pub(crate) give_up: Option<Duration>,
-    /// Requests at a time.
-    pub(crate) depth: u16,
-}
-
 /// The thread's state.
 pub(crate) struct Server {
-    settings: Settings,
+    uplink: Uplink,
     queue: Queue,
     tags: Tags,
     /// Tags for which the kernel will have no requests any more.
     over: usize,
-    mailbox: Mailbox,
     inbox: Inbox,
-    /// The daemon; none while it is gone.
-    daemon: Option<Box<Connected>>,
-    /// Since when it is gone.
-    gone: Option<Instant>,
-    /// Requests are answered with EIO: the daemon is gone for too long, or its volume is another one.
-    refusing: bool,
     /// Where the volume is on this machine, once it is there.
     here: Option<Device>,
     ended: Arc<AtomicBool>,
@@ -60,17 +39,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Serves the requests of `queue`, of `depth` tags.
     pub(crate) fn new(
-        settings: Settings,
-        queue: Queue,
-        (mailbox, inbox): (Mailbox, Inbox),
+        mut uplink: Uplink,
+        (queue, depth): (Queue, u16),
+        inbox: Inbox,
         daemon: Connected,
         ended: Arc<AtomicBool>,
     ) -> Self {
-        let tags = Tags::new(settings.depth);
-        let (over, gone, refusing, here, spare) = (0, None, false, None, Vec::new());
-        let daemon = Some(Box::new(daemon));
-        Self { settings, queue, tags, over, mailbox, inbox, daemon, gone, refusing, here, ended, spare }
+        uplink.take(Box::new(daemon));
+        let (tags, over, here, spare) = (Tags::new(depth), 0, None, Vec::new());
+        Self { uplink, queue, tags, over, inbox, here, ended, spare }
     }
 
     /// Serves until the disk is removed.
@@ -82,7 +61,9 @@ impl Server {
         // What is not answered then, the kernel has given up.
         while self.over < self.tags.idle() || self.over == 0 {
             self.wait(&mut ready);
-            self.expire()?;
+            if self.uplink.expires() {
+                self.refuse_all()?;
+            }
             self.inbox.clear();
             while let Some(input) = self.inbox.next() {
                 self.input(input)?;
@@ -97,39 +78,19 @@ impl Server {
                 }
             }
             self.queue.send()?;
-            self.send();
-            self.reach()?;
+            if let Err(error) = self.uplink.send() {
+                self.lose(&error);
+            }
+            self.uplink.reach()?;
         }
         Ok(())
     }
 
     fn wait(&self, ready: &mut Vec<bool>) {
         let mut descriptors = vec![(self.inbox.as_fd(), false), (self.queue.as_fd(), false)];
-        if let Some(daemon) = &self.daemon {
-            descriptors.push((daemon.watch.as_fd(), daemon.watch.is_behind()));
-            descriptors.extend(daemon.links.iter().map(|link| (link.as_fd(), link.is_behind())));
-        }
-        let limit = self.deadline().map(|end| end.saturating_duration_since(Instant::now()));
+        descriptors.extend(self.uplink.descriptors());
+        let limit = self.uplink.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         poll::wait(&descriptors, limit, ready);
-    }
-
-    /// When requests have waited for long enough.
-    fn deadline(&self) -> Option<Instant> {
-        match (self.gone, self.settings.give_up) {
-            (Some(gone), Some(limit)) if !self.refusing => gone.checked_add(limit),
-            _ => None,
-        }
-    }
-
-    fn expire(&mut self) -> io::Result<()> {
-        if self.deadline().is_some_and(|end| Instant::now() >= end) {
-            let limit = self.settings.give_up.unwrap_or_default();
-            tracing::error!(
-                "no daemon for {limit:?}: requests fail with EIO from now on, until there is one"
-            );
-            self.refuse_all()?;
-        }
-        Ok(())
     }
 
     fn input(&mut self, input: Input) -> io::Result<()> {
@@ -149,7 +110,7 @@ impl Server {
     /// One request of the kernel.
     fn requested(&mut self, tag: u16, wanted: &Descriptor) -> io::Result<()> {
         let mut pending = match Pending::parse(wanted) {
-            Ok(_) if self.refusing => return self.queue.commit(tag, -libc::EIO),
+            Ok(_) if self.uplink.is_refusing() => return self.queue.commit(tag, -libc::EIO),
             Ok(pending) => pending,
             Err(errno) => return self.queue.commit(tag, -errno),
         };
@@ -173,7 +134,7 @@ impl Server {
 
     /// Asks the daemon for a request, if it is there.
     fn ask(&mut self, tag: u16) {
-        let Some(daemon) = &mut self.daemon else { return };
+        let Some(daemon) = &mut self.uplink.daemon else { return };
         let cookie = self.tags.ask(tag);
         let Some(pending) = self.tags.get(tag) else { return };
         let Some(link) = daemon.links.iter_mut().min_by_key(|link| link.in_flight()) else { return };
@@ -190,7 +151,7 @@ impl Server {
 
     /// Takes what the daemon says.
     fn hear(&mut self) -> io::Result<()> {
-        let Some(mut daemon) = self.daemon.take() else { return Ok(()) };
+        let Some(mut daemon) = self.uplink.daemon.take() else { return Ok(()) };
         let mut heard = Ok(());
         let mut answered = Ok(());
         for link in &mut daemon.links {
@@ -212,7 +173,7 @@ impl Server {
                 Err(error) => heard = Err(error),
             }
         }
-        self.daemon = Some(daemon);
+        self.uplink.daemon = Some(daemon);
         if let Err(error) = heard {
             self.lose(&error);
         }
@@ -283,29 +244,17 @@ impl Server {
         self.queue.commit(tag, errno.map_or(done, |errno| -errno))
     }
 
-    /// Answers everything with EIO, until there is a daemon.
+    /// Answers everything with EIO.
     fn refuse_all(&mut self) -> io::Result<()> {
-        self.refusing = true;
         self.tags.all().into_iter().try_for_each(|tag| self.finish(tag, Some(libc::EIO)))
     }
 
     /// A daemon serves the volume.
     fn connected(&mut self, daemon: Box<Connected>) -> io::Result<()> {
-        let (size, read_only) = (daemon.session.size, daemon.session.read_only());
-        if (size, read_only) != (self.settings.size, self.settings.read_only) {
-            tracing::error!(
-                "the volume has {size} bytes now and had {}, read-only {read_only} and was {}: requests fail with \
-                 EIO from now on; detach it and attach it again",
-                self.settings.size,
-                self.settings.read_only
-            );
+        self.uplink.take(daemon);
+        if self.uplink.is_refusing() {
             return self.refuse_all();
         }
-        if let Some(gone) = self.gone.take() {
-            tracing::info!("the daemon is back after {:?}", gone.elapsed());
-        }
-        self.refusing = false;
-        self.daemon = Some(daemon);
         self.tell();
         for tag in self.tags.all() {
             self.ask(tag);
@@ -315,38 +264,15 @@ impl Server {
 
     /// Tells the daemon where the volume is.
     fn tell(&mut self) {
-        if let (Some(daemon), Some(here)) = (&mut self.daemon, &self.here) {
-            daemon.watch.say(&Word::Here(here.clone()));
+        if let Some(here) = &self.here {
+            self.uplink.say(&Word::Here(here.clone()));
         }
     }
 
     /// The connection to the daemon broke.
     fn lose(&mut self, why: &Lost) {
-        if self.daemon.take().is_some() {
-            tracing::warn!("the daemon is gone ({why}); requests wait for it");
-        }
+        self.uplink.lose(why);
         self.tags.lost();
-    }
-
-    /// Sends what was queued.
-    fn send(&mut self) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let mut done: Result<(), Lost> = daemon.watch.send();
-        for link in &mut daemon.links {
-            done = done.and_then(|()| link.send());
-        }
-        if let Err(error) = done {
-            self.lose(&error);
-        }
-    }
-
-    /// Looks for a daemon if it has just been lost.
-    fn reach(&mut self) -> io::Result<()> {
-        if self.daemon.is_some() || self.gone.is_some() {
-            return Ok(());
-        }
-        self.gone = Some(Instant::now());
-        connect_again(self.settings.target.clone(), self.mailbox.clone(), self.ended.clone())
     }
 }
 

@@ -35,7 +35,10 @@ macro_rules! counters {
             /// The sum of both, for several nodes.
             #[must_use]
             pub const fn plus(&self, other: &Self) -> Self {
-                Self { $($name: self.$name + other.$name,)* $($io: self.$io + other.$io,)* }
+                Self {
+                    $($name: self.$name.saturating_add(other.$name),)*
+                    $($io: self.$io.saturating_add(other.$io),)*
+                }
             }
 
             /// What was counted since `before`, an earlier reading; a daemon that restarted in between
@@ -143,10 +146,10 @@ impl DiskCounters {
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
-            reads: self.reads + other.reads,
-            writes: self.writes + other.writes,
-            bytes_read: self.bytes_read + other.bytes_read,
-            bytes_written: self.bytes_written + other.bytes_written,
+            reads: self.reads.saturating_add(other.reads),
+            writes: self.writes.saturating_add(other.writes),
+            bytes_read: self.bytes_read.saturating_add(other.bytes_read),
+            bytes_written: self.bytes_written.saturating_add(other.bytes_written),
         }
     }
 }

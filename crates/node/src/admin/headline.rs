@@ -2,6 +2,7 @@
 //! with it.
 
 use super::{MemberState, Status, VolumeState};
+use crate::config::Coherence;
 
 impl Status {
     /// One sentence: all is well, or the first thing to do.
@@ -40,6 +41,12 @@ impl super::Volume {
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attached.is_some() && self.state != VolumeState::Refused
+    }
+
+    /// A reader may get what was there before a write that is complete.
+    #[must_use]
+    pub fn may_be_stale(&self) -> bool {
+        self.coherence == Coherence::Policy && !self.read_only
     }
 }
 

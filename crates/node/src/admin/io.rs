@@ -62,8 +62,8 @@ impl Op {
 pub struct Io {
     /// Requests by kind, those that there were.
     pub ops: Vec<OpIo>,
-    /// Blocks of reads that came from this node's cache. One that was fetched ahead counts by where it came from when it
-    /// is read for the first time.
+    /// Blocks of reads that came from this node's cache. One that was fetched ahead counts by where it came from when
+    /// it is read for the first time.
     pub local_hits: u64,
     /// Blocks of reads that came from another node's cache.
     pub remote_hits: u64,

@@ -54,8 +54,8 @@ pub struct Sampled {
     pub sample: Sample,
 }
 
-/// Where the blocks came from that clients of a node read of the volume in the time of the sample. A block that was fetched
-/// ahead counts as a local hit.
+/// Where the blocks came from that clients of a node read of the volume in the time of the sample. A block that was
+/// fetched ahead counts as a local hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// From the node's own cache.
@@ -70,16 +70,16 @@ impl Measured {
     /// All blocks that were read.
     #[must_use]
     pub const fn reads(self) -> u64 {
-        self.local_hits + self.remote_hits + self.disk_reads
+        self.local_hits.saturating_add(self.remote_hits).saturating_add(self.disk_reads)
     }
 
     /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
-            local_hits: self.local_hits + other.local_hits,
-            remote_hits: self.remote_hits + other.remote_hits,
-            disk_reads: self.disk_reads + other.disk_reads,
+            local_hits: self.local_hits.saturating_add(other.local_hits),
+            remote_hits: self.remote_hits.saturating_add(other.remote_hits),
+            disk_reads: self.disk_reads.saturating_add(other.disk_reads),
         }
     }
 

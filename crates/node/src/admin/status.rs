@@ -4,7 +4,7 @@ use cards_core::Replacement;
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, DiskCounters, Io, SlowRequests};
-use crate::config::{Mode, PolicySpec, ReadAhead, replacement};
+use crate::config::{Coherence, Mode, PolicySpec, ReadAhead, replacement};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +106,9 @@ pub struct Volume {
     pub block: u32,
     /// Its policy; none while unknown.
     pub policy: Option<PolicySpec>,
+    /// How readers are kept from old contents; `confirmed` while unknown.
+    #[serde(default)]
+    pub coherence: Coherence,
     /// Nobody can write it.
     pub read_only: bool,
     /// Whether clients can be served here.

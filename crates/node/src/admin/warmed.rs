@@ -20,10 +20,10 @@ impl Warmed {
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
-            here: self.here + other.here,
-            from_peers: self.from_peers + other.from_peers,
-            from_disk: self.from_disk + other.from_disk,
-            failed: self.failed + other.failed,
+            here: self.here.saturating_add(other.here),
+            from_peers: self.from_peers.saturating_add(other.from_peers),
+            from_disk: self.from_disk.saturating_add(other.from_disk),
+            failed: self.failed.saturating_add(other.failed),
         }
     }
 

@@ -8,6 +8,7 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
+use crate::admin::{self, RefusalKind};
 use crate::locks::Refusal;
 
 /// An answer.
@@ -59,14 +60,22 @@ impl From<Refusal> for Failure {
                 LockError::WouldBlock => ErrorKind::WouldBlock,
                 LockError::TimedOut => ErrorKind::TimedOut,
                 LockError::LeaseEnded => ErrorKind::LeaseEnded,
-                // Of upgrades, which groups do not have.
-                LockError::Exists
-                | LockError::NotHeld { .. }
-                | LockError::UpgradePending
-                | LockError::Deadlock => ErrorKind::Other,
+                // The service gives each group a number of its own.
+                LockError::Exists => ErrorKind::Other,
             },
         };
         Self { kind, message: refusal.to_string() }
+    }
+}
+
+/// Of the questions that are asked over HTTP as over the admin socket: what does not exist, or was asked wrongly.
+impl From<admin::Refusal> for Failure {
+    fn from(refusal: admin::Refusal) -> Self {
+        let kind = match refusal.kind {
+            RefusalKind::NoSuchVolume => ErrorKind::NoVolume,
+            _ => ErrorKind::BadRequest,
+        };
+        Self { kind, message: refusal.message }
     }
 }
 

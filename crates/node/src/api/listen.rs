@@ -15,13 +15,17 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::answer::{self, Answer};
+use super::patient::Patient;
 use super::route;
 use super::token::Token;
 use super::visitors::{self, Hosts};
 use crate::node::Node;
+use crate::seldom::Seldom;
 
-/// Connections of one socket at a time.
+/// Connections of one socket at a time: each request for a lock that waits has one.
 const CONNECTIONS_MAX: usize = 1_024;
+/// The same of visitors, who wait for nothing; answers may be large.
+const VISITORS_MAX: usize = 256;
 /// How long the headers of a request may take, the pause since the last answer included.
 const HEADERS: Duration = Duration::from_secs(30);
 /// Bytes of the headers of a request.
@@ -63,7 +67,11 @@ impl Listener {
 
     /// Serves whoever comes; never ends.
     pub(super) async fn serve(self, node: Arc<Node>) {
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let most = match self {
+            Self::Unix(_) | Self::Tcp(..) => CONNECTIONS_MAX,
+            Self::Web(..) => VISITORS_MAX,
+        };
+        let (permits, seldom) = (Arc::new(Semaphore::new(most)), Seldom::default());
         loop {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let node = Arc::clone(&node);
@@ -80,7 +88,9 @@ impl Listener {
                     drop(permit);
                 })),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a client of the API");
+                    if seldom.may() {
+                        tracing::warn!(%error, "cannot accept a client of the API; are there too few descriptors?");
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -126,7 +136,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, node: Arc<Node>, door
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream)), service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection to the API ended");
     }

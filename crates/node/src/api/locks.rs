@@ -6,22 +6,23 @@ use std::time::Duration;
 
 use cards_client::body;
 use cards_client::body::ErrorKind;
-use cards_core::VolumeId;
 use cards_core::locks::{GroupKey, Holding, LockError, LockRange, Locked, Mode, SessionId, Wait, Want};
-use cards_core::rendezvous::RegionId;
+use cards_core::rendezvous::{Members, RegionId};
+use cards_core::{NodeId, VolumeId};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::answer::Failure;
 use super::names::Names;
 use super::route::{clip, session};
+use crate::admin;
 use crate::locks::{Refusal, limits};
 use crate::node::Node;
 
 /// How long a request that is not to wait for others may wait for the homes, which may be in a take-over.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Regions of a range that are looked through for their homes.
-const REGIONS_MAX: u64 = 1 << 16;
+const REGIONS_MAX: usize = 1 << 16;
 
 /// An answer that says nothing more.
 #[derive(Serialize)]
@@ -130,6 +131,19 @@ impl Drop for Unwanted<'_> {
     }
 }
 
+/// `POST /v1/locks/sessions/{session}/groups/{group}/downgrade`: waits until the homes know.
+pub(super) async fn downgrade(node: &Node, key: GroupKey) -> Result<body::GroupState, Failure> {
+    let (done, heard) = oneshot::channel();
+    node.locks.with(|service, now| service.downgrade(now, key, done))?;
+    tokio::time::timeout(ANSWER, heard)
+        .await
+        .map_err(|_| no_answer())?
+        .map_err(|_| Refusal::Locks(LockError::LeaseEnded))?;
+    let names = Names::new(node);
+    let group = node.locks.with(|service, now| service.group(now, key)).filter(|group| group.held.is_some());
+    Ok(names.group(group.ok_or(Refusal::NoGroup(key))?))
+}
+
 /// `DELETE /v1/locks/sessions/{session}/groups/{group}`: waits until the homes know.
 pub(super) async fn release(node: &Node, key: GroupKey) -> Result<Done, Failure> {
     let (done, heard) = oneshot::channel();
@@ -166,28 +180,39 @@ pub(super) fn list(node: &Node, query: &str) -> Result<body::Listing, Failure> {
             let sessions = service.sessions(now).into_iter().filter(|session| session.id == id).collect();
             (sessions, service.by_session(id), BTreeSet::new())
         }),
-        Query::Range(volume, range) => node.locks.with(|service, now| {
-            let wants = |want: &Want| want.volume == volume && want.locked.range.overlaps(range);
-            let mut sessions = service.sessions(now);
-            for session in &mut sessions {
-                session.groups.retain(|group| group.wants.iter().any(wants));
-            }
-            sessions.retain(|session| !session.groups.is_empty());
-            let first = range.start() / limits::REGION_BYTES;
-            let last = (range.end() - 1) / limits::REGION_BYTES;
-            let regions =
-                (first..=last).take(REGIONS_MAX as usize).filter_map(|index| u32::try_from(index).ok());
-            let homes = service.members().into_iter().flat_map(|members| {
-                regions.clone().filter_map(|index| members.home(RegionId { volume, index }))
+        Query::Range(volume, range) => {
+            let (sessions, holdings, members) = node.locks.with(|service, now| {
+                let wants = |want: &Want| want.volume == volume && want.locked.range.overlaps(range);
+                let mut sessions = service.sessions(now);
+                for session in &mut sessions {
+                    session.groups.retain(|group| group.wants.iter().any(wants));
+                }
+                sessions.retain(|session| !session.groups.is_empty());
+                (sessions, service.by_range(volume, range), service.members().cloned())
             });
-            (sessions, service.by_range(volume, range), homes.filter(|home| *home != node.me).collect())
-        }),
+            let elsewhere = members.map(|members| other_homes(&members, node.me, volume, range));
+            (sessions, holdings, elsewhere.unwrap_or_default())
+        }
     };
     Ok(body::Listing {
         sessions: sessions.into_iter().map(|session| names.session(session)).collect(),
         holdings: holdings.iter().map(|holding: &Holding| names.holding(holding)).collect(),
         elsewhere: elsewhere.into_iter().map(|home| node.name(home)).collect(),
     })
+}
+
+/// The homes of a range but for `me`.
+fn other_homes(members: &Members, me: NodeId, volume: VolumeId, range: LockRange) -> BTreeSet<NodeId> {
+    let (first, last) = (range.start() / limits::REGION_BYTES, (range.end() - 1) / limits::REGION_BYTES);
+    let others = members.nodes().len() - usize::from(members.contains(me));
+    let mut homes = BTreeSet::new();
+    for index in (first..=last).take(REGIONS_MAX).map_while(|index| u32::try_from(index).ok()) {
+        if homes.len() == others {
+            break;
+        }
+        homes.extend(members.home(RegionId { volume, index }).filter(|home| *home != me));
+    }
+    homes
 }
 
 /// What a listing is to be about.
@@ -199,10 +224,19 @@ enum Query {
 
 impl Query {
     fn parse(node: &Node, query: &str) -> Result<Self, Failure> {
+        let strange = || {
+            let message = format!(
+                "?{} is not understood: ask for session=S, volume=V, volume=V&offset=O&length=L, or nothing",
+                clip(query)
+            );
+            Failure::new(ErrorKind::BadRequest, message)
+        };
         let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
         for field in query.split('&').filter(|field| !field.is_empty()) {
             let (key, value) = field.split_once('=').unwrap_or((field, ""));
-            fields.insert(key, value);
+            if fields.insert(key, value).is_some() {
+                return Err(strange());
+            }
         }
         let number = |key: &str, default: u64| match fields.get(key) {
             None => Ok(default),
@@ -222,24 +256,14 @@ impl Query {
                 let want = want(node, &body::Range { offset, length, ..whole })?;
                 Ok(Self::Range(want.volume, want.locked.range))
             }
-            _ => {
-                let message = format!(
-                    "?{} is not understood: ask for session=S, volume=V, volume=V&offset=O&length=L, or nothing",
-                    clip(query)
-                );
-                Err(Failure::new(ErrorKind::BadRequest, message))
-            }
+            _ => Err(strange()),
         }
     }
 }
 
 /// The volume of a range, and its size in bytes.
 fn volume(node: &Node, range: &body::Range) -> Result<(VolumeId, u64), Failure> {
-    let spec = node.volume(&range.volume).ok_or_else(|| {
-        let message =
-            format!("no node of the cluster has a disk {:?}; see `cards volume list`", clip(&range.volume));
-        Failure::new(ErrorKind::NoVolume, message)
-    })?;
+    let spec = node.volume(&range.volume).ok_or_else(|| admin::Refusal::no_such_volume(&range.volume))?;
     Ok((spec.id, spec.size_bytes))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use super::answer::{Answer, Failure, json, text};
-use super::{locks, page, route, spans, why};
+use super::{locks, map, page, route, spans, why};
 use crate::history;
 use crate::inquiry;
 use crate::metrics;
@@ -26,7 +26,7 @@ pub(super) async fn answer(node: &Arc<Node>, path: &[&str], query: &str) -> Resu
         ["v1", "locks", "sessions"] => json(ok, &locks::list(node, "")?.sessions),
         ["v1", "locks", "groups", name] => json(ok, &locks::show(node, route::group(name)?)?),
         ["v1", "history"] => json(ok, &*history::cluster(node).await),
-        ["v1", "map"] => json(ok, &page::map(node, query).await?),
+        ["v1", "map"] => json(ok, &*map::map(node, query).await?),
         [""] | ["assets", ..] => return Ok(page::asset(path)),
         _ => return Ok(None),
     }))

@@ -47,14 +47,11 @@ async fn answer_or_fail(node: &Arc<Node>, request: Request<Incoming>) -> Result<
             let group = locks::acquire(node, session(id)?, parse(&body)?).await?;
             Ok(json(StatusCode::CREATED, &group))
         }
+        ["v1", "locks", "sessions", id, "groups", name, "downgrade"] if post => {
+            ok(&locks::downgrade(node, group_of(id, name)?).await?)
+        }
         ["v1", "locks", "sessions", id, "groups", name] if delete => {
-            let (session, key) = (session(id)?, group(name)?);
-            if key.session != session {
-                let message =
-                    format!("group {name:?} is none of session {id:?}: its name begins with the session's");
-                return Err(Failure::new(ErrorKind::NoGroup, message));
-            }
-            ok(&locks::release(node, key).await?)
+            ok(&locks::release(node, group_of(id, name)?).await?)
         }
         _ => Err(no_route(&head.method, head.uri.path())),
     }
@@ -114,6 +111,16 @@ pub(super) fn group(name: &str) -> Result<GroupKey, Failure> {
         let message = format!("{:?} is no name of a group: use it as the API has given it", clip(name));
         Failure::new(ErrorKind::NoGroup, message)
     })
+}
+
+/// A group of this session.
+fn group_of(id: &str, name: &str) -> Result<GroupKey, Failure> {
+    let (session, key) = (session(id)?, group(name)?);
+    if key.session != session {
+        let message = format!("group {name:?} is none of session {id:?}: its name begins with the session's");
+        return Err(Failure::new(ErrorKind::NoGroup, message));
+    }
+    Ok(key)
 }
 
 /// As much of what somebody sent as can be shown.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use cards_client::body::State;
-use cards_client::{Client, Error, ErrorKind, Range, Wait};
+use cards_client::{Client, Error, ErrorKind, Mode, Range, Wait};
 use cards_core::rendezvous::Members;
 use cards_core::{NodeId, PlacementKind};
 use tempfile::TempDir;
@@ -188,6 +188,38 @@ fn a_group_that_one_node_has_is_refused_to_another_and_given_to_it_afterwards() 
 }
 
 #[test]
+fn a_group_that_only_reads_from_now_on_lets_readers_of_other_nodes_in() {
+    let cluster = Cluster::start(2);
+    cluster.tell_view();
+    run(async {
+        let (one, two) = (cluster.client(0), cluster.client(1));
+        let first = one.session("first", TTL).await.unwrap();
+        let second = two.session("second", TTL).await.unwrap();
+        // All of the disk: parts in three regions, with homes at both nodes.
+        let mut group = first.lock(&[Range::write("disk", 0, SIZE)], Wait::Forever).await.unwrap();
+        let written = group.parts().to_vec();
+        let all = [Range::read("disk", 0, SIZE)];
+        assert_eq!(kind(second.lock(&all, Wait::None).await), ErrorKind::WouldBlock);
+
+        group.downgrade().await.unwrap();
+        assert!(group.still_held());
+        for (part, written) in group.parts().iter().zip(&written) {
+            assert_eq!((part.ranges[0].mode, &part.token), (Mode::Read, &written.token));
+        }
+        let reader = second.lock(&all, Wait::None).await.unwrap();
+        assert!(reader.parts().iter().zip(&written).all(|(later, part)| later.token > part.token));
+        let some = [Range::write("disk", SIZE - 1, 1)];
+        assert_eq!(kind(second.lock(&some, Wait::None).await), ErrorKind::WouldBlock);
+
+        group.downgrade().await.expect("there is nothing left to change");
+        let name = group.id().to_owned();
+        assert_eq!(kind(two.downgrade(second.id(), &name).await), ErrorKind::NoGroup, "it is another's");
+        group.release().await.unwrap();
+        assert_eq!(kind(one.downgrade(first.id(), &name).await), ErrorKind::NoGroup, "it is gone");
+    });
+}
+
+#[test]
 fn a_client_that_dies_loses_its_locks_after_its_ttl() {
     let cluster = Cluster::start(2);
     cluster.tell_view();
@@ -307,9 +339,14 @@ fn what_makes_no_sense_is_refused_and_harms_nobody() {
         (0..300).map(|i| format!(r#"{{"volume": "disk", "offset": {i}, "length": 1}}"#)).collect();
     let answer = cluster.post(&groups, &format!(r#"{{"ranges": [{}]}}"#, many.join(",")));
     assert_eq!(answer["error"]["kind"], "too_much", "{answer}");
-    for query in
-        ["volume=disk&offset=x&length=1", "volume=disk&offset=1", "session=1.2.3", "what=ever", "volume=disc"]
-    {
+    for query in [
+        "volume=disk&offset=x&length=1",
+        "volume=disk&offset=1",
+        "session=1.2.3",
+        "what=ever",
+        "volume=disc",
+        "volume=disk&volume=disk",
+    ] {
         let answer = cluster.raw(
             format!("GET /v1/locks?{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes(),
         );

@@ -6,20 +6,14 @@ use cards_client::body::ErrorKind;
 
 use super::answer::Failure;
 use super::route::clip;
-use crate::admin::{Refusal, RefusalKind, Why};
+use crate::admin::Why;
 use crate::inquiry;
 use crate::node::Node;
 
 /// The way of a read at the offset that the query names.
 pub(super) async fn why(node: &Arc<Node>, query: &str) -> Result<Why, Failure> {
     let (volume, offset) = parse(query)?;
-    inquiry::why(node, volume, offset).await.map_err(|Refusal { kind, message }| {
-        let kind = match kind {
-            RefusalKind::NoSuchVolume => ErrorKind::NoVolume,
-            _ => ErrorKind::BadRequest,
-        };
-        Failure::new(kind, message)
-    })
+    Ok(inquiry::why(node, volume, offset).await?)
 }
 
 fn parse(query: &str) -> Result<(&str, u64), Failure> {

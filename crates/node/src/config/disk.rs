@@ -24,6 +24,8 @@ pub struct Disk {
     pub direct: bool,
     /// Whether this node keeps copies of what others read. Default `computer`.
     pub attached: Attached,
+    /// How readers are kept from old contents. Default `confirmed`.
+    pub coherence: Coherence,
     /// Where a node reads what another one has written. Default `cache`.
     pub handover: Handover,
     /// How requests of other nodes are answered. Default `event`.
@@ -64,6 +66,47 @@ impl Attached {
         match self {
             Self::Computer => "computer",
             Self::Network => "network",
+        }
+    }
+}
+
+/// What readers of a volume are promised when somebody writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Coherence {
+    /// What is complete is seen by everybody: copies are gone before a write reaches the disk.
+    #[default]
+    Confirmed,
+    /// The weaker promise of the CARDs paper (section 3): the policy has copies dropped after the write, and nobody waits
+    /// for that.
+    Policy,
+}
+
+impl Coherence {
+    /// Its name in `node.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+impl From<Coherence> for cards_core::Coherence {
+    fn from(coherence: Coherence) -> Self {
+        match coherence {
+            Coherence::Confirmed => Self::Confirmed,
+            Coherence::Policy => Self::Policy,
+        }
+    }
+}
+
+impl From<cards_core::Coherence> for Coherence {
+    fn from(coherence: cards_core::Coherence) -> Self {
+        match coherence {
+            cards_core::Coherence::Confirmed => Self::Confirmed,
+            cards_core::Coherence::Policy => Self::Policy,
         }
     }
 }
@@ -135,6 +178,7 @@ impl Disk {
             read_only: false,
             direct: false,
             attached: Attached::default(),
+            coherence: Coherence::default(),
             handover: Handover::default(),
             delivery: Delivery::default(),
             delay: Duration::ZERO,
@@ -161,6 +205,8 @@ struct DiskToml {
     direct: bool,
     #[serde(default)]
     attached: Attached,
+    #[serde(default)]
+    coherence: Coherence,
     #[serde(default)]
     handover: Handover,
     #[serde(default)]
@@ -197,6 +243,7 @@ impl TryFrom<DiskToml> for Disk {
             read_only: raw.read_only,
             direct: raw.direct,
             attached: raw.attached,
+            coherence: raw.coherence,
             handover: raw.handover,
             delivery: raw.delivery,
             delay: raw.delay,
@@ -220,6 +267,7 @@ impl From<Disk> for DiskToml {
             read_only: disk.read_only,
             direct: disk.direct,
             attached: disk.attached,
+            coherence: disk.coherence,
             handover: disk.handover,
             delivery: disk.delivery,
             delay: disk.delay,

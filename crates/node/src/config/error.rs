@@ -159,6 +159,17 @@ pub enum Problem {
         /// What is unknown, and what there is.
         reason: String,
     },
+    /// Copies would stay old for ever.
+    #[error(
+        "disk {disk:?}: coherence = \"policy\", but policy {policy:?} has nobody drop what was written; use another \
+         policy, such as \"hscc\", or coherence = \"confirmed\""
+    )]
+    TellsNobody {
+        /// The disk.
+        disk: String,
+        /// Its policy.
+        policy: String,
+    },
     /// A card expects another policy than the disk in the same file has.
     #[error(
         "attach {volume:?}: policy = {card:?}, but disk {volume:?} has {disk:?}; all cards of a volume \

@@ -30,6 +30,7 @@ policy = { name = "hscc", depth = 2 }
 read_only = false
 direct = true
 attached = "network"
+coherence = "policy"
 handover = "disk"
 delivery = "thread"
 delay = "10ms"
@@ -82,6 +83,7 @@ fn every_key_is_understood() {
     assert_eq!(disk.origin, Origin::Path("/dev/sdb".into()));
     assert_eq!(disk.policy.to_string(), "hscc depth=2");
     assert_eq!((disk.attached, disk.delivery), (Attached::Network, Delivery::Thread));
+    assert_eq!((disk.coherence, config.disks[1].coherence), (Coherence::Policy, Coherence::Confirmed));
     assert_eq!((disk.handover, config.disks[1].handover), (Handover::Disk, Handover::Cache));
     assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
@@ -156,6 +158,11 @@ fn an_unknown_choice_suggests_the_nearest() {
     refused("\"sieve\"", "\"seive\"", &["replacement = \"seive\"", "did you mean sieve?"]);
     refused("\"rw\"", "\"writer\"", &["mode = \"writer\"", "known are ro, rw, exclusive"]);
     refused("\"thread\"", "\"threads\"", &["delivery = \"threads\"", "did you mean \"thread\"?"]);
+    refused(
+        "coherence = \"policy\"",
+        "coherence = \"none\"",
+        &["coherence = \"none\"", "confirmed", "policy"],
+    );
     refused("handover = \"disk\"", "handover = \"disc\"", &["handover = \"disc\"", "did you mean \"disk\"?"]);
     refused("\"network\"", "\"net\"", &["attached = \"net\"", "did you mean \"network\"?"]);
     refused(
@@ -163,6 +170,24 @@ fn an_unknown_choice_suggests_the_nearest() {
         "name = \"hsc\"",
         &["disk.policy = \"hsc depth=2\"", "did you mean \"hscc\"?", "cards policy list"],
     );
+}
+
+/// Copies would stay old for ever, and nobody asked for that.
+#[test]
+fn coherence_is_not_left_to_a_policy_that_tells_nobody() {
+    let policy = "policy = { name = \"hscc\", depth = 2 }";
+    for silent in ["rd", "chaos"] {
+        let written = format!("policy = \"{silent}\"");
+        refused(
+            policy,
+            &written,
+            &["disk \"disk\"", &format!("policy \"{silent}\""), "coherence = \"confirmed\""],
+        );
+    }
+    let card = "policy = \"hscc depth=2\"\n";
+    let read_only = FULL.replacen(policy, "policy = \"rd\"", 1).replacen(card, "", 1);
+    let read_only = read_only.replacen("read_only = false", "read_only = true", 1);
+    assert!(parse(&read_only).is_ok(), "nobody writes it");
 }
 
 #[test]

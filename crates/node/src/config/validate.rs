@@ -11,8 +11,8 @@ use cards_core::{NodeId, VolumeId};
 use super::error::remedy;
 use super::uri::{Part, host_any_port, host_port};
 use super::{
-    Attach, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem, ReadAhead, Web,
-    duration, size,
+    Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem,
+    ReadAhead, Web, duration, size,
 };
 
 /// Most disks of a node.
@@ -39,6 +39,9 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 const NAME_BYTES_MAX: usize = 64;
 /// Most names of the web listener.
 const WEB_HOSTS_MAX: usize = 64;
+/// Policies that do not see to it that copies of a written block are dropped: RD's operations are all void (CARD-2), and
+/// `chaos` tells anybody anything.
+const TELL_NOBODY: [&str; 2] = ["rd", "chaos"];
 
 pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     name("cluster", &config.cluster)?;
@@ -246,6 +249,10 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
             return Err(value("disk.delay", duration::exact(disk.delay), "use at most 60s"));
         }
         policy("disk.policy", &disk.policy)?;
+        let silent = TELL_NOBODY.contains(&disk.policy.name.as_str());
+        if disk.coherence == Coherence::Policy && silent && !disk.read_only {
+            return Err(Problem::TellsNobody { disk: disk.name.clone(), policy: disk.policy.to_string() });
+        }
     }
     Ok(())
 }

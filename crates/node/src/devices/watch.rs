@@ -3,7 +3,6 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cards_core::{Coherence, ControlInput, Input, VolumeId, VolumeSpec};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -16,9 +15,6 @@ use crate::cards::CardState;
 use crate::inbox::Event;
 use crate::local::Local;
 use crate::node::Node;
-
-/// How long a device may leave what it is told unread.
-const UNREAD: Duration = Duration::from_secs(10);
 
 /// A device's place, from its request on.
 pub(crate) struct Watch {
@@ -85,7 +81,9 @@ impl Watch {
             tokio::select! {
                 notice = self.notified.recv() => {
                     let Some(notice) = notice else { return Ok(()) };
-                    tokio::time::timeout(UNREAD, writer.write_all(&to_line(&notice))).await??;
+                    // What it leaves unread it does not do either.
+                    let patience = self.node.config.lease;
+                    tokio::time::timeout(patience, writer.write_all(&to_line(&notice))).await??;
                 }
                 read = read_line(read, &mut line) => {
                     if read? == 0 || line.last() != Some(&b'\n') {

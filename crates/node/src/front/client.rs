@@ -26,6 +26,8 @@ pub(crate) struct Client {
     _seat: Seat,
     pub(super) volume: VolumeId,
     pub(super) session: Session,
+    /// It keeps what it reads: the node need not have it, too.
+    keeps: bool,
     /// Its number in recordings.
     pub(super) number: u32,
     /// Where its requests are counted.
@@ -48,7 +50,7 @@ impl Client {
     pub(super) fn new(
         seat: Seat,
         volume: VolumeId,
-        session: Session,
+        (session, keeps): (Session, bool),
         number: u32,
         cell: Arc<metrics::Cell>,
         budget: u64,
@@ -57,6 +59,7 @@ impl Client {
             _seat: seat,
             volume,
             session,
+            keeps,
             number,
             cell,
             replies: RefCell::default(),
@@ -86,6 +89,12 @@ impl Client {
             Some(own) => own.clone_from(waker),
             None => *own = Some(waker.clone()),
         }
+    }
+
+    /// Whether a block is dropped when it has had this part of it. One that reads a block in pieces has it when it
+    /// comes to its end.
+    pub(super) fn drops(&self, block: usize, start: u32, length: u32) -> bool {
+        self.keeps && (start + length) as usize == block
     }
 
     /// What a request counts against the budget: the bytes it holds, and its bookkeeping.
@@ -161,9 +170,8 @@ impl Client {
     pub(super) fn leave(self: &Rc<Self>, local: &Rc<Local>) {
         self.gone.set(true);
         self.settle(local, self.in_flight.get(), 0);
-        let mut unpin = Vec::new();
-        self.replies.borrow_mut().clear(&mut unpin);
-        local.unpin(unpin, true);
+        let mut lent = self.replies.borrow_mut().clear();
+        lent.unpin(local);
         if let Some(key) = self.key.take() {
             local.clients.borrow_mut().remove(key);
         }

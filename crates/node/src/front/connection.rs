@@ -12,7 +12,7 @@ use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 
 use super::client::Client;
-use super::replies::PARTS_MAX;
+use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
 use crate::admin::{DemandKind, Op};
 use crate::buffers::Bytes;
@@ -56,7 +56,7 @@ pub(super) struct Connection {
     closing: bool,
     read_ahead: ReadAhead,
     tap: Tap,
-    unpin: Vec<crate::node::Place>,
+    lent: Lent,
 }
 
 /// A write and as much of its payload as has arrived.
@@ -92,7 +92,7 @@ impl Connection {
             closing: false,
             read_ahead,
             tap,
-            unpin: Vec::new(),
+            lent: Lent::default(),
         }
     }
 
@@ -303,7 +303,7 @@ impl Connection {
             let Poll::Ready(sent) = sent else { break };
             let (local, mut now) = (&self.local, None);
             let (mut cost, mut requests) = (0, 0);
-            replies.sent(sent, &mut self.unpin, |ticket| {
+            replies.sent(sent, &mut self.lent, |ticket| {
                 cost += u64::from(Client::cost(&ticket));
                 requests += 1;
                 // One look at the clock is enough for all that have left together.
@@ -311,7 +311,7 @@ impl Connection {
             });
             drop(replies);
             client.settle(&self.local, cost, requests);
-            self.local.unpin(self.unpin.drain(..), true);
+            self.lent.unpin(&self.local);
             progress = true;
         }
         if progress {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cards_core::read_ahead::{ReadAhead as Detector, Window};
-use cards_core::{VolumeId, VolumeSpec};
+use cards_core::{Coherence, VolumeId, VolumeSpec};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Closed, Handshake, Question, Step};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
@@ -26,6 +26,15 @@ const RECEIVE: usize = 4096;
 const PATIENCE: u32 = 2;
 /// How often to look whether a card that is still being attached is ready.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Behind the name of a volume in that of an export: the client keeps what it reads (`cards attach --exclusive`), so the
+/// node drops a block when the client has had it. No volume can be called so.
+pub const EXCLUSIVE: &str = "?exclusive";
+
+/// The volume that an export is of, and whether its client keeps what it reads.
+fn parse(export: &str) -> (&str, bool) {
+    export.strip_suffix(EXCLUSIVE).map_or((export, false), |volume| (volume, true))
+}
 
 /// Why a client was not served.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +58,8 @@ struct Chosen {
     card: Seat,
     volume: VolumeId,
     session: Session,
+    /// It has asked for [`EXCLUSIVE`].
+    keeps: bool,
     tail: Vec<u8>,
 }
 
@@ -82,7 +93,7 @@ impl Local {
             Err(Failed::Closed(Closed::Aborted) | Failed::Vanished) => return,
             Err(error) => return tracing::info!("a client was not served: {error}"),
         };
-        let Chosen { card, volume, session, tail } = chosen;
+        let Chosen { card, volume, session, keeps, tail } = chosen;
         let window = match card.attach.read_ahead {
             ReadAhead::Auto => Window::Adaptive(self.node.config.cache / 16),
             ReadAhead::Off => Window::Off,
@@ -92,7 +103,7 @@ impl Local {
         let (number, budget) = (self.node.recorder.next_client(), self.node.config.nbd.in_flight);
         let name = &card.attach.volume;
         let cell = self.node.metrics.cell(volume, name, self.index, self.node.threads.len());
-        let client = Rc::new(Client::new(card, volume, session, number, cell, budget));
+        let client = Rc::new(Client::new(card, volume, (session, keeps), number, cell, budget));
         if let Err(ended) = Connection::new(self, client, stream, tail, detector).await {
             tracing::debug!("a client's connection ended: {ended}");
         }
@@ -142,7 +153,8 @@ impl Local {
                 Step::Ready(ready) => {
                     let card = opened.ok_or(Failed::Vanished)?;
                     let volume = card.volume().ok_or(Failed::Vanished)?;
-                    return Ok(Chosen { card, volume, session: ready.session, tail: received });
+                    let keeps = parse(&ready.export).1;
+                    return Ok(Chosen { card, volume, session: ready.session, keeps, tail: received });
                 }
                 Step::Closed(reason) => return Err(reason.into()),
             }
@@ -150,7 +162,8 @@ impl Local {
     }
 
     /// What there is to say about an export. A card that is still being attached is waited for a while.
-    async fn export(&self, name: &str) -> Result<(Arc<Card>, ExportInfo), Refusal> {
+    async fn export(&self, export: &str) -> Result<(Arc<Card>, ExportInfo), Refusal> {
+        let (name, _) = parse(export);
         let unknown = || {
             let names: Vec<String> =
                 self.node.cards.all().iter().map(|card| format!("{:?}", card.attach.volume)).collect();
@@ -189,9 +202,12 @@ impl Local {
     }
 
     fn describe(&self, card: &Card, spec: &VolumeSpec) -> ExportInfo {
+        let mut flags = NBD_FLAG_SEND_CACHE;
         // Writes go through to the disk before they are answered, at whichever node: a flush at one makes durable what
-        // has completed anywhere, and what is flushed is seen everywhere.
-        let mut flags = NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
+        // has completed anywhere, and what is flushed is seen everywhere; the latter not if that is left to the policy.
+        if spec.read_only || spec.coherence == Coherence::Confirmed {
+            flags |= NBD_FLAG_CAN_MULTI_CONN;
+        }
         if !card.attach.mode.access(spec.read_only).may_write() || spec.read_only {
             flags |= NBD_FLAG_READ_ONLY;
         } else {

@@ -52,9 +52,11 @@ pub(super) struct Reading {
 
 impl Reading {
     /// A block has come; its slot is pinned for this request.
-    pub(super) fn found(&mut self, local: &Local, index: u32, place: Place) {
-        let (start, length) = self.span.part(local.node.arena.block() as u64, index);
-        self.pieces[(index - self.first) as usize] = Some(lend(local, place, start, length));
+    pub(super) fn found(&mut self, local: &Local, client: &Client, index: u32, place: Place) {
+        let block = local.node.arena.block();
+        let (start, length) = self.span.part(block as u64, index);
+        let drop = client.drops(block, start, length);
+        self.pieces[(index - self.first) as usize] = Some(lend(local, place, start, length, drop));
         self.missing -= 1;
     }
 
@@ -140,7 +142,8 @@ impl Local {
                             bounced.get_or_insert(pieces.len());
                         }
                         let (start, length) = span.part(block, index);
-                        pieces.push(Some(Piece::Slot { place: Place { shard, slot }, start, length }));
+                        let drop = client.drops(block as usize, start, length);
+                        pieces.push(Some(Piece::Slot { place: Place { shard, slot }, start, length, drop }));
                     }
                     Read::Pending => {
                         missing += 1;
@@ -158,8 +161,8 @@ impl Local {
             // Once one slot too many is lent, those after it are too.
             let bounced = bounced.unwrap_or(pieces.len());
             for piece in pieces[bounced..].iter_mut().flatten() {
-                if let Piece::Slot { place, start, length } = *piece {
-                    *piece = bounce(self, place, start, length);
+                if let Piece::Slot { place, start, length, drop } = *piece {
+                    *piece = bounce(self, place, start, length, drop);
                 }
             }
             if end == last {
@@ -247,14 +250,17 @@ fn lend_slot(state: &mut ShardState) -> bool {
 }
 
 /// A piece of a reply from a pinned slot: the slot itself, or a copy if too many are lent.
-fn lend(local: &Local, place: Place, start: u32, length: u32) -> Piece {
+fn lend(local: &Local, place: Place, start: u32, length: u32, drop: bool) -> Piece {
     let lent = lend_slot(&mut local.node.shards[usize::from(place.shard)].lock());
-    if lent { Piece::Slot { place, start, length } } else { bounce(local, place, start, length) }
+    if lent { Piece::Slot { place, start, length, drop } } else { bounce(local, place, start, length, drop) }
 }
 
 /// Copies out of a pinned slot and unpins it.
-fn bounce(local: &Local, place: Place, start: u32, length: u32) -> Piece {
+fn bounce(local: &Local, place: Place, start: u32, length: u32, drop: bool) -> Piece {
     let bytes = local.copy_out(place, start, length);
-    local.unpin([place], false);
+    match drop {
+        true => local.unpin_and_drop([place], false),
+        false => local.unpin([place], false),
+    }
     Piece::Owned(bytes)
 }

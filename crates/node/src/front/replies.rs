@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use crate::arena::Arena;
+use crate::local::Local;
 use crate::metrics::Ticket;
 use crate::node::Place;
 
@@ -17,8 +18,8 @@ const HEADER_MAX: usize = 28;
 pub(crate) enum Piece {
     /// A header.
     Header { bytes: [u8; HEADER_MAX], length: u8 },
-    /// Part of a block that is pinned until the piece has left.
-    Slot { place: Place, start: u32, length: u32 },
+    /// Part of a block that is pinned until the piece has left, and then dropped if the client keeps it.
+    Slot { place: Place, start: u32, length: u32, drop: bool },
     /// Bytes of its own.
     Owned(Vec<u8>),
     /// The reply ends here; its request no longer counts against the client's budget.
@@ -39,6 +40,25 @@ impl Piece {
             Self::Owned(bytes) => bytes.len(),
             Self::End(_) => 0,
         }
+    }
+}
+
+/// Slots that replies had pinned.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    unpin: Vec<Place>,
+    drop: Vec<Place>,
+}
+
+impl Lent {
+    fn push(&mut self, place: Place, drop: bool) {
+        if drop { &mut self.drop } else { &mut self.unpin }.push(place);
+    }
+
+    /// Gives them back.
+    pub(super) fn unpin(&mut self, local: &Local) {
+        local.unpin(self.unpin.drain(..), true);
+        local.unpin_and_drop(self.drop.drain(..), true);
     }
 }
 
@@ -70,7 +90,7 @@ impl Replies {
             let bytes = match piece {
                 Piece::Header { bytes, length } => &bytes[..usize::from(*length)],
                 // SAFETY: the slot is pinned until `sent` gives the piece back, which borrows `self` anew.
-                Piece::Slot { place, start, length } => unsafe {
+                Piece::Slot { place, start, length, .. } => unsafe {
                     arena.bytes(place.shard, place.slot, *start, *length)
                 },
                 Piece::Owned(bytes) => bytes,
@@ -83,9 +103,9 @@ impl Replies {
         count
     }
 
-    /// Forgets what has left: `bytes`, and all ends after it. Its slots go to `unpin`, and the requests that are
+    /// Forgets what has left: `bytes`, and all ends after it. Its slots go to `lent`, and the requests that are
     /// done with to `over`.
-    pub(super) fn sent(&mut self, bytes: usize, unpin: &mut Vec<Place>, mut over: impl FnMut(Ticket)) {
+    pub(super) fn sent(&mut self, bytes: usize, lent: &mut Lent, mut over: impl FnMut(Ticket)) {
         self.sent += bytes;
         while let Some(piece) = self.pieces.front() {
             if self.sent < piece.len() {
@@ -93,7 +113,7 @@ impl Replies {
             }
             self.sent -= piece.len();
             match self.pieces.pop_front() {
-                Some(Piece::Slot { place, .. }) => unpin.push(place),
+                Some(Piece::Slot { place, drop, .. }) => lent.push(place, drop),
                 Some(Piece::End(ticket)) => over(ticket),
                 Some(Piece::Header { .. } | Piece::Owned(_)) | None => {}
             }
@@ -101,13 +121,16 @@ impl Replies {
     }
 
     /// Forgets everything; the client is gone.
-    pub(super) fn clear(&mut self, unpin: &mut Vec<Place>) {
+    pub(super) fn clear(&mut self) -> Lent {
         self.sent = 0;
+        let mut lent = Lent::default();
         for piece in self.pieces.drain(..) {
             if let Piece::Slot { place, .. } = piece {
-                unpin.push(place);
+                // The client does not have it.
+                lent.push(place, false);
             }
         }
+        lent
     }
 }
 
@@ -125,16 +148,17 @@ mod tests {
 
     #[test]
     fn pieces_leave_in_any_portions() {
-        let arena = Arena::new(&[1], 4096).unwrap();
-        let place = Place { shard: 0, slot: Slot(0) };
+        let arena = Arena::new(&[1, 1], 4096).unwrap();
+        let (place, kept) = (Place { shard: 0, slot: Slot(0) }, Place { shard: 1, slot: Slot(0) });
         for portion in 1..60 {
             let mut replies = Replies::default();
             replies.push(Piece::header(&[1; 16]));
-            replies.push(Piece::Slot { place, start: 8, length: 30 });
+            replies.push(Piece::Slot { place, start: 8, length: 30, drop: false });
+            replies.push(Piece::Slot { place: kept, start: 0, length: 3, drop: true });
             replies.push(Piece::End(ticket(30)));
             replies.push(Piece::Owned(vec![2; 5]));
             replies.push(Piece::End(ticket(7)));
-            let (mut out, mut unpin, mut over) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut out, mut lent, mut over) = (Vec::new(), Lent::default(), Vec::new());
             while !replies.is_empty() {
                 let sent = {
                     let mut parts = [IoSlice::new(&[]); PARTS_MAX];
@@ -144,10 +168,11 @@ mod tests {
                     out.extend_from_slice(&all[..sent]);
                     sent
                 };
-                replies.sent(sent, &mut unpin, |ticket| over.push(ticket.length));
+                replies.sent(sent, &mut lent, |ticket| over.push(ticket.length));
             }
-            let expected: Vec<u8> = [vec![1; 16], vec![0; 30], vec![2; 5]].concat();
-            assert_eq!((out, unpin, over), (expected, vec![place], vec![30, 7]));
+            let expected: Vec<u8> = [vec![1; 16], vec![0; 33], vec![2; 5]].concat();
+            assert_eq!((out, over), (expected, vec![30, 7]));
+            assert_eq!((lent.unpin, lent.drop), (vec![place], vec![kept]));
         }
     }
 
@@ -156,10 +181,9 @@ mod tests {
         let place = Place { shard: 0, slot: Slot(0) };
         let mut replies = Replies::default();
         replies.push(Piece::header(&[1; 16]));
-        replies.push(Piece::Slot { place, start: 0, length: 30 });
-        let mut unpin = Vec::new();
-        replies.clear(&mut unpin);
-        assert_eq!(unpin, [place]);
+        replies.push(Piece::Slot { place, start: 0, length: 30, drop: true });
+        let lent = replies.clear();
+        assert_eq!((lent.unpin, lent.drop), (vec![place], vec![]));
         assert!(replies.is_empty());
     }
 }

@@ -69,7 +69,7 @@ impl Local {
                     Work::Read(reading) => {
                         request.client.cell.blocks(origin, 1);
                         request.trail.came(origin);
-                        reading.found(self, block.index, Place { shard, slot });
+                        reading.found(self, &request.client, block.index, Place { shard, slot });
                         reading.missing == 0
                     }
                     Work::Cache { missing } => {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::sync::Mutex;
+use std::time::Duration;
 
 use super::sample::Sample;
 use super::{SAMPLES_MAX, STEP_MS, Told};
@@ -13,26 +11,15 @@ use crate::node::Node;
 
 /// Nodes of a cluster that are asked for their history. A larger cluster has none: a page would cost it too much.
 const NODES_MAX: usize = 64;
-/// How old the sum may be, so that many pages cost the cluster one round.
+/// How old the sum may be.
 const FRESH: Duration = Duration::from_millis(STEP_MS);
-/// Steps by which a node may lag behind the others: it answers, but its last step is not over yet.
+/// Steps by which a node may lag behind the others, or be ahead of this one: it answers, but its last step is not over
+/// yet, or its clock is a little wrong.
 const LAG: u64 = 2;
-
-/// The last sum. Whoever finds it old holds the lock while it asks anew; the others wait for the result.
-#[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<Option<(Instant, Arc<Told>)>>);
 
 /// The last hour of all nodes that answer. Must be called in a runtime.
 pub(crate) async fn cluster(node: &Arc<Node>) -> Arc<Told> {
-    let mut last = node.history.sum.0.lock().await;
-    if let Some((at, told)) = &*last
-        && at.elapsed() < FRESH
-    {
-        return Arc::clone(told);
-    }
-    let told = Arc::new(ask(node).await);
-    *last = Some((Instant::now(), Arc::clone(&told)));
-    told
+    node.history.sum.get(FRESH, ask(node)).await
 }
 
 async fn ask(node: &Arc<Node>) -> Told {
@@ -40,18 +27,22 @@ async fn ask(node: &Arc<Node>) -> Told {
         return Told::nothing(Vec::new());
     }
     let answers = ask_members::<Told>(node, &Question::History {}).await;
-    sum(answers.into_iter().filter_map(|(_, told)| told.ok()))
+    sum(super::now(node).1, answers.into_iter().filter_map(|(_, told)| told.ok()))
 }
 
-/// The sum, step by step. Histories of another kind, from another release, are left out.
-fn sum(all: impl Iterator<Item = Told>) -> Told {
+/// The sum, step by step; this node is in step `now`. Histories of another kind, from another release, are left out,
+/// and those of clocks that run ahead: what is said of the future would take the place of the past.
+fn sum(now: u64, all: impl Iterator<Item = Told>) -> Told {
     let mut sum = Told::nothing(Vec::new());
     let mut steps: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let mut ends = Vec::new();
-    for told in all.filter(|told| told.step_ms == STEP_MS && told.fields == Told::nothing(Vec::new()).fields)
-    {
+    let fields = sum.fields.clone();
+    for told in all.filter(|told| told.step_ms == STEP_MS && told.fields == fields) {
         let mut samples = told.samples;
         samples.retain(|sample| sample.len() == 1 + sum.fields.len());
+        if samples.iter().any(|sample| sample[0] > now.saturating_add(LAG)) {
+            continue;
+        }
         ends.extend(samples.last().map(|sample| sample[0]));
         sum.nodes.extend(told.nodes);
         for sample in samples {
@@ -87,7 +78,7 @@ mod tests {
 
     #[test]
     fn counters_add_up_and_of_percentiles_the_worst_counts() {
-        let sum = sum([told("n1", 10..=20, 3, 100), told("n2", 15..=21, 4, 1_000)].into_iter());
+        let sum = sum(22, [told("n1", 10..=20, 3, 100), told("n2", 15..=21, 4, 1_000)].into_iter());
         assert_eq!(sum.nodes, ["n1", "n2"]);
         let reads: Vec<(u64, u64)> = sum.samples.iter().map(|sample| (sample[0], sample[1])).collect();
         assert_eq!(reads.first(), Some(&(10, 3)));
@@ -98,8 +89,15 @@ mod tests {
 
     #[test]
     fn one_that_has_stopped_long_ago_holds_up_nobody() {
-        let sum = sum([told("n1", 10..=12, 1, 1), told("n2", 10..=30, 1, 1)].into_iter());
+        let sum = sum(31, [told("n1", 10..=12, 1, 1), told("n2", 10..=30, 1, 1)].into_iter());
         assert_eq!(sum.samples.last().unwrap()[0], 30);
+    }
+
+    #[test]
+    fn a_clock_that_runs_ahead_takes_nobody_s_past() {
+        let ahead = 10 + 2 * SAMPLES_MAX as u64;
+        let sum = sum(13, [told("n1", 10..=12, 1, 1), told("n2", ahead..=ahead + 2, 1, 1)].into_iter());
+        assert_eq!((sum.nodes, sum.samples.len()), (vec!["n1".to_owned()], 3));
     }
 
     #[test]
@@ -113,9 +111,10 @@ mod tests {
             other(|told| told.step_ms = 1),
             other(|told| drop(told.fields.pop())),
             other(|told| told.samples = vec![vec![], vec![u64::MAX], vec![11; 3]]),
+            other(|told| told.samples[0][0] = u64::MAX),
         ];
-        let sum = sum([told("n1", 10..=12, 1, 1)].into_iter().chain(strange));
+        let sum = sum(13, [told("n1", 10..=12, 1, 1)].into_iter().chain(strange));
         assert_eq!(sum.samples.iter().map(|sample| sample[1]).sum::<u64>(), 3);
-        assert_eq!(super::sum(std::iter::empty()).samples, Vec::<Vec<u64>>::new());
+        assert_eq!(super::sum(13, std::iter::empty()).samples, Vec::<Vec<u64>>::new());
     }
 }

@@ -1,35 +1,18 @@
-//! The status of all members, for many who want it at the same time.
+//! The status of all members.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use cards_core::NodeId;
-use tokio::sync::Mutex;
 
-use super::{Question, ask_members};
+use super::{FRESH, Question, ask_members};
 use crate::admin::{Cluster, MemberState, NodeStatus, Status};
 use crate::node::Node;
 use crate::report;
 
-/// How old an answer may be, so that many pages and scrapes cost the cluster one round.
-const FRESH: Duration = Duration::from_millis(500);
-
-/// The last round. Whoever finds it old holds the lock while it asks anew; the others wait for the result.
-#[derive(Default)]
-pub(super) struct Cache(Mutex<Option<(Instant, Arc<Cluster>)>>);
-
 /// How all members are, at most [`FRESH`] ago. Must be called in a runtime.
 pub(crate) async fn cluster(node: &Arc<Node>) -> Arc<Cluster> {
-    let mut last = node.inquiries.cluster.0.lock().await;
-    if let Some((at, cluster)) = &*last
-        && at.elapsed() < FRESH
-    {
-        return Arc::clone(cluster);
-    }
-    let cluster = Arc::new(ask(node).await);
-    *last = Some((Instant::now(), Arc::clone(&cluster)));
-    cluster
+    node.inquiries.cluster.get(FRESH, ask(node)).await
 }
 
 async fn ask(node: &Arc<Node>) -> Cluster {

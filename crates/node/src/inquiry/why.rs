@@ -59,10 +59,7 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
 /// The volume, if it is attached here and has that offset.
 fn find(node: &Node, volume: &str, offset: u64) -> Result<VolumeSpec, Refusal> {
     let refused = |kind, message| Refusal { kind, message };
-    let spec = node.volume(volume).ok_or_else(|| {
-        let message = format!("no node of the cluster has a disk {volume:?}; see `cards volume list`");
-        refused(RefusalKind::NoSuchVolume, message)
-    })?;
+    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
     if offset >= spec.size_bytes {
         let message = format!(
             "offset {offset} is beyond the end of volume {volume:?}, which has {} ({} bytes)",

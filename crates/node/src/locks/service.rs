@@ -188,10 +188,30 @@ impl Service {
         session.last_group += 1;
         let group = session.last_group;
         let stage = Stage::Waiting(answer);
-        session.groups.insert(group, Group { wants: wants.clone(), stage, released: Vec::new() });
+        session.groups.insert(group, Group::new(wants.clone(), stage));
         self.session_input(now, id.number, ClientInput::Acquire { group, wants, wait });
         self.deliver(now);
         Ok(GroupKey { session: id, group })
+    }
+
+    /// Only reads from now on what a group writes that is held; `done` hears when the homes know, and is dropped if
+    /// the group is given up before.
+    ///
+    /// # Errors
+    /// No such session, or it holds no such group.
+    pub(crate) fn downgrade(
+        &mut self,
+        now: Instant,
+        key: GroupKey,
+        done: oneshot::Sender<()>,
+    ) -> Result<(), Refusal> {
+        let session = self.open_session(key.session)?;
+        let held = session.client.grant(now, key.group).is_some();
+        let group = session.groups.get_mut(&key.group).filter(|_| held).ok_or(Refusal::NoGroup(key))?;
+        group.downgraded.push(done);
+        self.session_input(now, key.session.number, ClientInput::Downgrade { group: key.group });
+        self.deliver(now);
+        Ok(())
     }
 
     /// Gives a group up; `done` hears of its end, at once if it is gone already.

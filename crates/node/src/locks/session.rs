@@ -30,6 +30,8 @@ pub(super) struct Session {
 pub(super) struct Group {
     pub(super) wants: Vec<Want>,
     pub(super) stage: Stage,
+    /// Who waits until the homes know that it only reads.
+    pub(super) downgraded: Vec<oneshot::Sender<()>>,
     /// Who waits until it is given up.
     pub(super) released: Vec<oneshot::Sender<()>>,
 }
@@ -39,6 +41,12 @@ pub(super) enum Stage {
     Waiting(Answer),
     Held,
     Releasing,
+}
+
+impl Group {
+    pub(super) const fn new(wants: Vec<Want>, stage: Stage) -> Self {
+        Self { wants, stage, downgraded: Vec::new(), released: Vec::new() }
+    }
 }
 
 impl Session {
@@ -75,6 +83,12 @@ impl Session {
                 if let Some(Group { stage: Stage::Waiting(answer), .. }) = self.groups.remove(&group) {
                     // Whoever has gone does not need to know.
                     let _ = answer.send(Err(error));
+                }
+            }
+            ClientOutput::Downgraded { group } => {
+                let known = self.groups.get_mut(&group)?;
+                for waits in known.downgraded.drain(..) {
+                    let _ = waits.send(());
                 }
             }
             ClientOutput::Lost { group } | ClientOutput::Released { group } => {

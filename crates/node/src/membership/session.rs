@@ -155,6 +155,10 @@ impl Session {
     async fn renew(self: Rc<Self>) {
         let mut silent_since: Option<Instant> = None;
         let mut said = Instant::now();
+        // What the log has last heard of a membership that is over, and when.
+        let mut over: Option<Instant> = None;
+        // The clock is known to be off.
+        let mut off = false;
         loop {
             let length = self.view.borrow().lease;
             let pause = if silent_since.is_some() { RETRY.min(length / 3) } else { length / 3 };
@@ -166,19 +170,38 @@ impl Session {
                 return;
             }
             let seat = self.seat.borrow().clone();
-            match self.coordinator.renew(&seat, WallClock::now()).await {
+            let clock = WallClock::now();
+            match self.coordinator.renew(&seat, clock).await {
                 Ok(membership) => {
                     if silent_since.take().is_some() {
                         tracing::info!("the coordinator answers again");
                     }
+                    over = None;
                     self.has_lease(membership.lease);
-                    self.say(None);
+                    let problem = membership.applied.coordinator_clock.map(|other| clock_off(clock, other));
+                    match (&problem, off) {
+                        (Some(problem), false) => tracing::warn!("{problem}"),
+                        (None, true) => tracing::info!("the clock of this node is right again"),
+                        _ => {}
+                    }
+                    off = problem.is_some();
+                    self.say(problem);
                 }
                 // It is no member any more, as it wished; whoever leaves must not join again by that.
                 Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
                 Err(Error::Refused(refusal)) => {
-                    if let Err(error) = self.return_to_cluster(&refusal).await {
-                        self.say(Some(error));
+                    if over.is_none() {
+                        tracing::warn!("the membership of this node is over: {refusal}");
+                    }
+                    match self.return_to_cluster().await {
+                        Ok(()) => over = None,
+                        Err(error) => {
+                            if over.is_none_or(|said| said.elapsed() > REMIND) {
+                                over = Some(Instant::now());
+                                tracing::warn!("this node cannot join again: {error}");
+                            }
+                            self.say(Some(error));
+                        }
                     }
                 }
                 Err(error) => {
@@ -212,8 +235,7 @@ impl Session {
     }
 
     /// The cluster has gone on without this node. Its clients go on, too: each card has its own lease.
-    async fn return_to_cluster(&self, refusal: &Refusal) -> Result<(), String> {
-        tracing::warn!("the membership of this node is over: {refusal}");
+    async fn return_to_cluster(&self) -> Result<(), String> {
         let before = self.state.borrow().state();
         let joined = join(&self.coordinator, &self.config, &self.home, before).await;
         let (seat, lease, number) = joined.map_err(|error| error.to_string())?;
@@ -293,6 +315,14 @@ impl Session {
     pub(super) fn describe(&self) -> String {
         self.home.describe()
     }
+}
+
+/// What is said of a clock that is too far off to join with.
+fn clock_off(node: WallClock, coordinator: WallClock) -> String {
+    format!(
+        "the clock of this node says {node}, the coordinator's says {coordinator}: set both by NTP; nothing but the \
+         times in logs depends on it, but nodes whose clocks differ so much cannot join"
+    )
 }
 
 /// Does something until the coordinator answers, and says from time to time that it does not.

@@ -1,5 +1,7 @@
 //! Which metrics there are. `docs/reference/metrics.md` explains them.
 
+use std::collections::BTreeMap;
+
 use cards_core::VolumeId;
 
 use super::exposition::Exposition;
@@ -19,14 +21,14 @@ const USUAL: [Op; 3] = [Op::Read, Op::Write, Op::Flush];
 pub(crate) fn scrape(node: &Node) -> String {
     let mut text = Exposition::default();
     about_node(&mut text, node);
-    let io: Vec<(String, Io)> = node.metrics.io().into_iter().map(|(_, name, io)| (name, io)).collect();
+    let io = node.metrics.io();
     requests(&mut text, &io);
     blocks(&mut text, &io);
     volumes(&mut text, node);
     counters(&mut text, node);
     peers(&mut text, node);
     disks(&mut text, node);
-    about_process(&mut text);
+    about_process(&mut text, node);
     text.end()
 }
 
@@ -35,9 +37,6 @@ fn about_node(text: &mut Exposition, node: &Node) {
     let labels: [(&str, &str); 3] =
         [("cluster", &config.cluster), ("node", &config.node), ("version", env!("CARGO_PKG_VERSION"))];
     text.info("cards_node", "Who this node is.").sample(&labels, 1);
-    let (now, utc_us) = node.clock.now_and_utc_us();
-    let start = (utc_us as f64 / 1e6) - (now.0 as f64 / 1e9);
-    text.gauge("cards_start_time_seconds", "When the daemon started, since 1970.").sample(&[], start);
     let help = "The version of the list of members that this node knows; zero if it is fixed.";
     text.gauge("cards_epoch", help).sample(&[], node.members().epoch());
     let cache = report::cache(node);
@@ -52,7 +51,7 @@ fn shown(io: &Io) -> impl Iterator<Item = OpIo> + '_ {
     Op::ALL.into_iter().map(|op| io.op(op)).filter(|io| USUAL.contains(&io.op) || io.latency.count() > 0)
 }
 
-fn requests(text: &mut Exposition, volumes: &[(String, Io)]) {
+fn requests(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
     let help = "Requests of clients that have been answered, with errors or without.";
     let mut family = text.counter("cards_requests", help);
     for (volume, io) in volumes {
@@ -88,7 +87,7 @@ fn labels<'a>(volume: &'a str, io: &OpIo) -> [(&'static str, &'a str); 2] {
     [("volume", volume), ("op", io.op.name())]
 }
 
-fn blocks(text: &mut Exposition, volumes: &[(String, Io)]) {
+fn blocks(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
     let help = "Blocks of reads of the volume by where they came from.";
     let mut family = text.counter("cards_volume_block_reads", help);
     for (volume, io) in volumes {
@@ -200,7 +199,13 @@ fn disks(text: &mut Exposition, node: &Node) {
     }
 }
 
-fn about_process(text: &mut Exposition) {
+fn about_process(text: &mut Exposition, node: &Node) {
+    let started_us = *node.metrics.started_us.get_or_init(|| {
+        let (now, utc_us) = node.clock.now_and_utc_us();
+        utc_us.saturating_sub(now.0 / 1_000)
+    });
+    let help = "When the daemon was started, since 1970.";
+    text.gauge("process_start_time_seconds", help).sample(&[], started_us as f64 / 1e6);
     if let Some(seconds) = process::cpu_seconds() {
         text.counter("process_cpu_seconds", "Processor time of the daemon.").sample(&[], seconds);
     }

@@ -1,6 +1,6 @@
 //! A strict reader of what [`super::exposition`] writes: it refuses what OpenMetrics 1.0 refuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One family.
 #[derive(Debug, Default)]
@@ -139,11 +139,6 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 fn is_name(name: &str) -> bool {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     first && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// The names of all samples.
-pub(crate) fn names(families: &BTreeMap<String, Family>) -> BTreeSet<String> {
-    families.values().flat_map(|family| family.samples.iter().map(|(name, ..)| name.clone())).collect()
 }
 
 #[test]

@@ -189,11 +189,8 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
                 }
                 Err(Refused { error, member }) => {
                     // A peer comes again and again, and anybody may knock: what is known is not said twice.
-                    let news = match member {
-                        Some(member) => node.links[member].refused(&error.to_string()),
-                        None => seldom.may(),
-                    };
-                    if news {
+                    let of_member = member.and_then(|member| node.links[member].refused(&error.to_string()));
+                    if of_member.unwrap_or_else(|| seldom.may()) {
                         tracing::warn!("a connection to the peer port was refused: {error}");
                     }
                 }

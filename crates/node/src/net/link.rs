@@ -179,11 +179,11 @@ impl Link {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Somebody of this peer's name was refused; says whether that is news. While the peer itself is up it
+    /// Somebody of this peer's name was refused; says whether that is news, none while the peer itself is up: then it
     /// changes nothing.
-    pub(super) fn refused(&self, reason: &str) -> bool {
+    pub(super) fn refused(&self, reason: &str) -> Option<bool> {
         let up = self.status().state == MemberState::Up;
-        !up && self.set_status(MemberState::Refused, Some(reason.into()))
+        (!up).then(|| self.set_status(MemberState::Refused, Some(reason.into())))
     }
 
     /// Notes the state; says whether that is news.
@@ -204,6 +204,7 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
     crate::local::spawn(async move {
         let link = &local.node.links[usize::from(peer.0)];
         let mut members = local.node.membership.members.subscribe();
+        let mut pause = SHORT;
         loop {
             // The sender is the node's, which outlives its tasks.
             let _ = members.wait_for(|members| members.live_one(peer).is_some()).await;
@@ -215,14 +216,23 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
                 }
             };
             let began = tokio::time::Instant::now();
-            if let Err(error) = serve(&local, peer, greeted, &mut members).await {
-                tracing::info!(peer = local.node.name(peer), "connection lost: {error}");
+            // A peer that leaves again and again is spoken of once.
+            let news = pause == SHORT;
+            let Err(error) = serve(&local, peer, greeted, &mut members, news).await else { continue };
+            let name = local.node.name(peer);
+            if began.elapsed() >= SHORT {
+                pause = SHORT;
+                tracing::info!(peer = name, "connection lost: {error}");
                 link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
+                continue;
             }
-            // It accepts, and leaves at once: nothing is gained by dialling as fast as that.
-            if began.elapsed() < SHORT {
-                tokio::time::sleep(SHORT).await;
+            let reason = format!("it leaves at once ({error}); if it refuses this node, its log says why");
+            if news {
+                tracing::warn!(peer = name, "{reason}");
             }
+            link.set_status(MemberState::Down, Some(reason));
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(BACK_OFF.1);
         }
     });
 }
@@ -294,18 +304,21 @@ fn watch(stream: &std::net::TcpStream) -> std::io::Result<()> {
     socket.set_tcp_user_timeout(Some(SILENCE))
 }
 
-/// Talks with a peer until the connection breaks.
+/// Talks with a peer until the connection breaks. That it began is told if it is news.
 async fn serve(
     local: &Rc<Local>,
     peer: NodeId,
     greeted: Greeted,
     members: &mut watch::Receiver<Arc<Members>>,
+    news: bool,
 ) -> Result<(), exchange::Broken> {
     let link = &local.node.links[usize::from(peer.0)];
     let Greeted { stream, hello } = greeted;
     watch(&stream)?;
     let stream = tokio::net::TcpStream::from_std(stream)?;
-    tracing::info!(peer = hello.node, "connected");
+    if news {
+        tracing::info!(peer = hello.node, "connected");
+    }
     link.queue().up = true;
     link.set_status(MemberState::Up, None);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;

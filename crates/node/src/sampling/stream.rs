@@ -16,7 +16,8 @@ const SCALED_BLOCKS: u64 = 8192;
 const SCALED_BLOCKS_MIN: u64 = 4096;
 /// References that are kept.
 const REFERENCES_MAX: usize = 1 << 17;
-/// Blocks that are kept: at the lowest rate they stand for at least four caches of this node, the most that an advice looks at.
+/// Blocks that are kept: at the lowest rate they stand for at least four caches of this node, the most that an advice
+/// looks at.
 const BLOCKS_MAX: usize = 1 << 15;
 
 /// References to one volume, as they come.

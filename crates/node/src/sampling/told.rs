@@ -6,7 +6,7 @@ use cards_advise::{Rate, Sample};
 use cards_core::VolumeId;
 
 use super::measured;
-use crate::admin::{Measured, Refusal, RefusalKind, Sampled, Samples, Silent};
+use crate::admin::{Measured, Refusal, Sampled, Samples, Silent};
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 
@@ -26,10 +26,7 @@ pub(super) fn cache_blocks(node: &Node) -> u64 {
 /// # Errors
 /// There is no such volume.
 pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Refusal> {
-    let spec = node.volume(volume).ok_or_else(|| Refusal {
-        kind: RefusalKind::NoSuchVolume,
-        message: format!("no node of the cluster has a disk {volume:?}; see `cards volume list`"),
-    })?;
+    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
     node.sampling.collect(node);
     let (sample, measured) = match node.sampling.of(spec.id) {
         Some(stream) => {

@@ -51,11 +51,12 @@ impl Target {
         Self { volume, block, count: 1 }
     }
 
-    /// The blocks, of `block` bytes each, that a range of bytes touches.
+    /// The blocks, of `block` bytes each, that a range of bytes touches. A peer may have named any range.
     pub(super) fn bytes(volume: VolumeId, offset: u64, length: u32, block: u64) -> Self {
         let first = offset / block;
-        let end = (offset + u64::from(length)).div_ceil(block).max(first);
-        Self { volume, block: first as u32, count: (end - first) as u32 }
+        let end = offset.saturating_add(length.into()).div_ceil(block).max(first);
+        let within = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { volume, block: within(first), count: within(end - first) }
     }
 
     fn overlaps(self, other: Self) -> bool {
@@ -206,5 +207,7 @@ mod tests {
         assert_eq!(blocks(0, 0), (0, 0));
         assert_eq!(blocks(4095, 2), (0, 2));
         assert_eq!(blocks(8192, 4096), (2, 1));
+        assert_eq!(blocks(u64::MAX, u32::MAX), (u32::MAX, 1));
+        assert_eq!(blocks(1 << 50, 4096), (u32::MAX, 1));
     }
 }

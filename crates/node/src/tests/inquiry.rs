@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cards_core::NodeId;
 
@@ -54,6 +55,7 @@ fn one_node_tells_how_all_are() {
 #[test]
 fn many_who_ask_at_once_cost_one_round() {
     let cluster = Cluster::start(2, BLOCK);
+    let begin = Instant::now();
     let answers: Vec<Answer> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..20).map(|_| scope.spawn(|| cluster.admin(1).cluster().unwrap())).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -62,7 +64,9 @@ fn many_who_ask_at_once_cost_one_round() {
     // A round gives all who wait the same numbers, those of the traffic included.
     let rounds: BTreeSet<String> =
         answers.iter().map(|answer| serde_json::to_string(answer).unwrap()).collect();
-    assert!(rounds.len() < 20, "{} rounds", rounds.len());
+    // At most twice a second, and the first is free.
+    let most = 1 + begin.elapsed().as_millis() as usize / 500;
+    assert!(rounds.len() <= most, "{} rounds, not {most}", rounds.len());
 }
 
 #[test]

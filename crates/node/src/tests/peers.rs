@@ -8,7 +8,7 @@ use cards_wire::peer::{Hello, VERSION, encode_hello};
 
 use crate::Daemon;
 use crate::admin::{Client, MemberState, Status};
-use crate::config::{Config, Disk, Member, Origin};
+use crate::config::{Attach, Config, Disk, Member, Origin};
 
 /// Two configurations that fit, without disks.
 fn pair(dir: &std::path::Path) -> [Config; 2] {
@@ -112,6 +112,7 @@ fn two_disks_of_one_name() {
         let path = dir.path().join(format!("disk{i}.img"));
         std::fs::write(&path, [0; 4096]).unwrap();
         config.disks = vec![Disk::new("disk", Origin::Path(path))];
+        config.attach = vec![Attach::new("disk")];
     }
     let daemons = configs.map(|config| Daemon::start(config).unwrap());
     for daemon in &daemons {
@@ -119,6 +120,12 @@ fn two_disks_of_one_name() {
         let said = "volume disk: nodes n0 and n1 both have a disk of this name";
         while !status(daemon).problems.iter().any(|problem| problem.starts_with(said)) {
             assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).problems);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // There is one card, and only its own volume has it.
+        let cards = |status: Status| status.volumes.iter().filter(|volume| volume.is_attached()).count();
+        while cards(status(daemon)) != 1 {
+            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).volumes);
             std::thread::sleep(Duration::from_millis(20));
         }
     }

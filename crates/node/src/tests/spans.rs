@@ -1,20 +1,27 @@
 //! Traces of requests through a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::cluster::{BLOCK, Cluster};
 use super::http::{address, ask, get, web};
 use crate::admin::{ClientError, RefusalKind, Span, SpanName, SpanOutcome, Spans};
-use crate::config::Attached;
+use crate::config::{Attached, Config};
 
 /// By how much the clocks of two nodes of this process may differ as they are told, in microseconds.
 const CLOCKS_US: u64 = 5_000;
 
+/// So patient that nobody is asked twice and no card is given up on a slow machine: a request takes one way.
+fn trace(config: &mut Config, one_in: u32) {
+    web(config);
+    config.trace_sample = one_in;
+    config.peer_timeout = Duration::from_secs(2);
+    config.lease = 2 * config.peer_timeout;
+    config.disk_wait = 2 * config.lease;
+}
+
 fn traced(one_in: u32) -> Cluster {
-    Cluster::with(3, 64 * BLOCK, |config| {
-        web(config);
-        config.trace_sample = one_in;
-    })
+    Cluster::with(3, 64 * BLOCK, |config| trace(config, one_in))
 }
 
 fn all(cluster: &Cluster) -> Spans {
@@ -68,8 +75,7 @@ fn a_read_is_seen_at_every_node_on_its_way_to_the_disk() {
 #[test]
 fn a_copy_at_a_third_node_is_found_by_way_of_those_that_pass_the_request_on() {
     let cluster = Cluster::with(3, 64 * BLOCK, |config| {
-        web(config);
-        config.trace_sample = 1;
+        trace(config, 1);
         // The disk node keeps no copies, and so has to ask whoever read the block before.
         config.disks.iter_mut().for_each(|disk| disk.attached = Attached::Network);
     });

@@ -32,6 +32,26 @@ fn visitors_may_look_and_change_nothing() {
 }
 
 #[test]
+fn every_route_of_the_page_for_operators_is_there() {
+    let cluster = Cluster::with(1, 4 * BLOCK, web);
+    let page = include_str!("../../../../docs/operating/monitoring.md");
+    let cells =
+        page.lines().filter(|line| line.starts_with("| `/")).filter_map(|line| line.split('|').nth(1));
+    let routes: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(routes.len() > 8, "{routes:?}");
+    for route in routes {
+        let path = route.replace("=V", "=disk").replace("=O", "=0");
+        let (head, body) = ask(address(&cluster, 1), "GET", &path, "localhost");
+        // A group that is asked for by a name that none has.
+        let status = if route.ends_with("/G") { "404" } else { "200" };
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status}")) && !body.contains("no_route"),
+            "{path}: {head}"
+        );
+    }
+}
+
+#[test]
 fn a_page_that_has_its_own_name_resolve_to_this_machine_is_told_nothing() {
     let cluster = Cluster::with(1, 4 * BLOCK, web);
     let address = address(&cluster, 1);

@@ -3,7 +3,7 @@
 use cards_core::{BlockId, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{Refusal, RefusalKind};
+use crate::admin::Refusal;
 use crate::node::Node;
 
 /// Most cells of a map.
@@ -30,10 +30,7 @@ pub(crate) struct Map {
 /// # Errors
 /// There is no such volume.
 pub(crate) fn of(node: &Node, name: &str) -> Result<Map, Refusal> {
-    let volume = node.volume(name).ok_or_else(|| Refusal {
-        kind: RefusalKind::NoSuchVolume,
-        message: format!("no node of the cluster has a disk {name:?}; see `cards volume list`"),
-    })?;
+    let volume = node.volume(name).ok_or_else(|| Refusal::no_such_volume(name))?;
     Ok(look(node, &volume))
 }
 

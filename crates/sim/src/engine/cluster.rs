@@ -157,7 +157,7 @@ impl Cluster {
                     self.give(
                         kernel,
                         shard,
-                        Input::CardAttached { volume: id, node, generation, access: Access::Write },
+                        Input::CardAttached { volume: id, node, life: 1, generation, access: Access::Write },
                     );
                 }
             }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-use super::fenwick::Fenwick;
+use cards_advise::Fenwick;
+
 use super::reuse::Reuse;
 use crate::spread::mix;
 

@@ -84,10 +84,7 @@ fn errors() -> impl Strategy<Value = LockError> {
         limit().prop_map(|limit| E::TooManySessions { limit }),
         limit().prop_map(|limit| E::TooManyGroups { limit }),
         Just(E::Exists),
-        ranges().prop_map(|range| E::NotHeld { range }),
         Just(E::WouldBlock),
-        Just(E::UpgradePending),
-        Just(E::Deadlock),
         Just(E::TimedOut),
         Just(E::LeaseEnded),
     ]

@@ -2,7 +2,7 @@
 
 use cards_core::{BlockId, BufferId, CommandKind, ControlInput, Input, NodeId, Payload, Read, Token};
 
-use super::{Asker, World};
+use super::{Asker, Lent, World};
 use crate::client::{Completion, Outcome, Request};
 use crate::memory::Tags;
 use crate::models::Models;
@@ -77,7 +77,7 @@ impl<M: Models> World<M> {
         let found = self.shard(node, shard).core.read(now, token, block);
         trace!(self, "{node:?}.{shard} read {token:?} {block:?}: {found:?}");
         if let Read::Hit(slot, _) = found {
-            let tags = self.lend(node, shard, slot, None);
+            let tags = self.lend(node, shard, slot, Lent::Client(block.volume));
             self.complete(token, Outcome::Read { tags, origin: None });
         }
         self.drain_shard(node, shard);

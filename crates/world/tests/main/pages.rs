@@ -87,6 +87,7 @@ impl Bench {
             sectors: 2,
             volumes: vec![spec],
             devices: vec![(device, V)],
+            exclusive: Vec::new(),
             placement: PlacementKind::Rendezvous,
             peer_timeout: Duration::from_millis(50),
             disk_wait: Duration::from_secs(5),

@@ -7,7 +7,7 @@ use cards_node::admin::{
     Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Io, Member, MemberState, Op, OpIo,
     SlowRequest, SlowRequests, Status, Volume, VolumeState, WaitKind, bucket_of,
 };
-use cards_node::config::{Mode, PolicySpec, ReadAhead};
+use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::super::screen::{HISTORY, Next, Screen};
@@ -30,6 +30,7 @@ fn status(number: u64, second: u64) -> Status {
         size,
         block: 1 << 16,
         policy: Some(PolicySpec::default()),
+        coherence: Coherence::Confirmed,
         read_only: false,
         state: VolumeState::Ready,
         reason: None,

@@ -6,6 +6,7 @@ mod identity;
 mod origin;
 mod policies;
 mod survival;
+mod weaker;
 mod writers;
 
 use std::path::{Path, PathBuf};

@@ -84,7 +84,49 @@ impl Network {
         }
     }
 
-    /// Undoes all of the above.
+    /// Whatever node `number` sends waits in its cable, in order, until it is let through.
+    pub(crate) fn hold(&self, number: usize) {
+        // What a bucket lets pass at once is less than a block of the tests.
+        self.at_node(number, "tc qdisc add dev eth0 root tbf rate 64bit burst 1600 limit 4000000");
+    }
+
+    /// Lets through what was held.
+    pub(crate) fn let_through(&self, number: usize) {
+        // The bucket looks at its queue again when something joins it: the question for an address that is nobody's.
+        self.at_node(
+            number,
+            "tc qdisc change dev eth0 root tbf rate 1gbit burst 100000 limit 4000000 && \
+             ip neigh replace 10.77.0.254 dev eth0 use",
+        );
+    }
+
+    /// Bytes from node `from` to node `to`, its peer, that have not arrived.
+    pub(crate) fn on_the_way(&self, from: usize, to: usize) -> u64 {
+        let SocketAddr::V4(peer) = self.address(to) else { return 0 };
+        // As the kernel prints it: the address is a number in the order of this machine's bytes.
+        let peer = format!("{:08X}:", u32::from_ne_bytes(peer.ip().octets()));
+        let port = format!(":{PORT:04X}");
+        let table = fs::read_to_string(format!("/proc/{}/net/tcp", self.pid(from))).expect("a namespace");
+        let unsent = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, local, remote, _, queues, ..] = fields[..] else { return None };
+            let between_peers = local.ends_with(&port) || remote.ends_with(&port);
+            let queue = queues.split_once(':')?.0;
+            u64::from_str_radix(queue, 16).ok().filter(|_| remote.starts_with(&peer) && between_peers)
+        };
+        table.lines().filter_map(unsent).sum()
+    }
+
+    /// Gives node `number` the address of node `of` as well, for itself only: nobody else finds it there.
+    pub(crate) fn imitate(&self, number: usize, of: usize) {
+        let address = self.address(of).ip();
+        self.at_node(
+            number,
+            &format!("echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore && ip addr add {address}/32 dev lo"),
+        );
+    }
+
+    /// Undoes all of the above but the last.
     pub(crate) fn heal(&self, number: usize) {
         self.at_switch(&format!(
             "ip link set port{number} up type bridge_slave isolated off; tc qdisc del dev port{number} root 2>/dev/null; true"

@@ -70,6 +70,8 @@ pub(crate) enum Coordinator {
     Embedded { keeper: usize, address: SocketAddr },
     /// Etcd, at these URLs.
     Etcd(Vec<String>),
+    /// As the file says it.
+    Table(String),
 }
 
 impl Coordinator {
@@ -89,11 +91,13 @@ impl Coordinator {
             Coordinator::Etcd(endpoints) => {
                 format!("[coordinator.etcd]\nendpoints = {endpoints:?}\nlease = \"2s\"\n")
             }
+            Coordinator::Table(table) => table.clone(),
         }
     }
 }
 
 /// A whole cluster's configuration.
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) dir: PathBuf,
     pub(crate) nodes: Vec<NodePlan>,

@@ -35,6 +35,22 @@ fn a_command_runs_under_a_lock_that_others_see_and_do_not_get() {
     lock(&mut cluster, 2, "acquire", &["disk", "0", "16M", "--mode", "read", "--", "sh", "-c", &inner]).ok();
 }
 
+#[test]
+fn a_command_that_has_written_lets_readers_in() {
+    let dir = scratch();
+    let mut cluster = Cluster::start(plan(dir.path(), &["disk"]));
+    wait_for_locks(&mut cluster, &["disk"]);
+    let (here, there) = (api(&mut cluster, 2), api(&mut cluster, 3));
+    let other = format!("{CARDS} lock acquire disk 4K 1 --wait none --socket {there}");
+    let script = format!(
+        "{other} --mode read -- true && exit 8; \
+         {CARDS} lock downgrade $CARDS_LOCK_GROUP --session $CARDS_LOCK_SESSION --socket {here} || exit 9; \
+         {other} --mode read -- true || exit 10; {other} --mode write -- true && exit 11; exit 7"
+    );
+    let held = lock(&mut cluster, 2, "acquire", &["disk", "0", "1M", "--", "sh", "-c", &script]);
+    assert_eq!(held.status.code(), Some(7), "{held}");
+}
+
 /// Nobody says goodbye for a process that is killed: its session is silent, and over after its ttl.
 #[test]
 fn who_is_killed_while_it_holds_a_lock_frees_it() {

@@ -1,6 +1,9 @@
 //! Nodes join and leave a running cluster, and those that must not are told why.
 
+mod clock;
+mod packaged;
 mod refused;
+mod secure;
 
 use std::path::Path;
 

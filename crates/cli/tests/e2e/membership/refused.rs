@@ -9,7 +9,7 @@ use crate::harness::process::{Finished, run};
 use crate::harness::tools::skip;
 use crate::harness::{MIB, SHORT, content, scratch};
 
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+pub(super) const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
 fn says(finished: Finished, words: &[&str]) {
     let finished = finished.fails();

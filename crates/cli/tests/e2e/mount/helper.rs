@@ -32,8 +32,7 @@ fn mount_and_umount_call_the_helper() {
         return skip(&reason);
     }
     let dir = scratch();
-    sh(&format!("mke2fs -q -t ext4 {}/disk.img 24M", dir.path().display()), LONG).ok();
-    let mut site = Site::new(dir.path(), 2);
+    let mut site = Site::ext4(dir.path(), 2);
     let (point, socket) = (site.point(2), site.runtime(2).join("admin.sock"));
     let (point, socket, base) = (point.display(), socket.display(), dir.path().display());
     let script = format!(

@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
 
 use super::site::{Site, missing_devices};
-use crate::harness::process::sh;
 use crate::harness::tools::{need, skip};
-use crate::harness::{LONG, SHORT, eventually, scratch};
+use crate::harness::{SHORT, eventually, scratch};
 
 #[test]
 fn a_lazy_unmount_ends_with_the_last_open_file() {
@@ -15,8 +14,7 @@ fn a_lazy_unmount_ends_with_the_last_open_file() {
         return skip(&reason);
     }
     let dir = scratch();
-    sh(&format!("mke2fs -q -t ext4 {}/disk.img 24M", dir.path().display()), LONG).ok();
-    let mut site = Site::new(dir.path(), 2);
+    let mut site = Site::ext4(dir.path(), 2);
     site.mount(2, "").ok();
     let path = site.point(2).join("file");
     let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();

@@ -8,6 +8,6 @@ mod helper;
 mod images;
 mod lazy;
 mod refused;
-mod site;
+pub(crate) mod site;
 mod stale;
 mod written;

@@ -1,7 +1,6 @@
 //! What would corrupt a volume, or cannot be: refused, with the reason and the remedy, and nothing left behind.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,10 +9,6 @@ use crate::harness::cluster::CARDS;
 use crate::harness::process::{Finished, run, sh};
 use crate::harness::tools::{need, skip};
 use crate::harness::{LONG, SHORT, eventually, scratch};
-
-fn make_ext4(dir: &Path) {
-    sh(&format!("mke2fs -q -t ext4 {}/disk.img 24M", dir.display()), LONG).ok();
-}
 
 #[track_caller]
 fn says(refused: Finished, words: &[&str]) {
@@ -28,8 +23,7 @@ fn a_file_system_is_written_at_one_node_only() {
         return skip(&reason);
     }
     let dir = scratch();
-    make_ext4(dir.path());
-    let mut site = Site::new(dir.path(), 3);
+    let mut site = Site::ext4(dir.path(), 3);
     site.mount(2, "").ok();
     fs::write(site.point(2).join("file"), "of n2").unwrap();
     for options in ["", "--read-only", "-o ro"] {
@@ -48,7 +42,11 @@ fn a_file_system_is_written_at_one_node_only() {
     reader.kill().unwrap();
     reader.wait().unwrap();
     // Another mount needs no more than the one that is there.
-    site.cards(2, "attach disk --mode rw").fails();
+    says(
+        site.cards(2, "attach disk --mode rw"),
+        &["mode exclusive", "--mode rw needs rw", "cards detach disk"],
+    );
+    assert_eq!(site.card(2)["mode"], "exclusive");
     assert!(site.prints(2, "attach disk --block").starts_with("/dev/loop"));
     // It was attached by itself meanwhile, and does not go with the mount.
     site.umount(2).ok();
@@ -73,8 +71,7 @@ fn a_volume_is_taken_over_from_a_node_that_is_gone() {
         return skip(&reason);
     }
     let dir = scratch();
-    make_ext4(dir.path());
-    let mut site = Site::new(dir.path(), 3);
+    let mut site = Site::ext4(dir.path(), 3);
     site.mount(2, "").ok();
     fs::write(site.point(2).join("file"), "of n2").unwrap();
     sh(&format!("sync -f {}", site.point(2).display()), LONG).ok();
@@ -94,8 +91,7 @@ fn what_cannot_be_mounted_is_named_with_what_to_do() {
     }
     let dir = scratch();
     let image = dir.path().join("disk.img");
-    fs::write(&image, vec![0; 8 << 20]).unwrap();
-    let mut site = Site::new(dir.path(), 2);
+    let mut site = Site::blank(dir.path(), 2);
     let point = site.point(2).display().to_string();
     says(site.mount(2, ""), &["zeroes", "mkfs"]);
     site.is_bare(2);
@@ -130,8 +126,7 @@ fn a_card_of_another_mode_is_named() {
         return skip(&reason);
     }
     let dir = scratch();
-    make_ext4(dir.path());
-    let mut site = Site::new(dir.path(), 2);
+    let mut site = Site::ext4(dir.path(), 2);
     site.cards(2, "volume attach disk --mode rw").ok();
     says(site.mount(2, ""), &["mode rw", "needs exclusive", "cards volume detach disk"]);
     says(site.cards(2, "attach disk --mode ro"), &["mode rw", "needs ro"]);
@@ -149,6 +144,31 @@ fn a_card_of_another_mode_is_named() {
 }
 
 #[test]
+fn a_device_of_another_mode_or_kind_is_named_and_stays() {
+    if let Some(reason) = missing_devices() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let mut site = Site::blank(dir.path(), 1);
+    let file = site.prints(1, "attach disk --mode ro");
+    for mode in ["rw", "exclusive"] {
+        says(
+            site.cards(1, &format!("attach disk --mode {mode}")),
+            &["mode ro", &format!("--mode {mode} needs {mode}"), "cards detach disk"],
+        );
+    }
+    says(site.cards(1, "attach disk --block"), &["as the file", &file, "cards detach disk"]);
+    assert_eq!(site.prints(1, "attach disk --mode ro"), file);
+    assert_eq!(site.card(1)["mode"], "ro");
+    site.cards(1, "detach disk").ok();
+    site.is_bare(1);
+    let block = site.prints(1, "attach disk --block");
+    says(site.cards(1, "attach disk --ublk"), &["as the loop device", &block, "cards detach disk"]);
+    site.cards(1, "detach disk").ok();
+    site.is_bare(1);
+}
+
+#[test]
 fn without_a_daemon_there_is_no_device() {
     let dir = scratch();
     let socket = dir.path().join("admin.sock").display().to_string();
@@ -163,8 +183,7 @@ fn two_attaches_at_once_give_one_device() {
         return skip(&reason);
     }
     let dir = scratch();
-    fs::write(dir.path().join("disk.img"), vec![0; 8 << 20]).unwrap();
-    let mut site = Site::new(dir.path(), 1);
+    let mut site = Site::blank(dir.path(), 1);
     let socket = site.runtime(1).join("admin.sock").display().to_string();
     let attach = format!("{CARDS} attach disk --block --socket {socket}");
     let done = sh(&format!("{attach} & {attach} & {attach} & wait"), LONG).ok();
@@ -180,8 +199,7 @@ fn an_attach_that_is_interrupted_leaves_nothing() {
         return skip(&reason);
     }
     let dir = scratch();
-    fs::write(dir.path().join("disk.img"), vec![0; 8 << 20]).unwrap();
-    let mut site = Site::new(dir.path(), 1);
+    let mut site = Site::blank(dir.path(), 1);
     let socket = site.runtime(1).join("admin.sock");
     let mut interrupted = 0;
     for wait_ms in [2, 5, 10, 15, 20, 30, 45, 60, 100] {

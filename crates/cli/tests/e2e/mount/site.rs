@@ -13,13 +13,13 @@ use crate::harness::tools::{is_root, missing};
 use crate::harness::{LONG, SHORT, eventually};
 
 /// Running daemons, and what of them is mounted here; all gone with the value.
-pub(super) struct Site {
-    pub(super) cluster: Cluster,
+pub(crate) struct Site {
+    pub(crate) cluster: Cluster,
     dir: PathBuf,
 }
 
 /// Why volumes cannot be block devices here, if they cannot.
-pub(super) fn missing_devices() -> Option<String> {
+pub(crate) fn missing_devices() -> Option<String> {
     if !is_root() {
         return Some("loop devices and mounts need root".into());
     }
@@ -30,7 +30,7 @@ pub(super) fn missing_devices() -> Option<String> {
 }
 
 /// Why this kernel cannot mount `kind`, if it cannot.
-pub(super) fn missing_file_system(kind: &str) -> Option<String> {
+pub(crate) fn missing_file_system(kind: &str) -> Option<String> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let has = known.lines().any(|line| line.split_whitespace().next_back() == Some(kind));
     (!has).then(|| format!("this kernel has no {kind}"))
@@ -38,17 +38,34 @@ pub(super) fn missing_file_system(kind: &str) -> Option<String> {
 
 impl Site {
     /// `count` nodes; the image at `disk.img` in `dir` is the volume `disk`, at node 1.
-    pub(super) fn new(dir: &Path, count: usize) -> Site {
+    pub(crate) fn new(dir: &Path, count: usize) -> Site {
         Site::with(dir, count, |_| {})
     }
 
-    /// The same with a change of the disk.
-    pub(super) fn with(dir: &Path, count: usize, change: impl FnOnce(&mut Disk)) -> Site {
+    /// The same with an image of zeroes.
+    pub(crate) fn blank(dir: &Path, count: usize) -> Site {
+        fs::write(dir.join("disk.img"), vec![0; 8 << 20]).unwrap();
+        Site::new(dir, count)
+    }
+
+    /// The same with an image that is an ext4.
+    pub(crate) fn ext4(dir: &Path, count: usize) -> Site {
+        sh(&format!("mke2fs -q -t ext4 {}/disk.img 24M", dir.display()), LONG).ok();
+        Site::new(dir, count)
+    }
+
+    /// [`Self::new`] with a change of the disk.
+    pub(crate) fn with(dir: &Path, count: usize, change: impl FnOnce(&mut Disk)) -> Site {
         let mut disk = Disk::file(&dir.join("disk.img"));
         change(&mut disk);
-        let mut plan = Plan::new(dir, count).disk(disk).cache("24M");
+        Site::planned(Plan::new(dir, count).disk(disk).cache("24M"))
+    }
+
+    /// The nodes of `plan`, with its disk attached nowhere.
+    pub(crate) fn planned(mut plan: Plan) -> Site {
         plan.nodes.iter_mut().for_each(|node| node.attach.clear());
-        let mut site = Site { cluster: Cluster::start(plan), dir: dir.into() };
+        let (dir, count) = (plan.dir.clone(), plan.nodes.len());
+        let mut site = Site { cluster: Cluster::start(plan), dir };
         for number in 1..=count {
             fs::create_dir_all(site.point(number)).unwrap();
             site.wait_known(number);
@@ -57,7 +74,7 @@ impl Site {
     }
 
     /// Waits until node `number` knows the volume.
-    pub(super) fn wait_known(&mut self, number: usize) {
+    pub(crate) fn wait_known(&mut self, number: usize) {
         eventually("the volume is known", SHORT, || {
             let node = self.cluster.node(number);
             (node.answers() && node.status()["volumes"][0]["state"] == "ready").then_some(())
@@ -65,18 +82,18 @@ impl Site {
     }
 
     /// Where node `number` mounts.
-    pub(super) fn point(&self, number: usize) -> PathBuf {
+    pub(crate) fn point(&self, number: usize) -> PathBuf {
         self.dir.join(format!("m{number}"))
     }
 
     /// The runtime directory of node `number`.
-    pub(super) fn runtime(&self, number: usize) -> PathBuf {
+    pub(crate) fn runtime(&self, number: usize) -> PathBuf {
         self.cluster.plan.runtime_dir(number - 1)
     }
 
     /// Runs `cards` with these arguments at node `number`.
     #[track_caller]
-    pub(super) fn cards(&self, number: usize, arguments: &str) -> Finished {
+    pub(crate) fn cards(&self, number: usize, arguments: &str) -> Finished {
         let socket = self.runtime(number).join("admin.sock").display().to_string();
         let mut argv = vec![CARDS];
         argv.extend(arguments.split_whitespace());
@@ -86,30 +103,30 @@ impl Site {
 
     /// The same, and what it printed, on one line.
     #[track_caller]
-    pub(super) fn prints(&self, number: usize, arguments: &str) -> String {
+    pub(crate) fn prints(&self, number: usize, arguments: &str) -> String {
         self.cards(number, arguments).ok().stdout.trim().to_owned()
     }
 
     /// Mounts the volume at node `number` with these options.
     #[track_caller]
-    pub(super) fn mount(&self, number: usize, options: &str) -> Finished {
+    pub(crate) fn mount(&self, number: usize, options: &str) -> Finished {
         self.cards(number, &format!("mount disk {} {options}", self.point(number).display()))
     }
 
     /// Unmounts it.
     #[track_caller]
-    pub(super) fn umount(&self, number: usize) -> Finished {
+    pub(crate) fn umount(&self, number: usize) -> Finished {
         self.cards(number, &format!("umount {}", self.point(number).display()))
     }
 
     /// The card of the volume at node `number`.
-    pub(super) fn card(&mut self, number: usize) -> Value {
+    pub(crate) fn card(&mut self, number: usize) -> Value {
         self.cluster.node(number).status()["volumes"][0]["attached"].clone()
     }
 
     /// Nothing of the volume is left at node `number`: no device, no process, no card.
     #[track_caller]
-    pub(super) fn is_bare(&mut self, number: usize) {
+    pub(crate) fn is_bare(&mut self, number: usize) {
         assert_eq!(self.card(number), Value::Null, "the card is still there");
         let dev = self.runtime(number).join("dev");
         assert!(!dev.join("disk.json").exists(), "a process still serves it");
@@ -122,15 +139,16 @@ impl Site {
 }
 
 impl Drop for Site {
-    /// Whatever a failed test has left, for loop devices and mounts do not go with a process.
+    /// Whatever a failed test has left, for loop devices and mounts do not go with a process. First of all the
+    /// devices' processes: if their daemon is down, an unmount would wait for it.
     fn drop(&mut self) {
         let dir = self.dir.display();
         let script = format!(
             "loops=$(losetup --list --noheadings --output NAME,BACK-FILE | grep ' {dir}/' | cut -d' ' -f1)\n\
              pids=$(cat {dir}/n*/dev/*.json | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n\
+             for pid in $pids; do kill -9 $pid; done\n\
              grep -o ' {dir}/[^ ]*' /proc/self/mountinfo | tac | xargs -r -n1 umount -l\n\
-             for device in $loops; do losetup -d $device; done\n\
-             for pid in $pids; do kill -9 $pid; done"
+             for device in $loops; do losetup -d $device; done"
         );
         // In a test that has failed already, another failure would hide the first.
         let _ = Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status();
@@ -138,7 +156,7 @@ impl Drop for Site {
 }
 
 /// A command that prints the checksum of every file below `dir`, its mode and its links.
-pub(super) fn sums(dir: &Path) -> String {
+pub(crate) fn sums(dir: &Path) -> String {
     let dir = dir.display();
     sh(
         &format!(

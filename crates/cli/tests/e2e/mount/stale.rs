@@ -1,6 +1,7 @@
 //! The process that serves a device is killed.
 
-use std::fs;
+use std::fs::{self, File};
+use std::process::Command;
 
 use super::site::{Site, missing_devices};
 use crate::harness::process::sh;
@@ -25,8 +26,7 @@ fn what_a_killed_device_has_left_is_cleaned_up() {
         return skip(&reason);
     }
     let dir = scratch();
-    fs::write(dir.path().join("disk.img"), vec![0; 8 << 20]).unwrap();
-    let mut site = Site::new(dir.path(), 1);
+    let mut site = Site::blank(dir.path(), 1);
     site.prints(1, "attach disk --block");
     kill_server(&site, 1);
     let device = site.prints(1, "attach disk --block");
@@ -43,8 +43,7 @@ fn a_mount_on_a_killed_device_is_named_and_goes_lazily() {
         return skip(&reason);
     }
     let dir = scratch();
-    sh(&format!("mke2fs -q -t ext4 {}/disk.img 24M", dir.path().display()), LONG).ok();
-    let mut site = Site::new(dir.path(), 2);
+    let mut site = Site::ext4(dir.path(), 2);
     site.mount(2, "").ok();
     fs::write(site.point(2).join("file"), "synced").unwrap();
     sh(&format!("sync -f {}", site.point(2).display()), LONG).ok();
@@ -53,9 +52,61 @@ fn a_mount_on_a_killed_device_is_named_and_goes_lazily() {
     assert!(refused.stderr.contains("was killed") && refused.stderr.contains("--lazy"), "{refused}");
     let refused = site.cards(2, "detach disk").fails();
     assert!(refused.stderr.contains("mounted at"), "{refused}");
-    site.cards(2, "detach disk --lazy").ok();
+    let done = site.cards(2, "detach disk --lazy").ok();
+    assert!(done.stderr.contains("was killed: what was not synced before is lost"), "{done}");
     site.is_bare(2);
     site.mount(1, "").ok();
     assert_eq!(fs::read_to_string(site.point(1).join("file")).unwrap(), "synced");
     site.umount(1).ok();
+}
+
+#[test]
+fn a_mount_on_a_killed_device_is_unmounted_and_mounted_again() {
+    need!("mke2fs");
+    if let Some(reason) = missing_devices() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let mut site = Site::ext4(dir.path(), 1);
+    site.mount(1, "").ok();
+    fs::write(site.point(1).join("file"), "synced").unwrap();
+    sh(&format!("sync -f {}", site.point(1).display()), LONG).ok();
+    kill_server(&site, 1);
+    let refused = site.mount(1, "").fails();
+    assert!(refused.stderr.contains("is mounted there already; unmount it first"), "{refused}");
+    let done = site.umount(1).ok();
+    assert!(done.stderr.contains("was killed: what was not synced before is lost"), "{done}");
+    site.is_bare(1);
+    site.mount(1, "").ok();
+    assert_eq!(fs::read_to_string(site.point(1).join("file")).unwrap(), "synced");
+    let done = site.umount(1).ok();
+    assert!(done.stderr.is_empty(), "{done}");
+    site.is_bare(1);
+}
+
+#[test]
+fn an_open_file_of_a_killed_device_is_named_and_goes_lazily() {
+    if let Some(reason) = missing_devices() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let mut site = Site::blank(dir.path(), 1);
+    let path = site.prints(1, "attach disk");
+    let mut reader = Command::new("sleep").arg("60").stdin(File::open(&path).unwrap()).spawn().unwrap();
+    kill_server(&site, 1);
+    assert_eq!(fs::read(&path).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
+    for verb in ["attach disk", "detach disk"] {
+        let refused = site.cards(1, verb).fails();
+        for word in ["open in sleep", &reader.id().to_string(), "cards detach --lazy"] {
+            assert!(refused.stderr.contains(word), "no {word:?} in {refused}");
+        }
+    }
+    site.cards(1, "detach --lazy disk").ok();
+    site.is_bare(1);
+    assert_eq!(site.prints(1, "attach disk"), path);
+    fs::read(&path).unwrap();
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    site.cards(1, "detach disk").ok();
+    site.is_bare(1);
 }

@@ -6,36 +6,13 @@
 use std::thread;
 
 use super::probe::Probe;
+use super::record::Recorder;
 use super::scene::{Home, OUTAGE, Scene, Setting};
-use super::{is_full, need_network, play};
+use super::{in_homes, need_network, play};
 use crate::harness::tools::need;
-use crate::harness::{SHORT, eventually};
 
-const HOMES: [Home; 2] = [Home::Embedded, Home::Etcd];
-
-/// What node `at` says of the membership of node `of`.
-fn state(scene: &mut Scene, at: usize, of: usize) -> String {
-    let status = scene.cluster.node(at).status();
-    let members = status["members"].as_array().cloned().unwrap_or_default();
-    let name = format!("n{of}");
-    let member = members.iter().find(|member| member["name"] == name.as_str());
-    member.and_then(|member| member["state"].as_str()).unwrap_or("unknown").to_owned()
-}
-
-fn becomes(scene: &mut Scene, at: usize, of: usize, wanted: &str) {
-    let what = format!("n{of} is {wanted} for n{at}");
-    eventually(&what, SHORT, || (state(scene, at, of) == wanted).then_some(()));
-}
-
-/// Plays with both homes in the long form, with one of them else.
-fn in_homes(number: usize, nodes: usize, scene: impl Fn(Setting)) {
-    play(number, nodes, |setting| {
-        for home in HOMES.iter().skip(usize::from(!is_full()) * (number % 2)).take(1 + usize::from(is_full()))
-        {
-            scene(Setting { home: *home, ..setting });
-        }
-    });
-}
+/// Number in the history of who writes at a node that was declared dead.
+const STRANDED: u64 = 2_000;
 
 #[test]
 fn clients_do_not_notice_that_the_coordinator_was_killed() {
@@ -50,7 +27,7 @@ fn clients_do_not_notice_that_the_coordinator_was_killed() {
         let problems = scene.cluster.node(2).status()["problems"].to_string();
         assert!(problems.contains("I/O goes on"), "{problems}");
         scene.cluster.node(4).restart();
-        becomes(&mut scene, 2, 4, "up");
+        scene.becomes(2, 4, "up");
         // Whoever was killed can join again.
         scene.cluster.node(2).kill();
         scene.cluster.node(2).restart();
@@ -65,49 +42,76 @@ fn one_member_of_etcd_is_killed_and_a_node_joins() {
     need!("etcd", "etcdctl");
     play(22, 4, |setting| {
         let mut scene = Scene::start(Setting { home: Home::Etcd, ..setting }, 3);
-        scene.etcd[2].kill();
+        scene.etcd().kill(3);
         scene.goes_on();
         scene.cluster.node(3).kill();
-        becomes(&mut scene, 1, 3, "dead");
+        scene.becomes(1, 3, "dead");
         scene.cluster.node(3).restart();
-        becomes(&mut scene, 1, 3, "up");
+        scene.becomes(1, 3, "up");
+        scene.goes_on();
+        scene.end();
+    });
+}
+
+/// More than half of them are away for longer than any lease, and that is no reason to serve nobody.
+#[test]
+fn most_members_of_etcd_are_killed_and_one_returns() {
+    need_network!();
+    need!("etcd", "etcdctl");
+    play(26, 4, |setting| {
+        let mut scene = Scene::start(Setting { home: Home::Etcd, ..setting }, 3);
+        scene.lose_coordinator();
+        scene.goes_on_without(4, OUTAGE * 2);
+        for node in 1..=3 {
+            assert_eq!(scene.crowd().failures(node), 0, "n{node} needs no etcd");
+            let problems = scene.cluster.node(node).status()["problems"].to_string();
+            assert!(problems.contains("I/O goes on"), "{problems}");
+        }
+        scene.etcd().restart(2);
+        scene.cluster.node(3).kill();
+        scene.becomes(1, 3, "dead");
+        scene.cluster.node(3).restart();
+        scene.becomes(1, 3, "up");
         scene.goes_on();
         scene.end();
     });
 }
 
 #[test]
-fn a_node_that_is_declared_dead_while_it_is_cut_off_returns() {
+fn a_node_that_is_declared_dead_while_it_is_cut_off_is_refused_and_returns() {
     need_network!();
-    need!("etcd", "etcdctl");
     in_homes(23, 5, |setting| {
         // The node that is cut off has no member of etcd.
         let mut scene = Scene::start(setting, 4);
         scene.network.cut(4);
-        scene.goes_on_without(4, OUTAGE);
-        becomes(&mut scene, 1, 4, "dead");
+        scene.becomes(1, 4, "dead");
+        let mut client = scene.cluster.export(4, "disk").open();
+        let stranded = Recorder { client: STRANDED, clock: scene.clock };
+        let (event, done) = stranded.write(&mut client, 0, STRANDED << 32);
+        assert_eq!(done.expect_err("a write at a node that is dead").raw_os_error(), Some(libc::EIO));
+        scene.more.0.push(event);
+        scene.crowd().goes_on_at(&[1, 2, 3]);
         scene.network.heal(4);
         scene.goes_on();
-        becomes(&mut scene, 1, 4, "up");
-        scene.end();
+        scene.becomes(1, 4, "up");
+        scene.end().never_shows(&[event.op.tag]);
     });
 }
 
 #[test]
 fn a_node_that_was_stopped_until_it_was_declared_dead_writes_nothing_old() {
     need_network!();
-    need!("etcd", "etcdctl");
     in_homes(24, 5, |setting| {
         let mut scene = Scene::start(setting, 4);
         let mut waiting = Probe::new(&scene.cluster.export(4, "disk"), scene.clock);
         scene.cluster.node(4).pause();
-        becomes(&mut scene, 1, 4, "dead");
+        scene.becomes(1, 4, "dead");
         scene.goes_on_without(4, OUTAGE);
         waiting.ask();
         scene.cluster.node(4).resume();
         scene.more.0.extend(waiting.answers(1_000));
         scene.goes_on();
-        becomes(&mut scene, 1, 4, "up");
+        scene.becomes(1, 4, "up");
         scene.end();
     });
 }

@@ -107,7 +107,7 @@ impl Crowd {
     /// Waits until all together have succeeded with `operations`.
     #[track_caller]
     pub(super) fn has_done(&self, operations: u64) {
-        eventually("enough operations", 3 * SHORT, || {
+        eventually("enough operations", 6 * SHORT, || {
             (self.successes() >= operations || self.has_lost_one()).then_some(())
         });
     }

@@ -108,6 +108,30 @@ impl History {
         }
     }
 
+    /// Insists that what the crowd began to write at `node` in this time, and was told in this time to have failed,
+    /// was not written. How many such writes there were.
+    #[track_caller]
+    pub(super) fn is_refused_at(&self, node: usize, nodes: usize, (from, to): (Step, Step)) -> usize {
+        let refused = |event: &&Event| {
+            (1..=CLIENTS as u64).contains(&event.client)
+                && node_of(event.client, nodes) == node
+                && event.op.invoked >= from
+                && event.failed.is_some_and(|failed| failed <= to)
+        };
+        let refused: Vec<u64> = self.0.iter().filter(refused).map(|event| event.op.tag).collect();
+        self.never_shows(&refused);
+        refused.len()
+    }
+
+    /// Insists that nobody has read what these writes wrote.
+    #[track_caller]
+    pub(super) fn never_shows(&self, refused: &[u64]) {
+        let seen = self.seen();
+        for tag in refused {
+            assert!(!seen.contains(tag), "{tag:#x} was refused, and written nevertheless");
+        }
+    }
+
     /// Finds the blocks that were no registers.
     pub(super) fn judge(&self) -> Result<(), String> {
         let mut story = String::new();

@@ -5,23 +5,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cards_check::history::{Op, Step};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::crowd::Crowd;
 use super::history::{BLOCK, BLOCKS, CLIENTS, Clock, Event, History, INITIAL, name_of, node_of};
+use super::{is_full, planted};
 use crate::harness::cluster::Cluster;
-use crate::harness::etcd;
+use crate::harness::etcd::{self, Etcd};
 use crate::harness::network::Network;
 use crate::harness::plan::{Coordinator, Disk, Plan};
-use crate::harness::process::Process;
-use crate::harness::{content, scratch};
+use crate::harness::{SHORT, content, eventually, scratch};
 
 /// How long a card may be used without renewal, where the setting says nothing else.
 pub(super) const LEASE: Duration = Duration::from_secs(1);
 /// How long others may have to wait for a node that is gone (one and a half leases), and a good second more.
 pub(super) const OUTAGE: Duration = Duration::from_millis(2_700);
+/// Operations that succeed in a long history.
+pub(super) const OPERATIONS: u64 = 50_000;
 /// Number in the history of whoever reads at the end.
 const AUDITOR: u64 = 0;
+
+/// Without these members etcd does nothing.
+const MAJORITY: [usize; 2] = [2, 3];
 
 /// How a cluster is set up.
 #[derive(Clone, Copy)]
@@ -40,7 +46,7 @@ pub(super) struct Setting {
 }
 
 /// Who keeps the list of members.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Home {
     /// Nobody: it is fixed.
     None,
@@ -54,8 +60,8 @@ pub(super) enum Home {
 pub(super) struct Scene {
     crowd: Option<Crowd>,
     pub(super) cluster: Cluster,
-    /// The members of etcd, if the home is there.
-    pub(super) etcd: Vec<Process>,
+    /// If the home is there.
+    etcd: Option<Etcd>,
     pub(super) network: Network,
     dir: TempDir,
     attached: usize,
@@ -66,7 +72,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Starts the cluster with the volume attached at the nodes up to `attached`, and a crowd at these.
+    /// Starts the cluster with the volume attached at the nodes up to `attached`, and a crowd at these. The network has
+    /// one cable more.
     pub(super) fn start(mut setting: Setting, attached: usize) -> Scene {
         if matches!(setting.home, Home::Etcd) {
             // Etcd has no shorter leases, and those of cards are no shorter than those of members.
@@ -75,7 +82,7 @@ impl Scene {
         let dir = scratch();
         let image = dir.path().join("disk.img");
         content::image(&image, BLOCKS * BLOCK as u64, INITIAL);
-        let network = Network::new(dir.path(), setting.nodes);
+        let network = Network::new(dir.path(), setting.nodes + 1);
         let mut disk = Disk::file(&image);
         disk.policy = setting.policy.into();
         let mut plan = Plan::new(dir.path(), setting.nodes).disk(disk).cache(setting.cache);
@@ -87,8 +94,8 @@ impl Scene {
             node.attach.retain(|_| number <= attached);
         }
         let etcd = match setting.home {
-            Home::Etcd => etcd::start(dir.path(), &network),
-            Home::None | Home::Embedded => Vec::new(),
+            Home::Etcd => Some(Etcd::start(dir.path(), &network)),
+            Home::None | Home::Embedded => None,
         };
         plan.coordinator = match setting.home {
             Home::None => Coordinator::None,
@@ -132,6 +139,58 @@ impl Scene {
         thread::sleep(end.saturating_duration_since(Instant::now()));
     }
 
+    /// Waits until node `of` is in the state `wanted` for node `at`.
+    #[track_caller]
+    pub(super) fn becomes(&mut self, at: usize, of: usize, wanted: &str) {
+        let what = format!("n{of} is {wanted} for n{at}");
+        eventually(&what, SHORT, || (self.member(at, of)["state"] == wanted).then_some(()));
+    }
+
+    /// What node `at` says of node `of`.
+    pub(super) fn member(&mut self, at: usize, of: usize) -> Value {
+        let status = self.cluster.node(at).status();
+        let name = format!("n{of}");
+        let mut members = status["members"].as_array().into_iter().flatten();
+        members.find(|member| member["name"] == name.as_str()).cloned().unwrap_or_default()
+    }
+
+    /// Kills the keeper, which is the last node, or two of the three members of etcd.
+    pub(super) fn lose_coordinator(&mut self) {
+        match self.setting.home {
+            Home::None => {}
+            Home::Embedded => self.cluster.node(self.setting.nodes).kill(),
+            Home::Etcd => MAJORITY.into_iter().for_each(|number| self.etcd().kill(number)),
+        }
+    }
+
+    /// Brings back whom [`Self::lose_coordinator`] has killed.
+    pub(super) fn regain_coordinator(&mut self) {
+        match self.setting.home {
+            Home::None => {}
+            Home::Embedded => self.cluster.node(self.setting.nodes).restart(),
+            Home::Etcd => MAJORITY.into_iter().for_each(|number| self.etcd().restart(number)),
+        }
+    }
+
+    pub(super) fn etcd(&mut self) -> &mut Etcd {
+        self.etcd.as_mut().expect("the home is in etcd")
+    }
+
+    /// Another machine, which takes itself for node `number`. It is down.
+    pub(super) fn impostor(&self, number: usize) -> Cluster {
+        let spare = self.setting.nodes + 1;
+        let mut plan = self.cluster.plan.clone();
+        plan.dir = self.dir.path().join("other");
+        let node = &mut plan.nodes[number - 1];
+        node.namespace = Some(self.network.pid(spare));
+        match self.setting.home {
+            // It has the same list, so it listens where the node does.
+            Home::None => self.network.imitate(spare, number),
+            Home::Embedded | Home::Etcd => node.address = self.network.address(spare),
+        }
+        Cluster::down(plan)
+    }
+
     /// Sends the crowd home.
     pub(super) fn rest(&mut self) {
         if let Some(crowd) = self.crowd.take() {
@@ -143,6 +202,9 @@ impl Scene {
     /// judges.
     #[track_caller]
     pub(super) fn end(mut self) -> History {
+        if let Some(crowd) = self.crowd.as_ref().filter(|_| is_full()) {
+            crowd.has_done(OPERATIONS);
+        }
         self.rest();
         let mut history = std::mem::take(&mut self.more);
         for node in 1..=self.attached {
@@ -166,6 +228,7 @@ impl Scene {
         history
     }
 
+    /// The judge must accept what was done, and must not be one who accepts everything.
     #[track_caller]
     fn judge(&mut self, history: &History) {
         let verdict = history.judge();
@@ -176,6 +239,9 @@ impl Scene {
         if let Err(story) = verdict {
             panic!("seed {}, all of it in {}:\n{story}", self.setting.seed, file.display());
         }
+        let found = planted::are_found(history);
+        let least = if history.answered() as u64 >= OPERATIONS { BLOCKS } else { 1 };
+        assert!(found >= least, "a stale read could be planted in {found} blocks only");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::scene::Scene;
+use super::scene::{OPERATIONS, Scene};
 use super::{is_full, need_network, play};
 use crate::harness::content::Random;
 
@@ -45,7 +45,10 @@ fn after_a_storm_of_faults_all_that_was_done_fits_one_order() {
             relieve(&mut scene, victim);
         }
         scene.goes_on();
-        scene.end();
+        scene.crowd().has_done(OPERATIONS);
+        let history = scene.end();
+        assert!(history.answered() as u64 >= OPERATIONS);
+        assert!(history.open() > 0, "no write was under way when a node failed");
     });
 }
 

@@ -119,3 +119,44 @@ exec 3<&-
 cards detach disk --socket $socket
 test ! -e "$disk"
 say "attached and detached"
+
+# A disk that can only be read says so to the kernel. Until here the card was that of the configuration.
+cards volume detach disk --socket $socket
+disk=$(cards attach disk --ublk --mode ro --socket $socket)
+test "$(blockdev --getro "$disk")" = 1
+if dd if=/run/want of="$disk" bs=4k count=1 conv=notrunc 2> /dev/null; then exit 1; fi
+cmp -n 1048576 "$disk" /run/want
+cards detach disk --socket $socket
+say "read only"
+
+# Lazily, what is mounted goes out of sight, and the disk goes with the last open file.
+disk=$(cards attach disk --ublk --socket $socket)
+/sbin/mkfs.ext4 -q -F "$disk"
+mount -t ext4 "$disk" /run/volume
+exec 3> /run/volume/open
+echo before >&3
+cards detach disk --lazy --socket $socket 2> /run/lazy.log
+grep -q 'still in use' /run/lazy.log
+if grep -q /run/volume /proc/mounts; then exit 1; fi
+echo after >&3
+test -e "$disk"
+exec 3>&-
+until_true test ! -e "$disk"
+until_true test ! -e /run/n1/dev/disk.json
+cards detach disk --socket $socket
+say "detached lazily"
+
+# The process is killed under a mount.
+disk=$(cards attach disk --ublk --socket $socket)
+mount -t ext4 "$disk" /run/volume
+test "$(tr '\n' ' ' < /run/volume/open)" = "before after "
+kill -9 "$(sed 's/.*"pid":\([0-9]*\).*/\1/' /run/n1/dev/disk.json)"
+until_true test ! -e "$disk"
+if cards attach disk --ublk --socket $socket 2> /run/dead.log; then exit 1; fi
+grep -q 'was killed.*mounted at /run/volume' /run/dead.log
+cards umount /run/volume --socket $socket
+cards detach disk --socket $socket 2> /run/dead.log
+grep -q 'was killed' /run/dead.log
+no_device() { test -z "$(ls /dev | grep 'ublk[bc][0-9]')"; }
+until_true no_device
+say "killed under a mount"

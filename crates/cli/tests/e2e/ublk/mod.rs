@@ -27,6 +27,9 @@ fn a_ublk_disk_carries_a_file_system_over_a_restart_of_the_daemon() {
         "guest: detached",
         "guest: started after a kill",
         "guest: attached and detached",
+        "guest: read only",
+        "guest: detached lazily",
+        "guest: killed under a mount",
         "guest: exit 0",
     ] {
         assert!(done.stdout.contains(line), "no {line:?}: {done}");

@@ -5,11 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::cluster;
-use crate::harness::{SHORT, eventually, scratch};
+use crate::harness::scratch;
 
 fn connect(address: SocketAddr) -> TcpStream {
-    // The volume is served a moment before the page is.
-    let stream = eventually("the door is open", SHORT, || TcpStream::connect(address).ok());
+    let stream = TcpStream::connect(address).expect("the door is open");
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream
 }

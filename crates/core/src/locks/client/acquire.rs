@@ -1,14 +1,13 @@
-//! A group's way: acquired part by part, held, given up.
+//! A group's way: acquired part by part, held, perhaps downgraded, given up.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{ClientOutput, Group, LockClient, Piece, Stage, Want};
+use super::{ClientOutput, Group, LockClient, Piece, Stage, Wait, Want};
 use crate::locks::error::LockError;
 use crate::locks::fence::Fence;
 use crate::locks::message::{GroupKey, LockBody};
-use crate::locks::range::{LockRange, Locked, checked};
-use crate::locks::table::Wait;
+use crate::locks::range::{LockRange, Locked, Mode, checked};
 use crate::rendezvous::RegionId;
 use crate::time::{Duration, Instant};
 
@@ -38,6 +37,24 @@ impl LockClient {
         };
         let stage = Stage::Acquiring { next: 0, until, try_only: wait == Wait::Try };
         Ok(Group { parts, stage, resend_at: self.now })
+    }
+
+    /// From now on the session believes that it reads only. The homes hear of it with the next renewal, which says
+    /// how everything is held; it is repeated until they have.
+    pub(super) fn downgrade(&mut self, id: u64) {
+        let last = self.last_sequence;
+        let Some(group) = self.groups.get_mut(&id).filter(|group| group.stage == Stage::Held) else { return };
+        for piece in &mut group.parts {
+            if piece.ranges.iter().any(|locked| locked.mode == Mode::Write) {
+                piece.ranges.iter_mut().for_each(|locked| locked.mode = Mode::Read);
+                piece.downgraded = Some(last);
+            }
+        }
+        if group.is_known() {
+            self.outputs.push_back(ClientOutput::Downgraded { group: id });
+        } else {
+            self.send_renew();
+        }
     }
 
     pub(super) fn release(&mut self, id: u64) {
@@ -94,6 +111,7 @@ impl LockClient {
         let awaited = group.parts.get_mut(next).filter(|piece| piece.region == region && sent + lease > now);
         let Some(piece) = awaited else { return };
         piece.token = Some(token);
+        piece.renew_at = sent;
         piece.renew(sent, lease);
         let next = next + 1;
         if next == group.parts.len() {
@@ -148,7 +166,10 @@ impl LockClient {
         match group.stage {
             Stage::Acquiring { next, try_only, .. } => {
                 let Some(piece) = group.parts.get_mut(next) else { return };
-                piece.asked = true;
+                if !piece.asked {
+                    piece.asked = true;
+                    piece.renew_at = self.now + self.config.lease / 3;
+                }
                 let (region, ranges) = (piece.region, piece.ranges.clone());
                 if let Some(home) = self.members.home(region) {
                     let beat = self.next_beat();
@@ -194,7 +215,15 @@ fn split(wants: &[Want], size: u64, limit: usize) -> Result<Vec<Piece>, LockErro
     }
     let piece = |(region, ranges): (RegionId, Vec<Locked>)| {
         let ranges = checked(&ranges, limit)?;
-        Ok(Piece { region, ranges, asked: false, token: None, until: Instant(0), renew_at: Instant(0) })
+        Ok(Piece {
+            region,
+            ranges,
+            asked: false,
+            token: None,
+            until: Instant(0),
+            renew_at: Instant(0),
+            downgraded: None,
+        })
     };
     regions.into_iter().map(piece).collect()
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::LockHome;
 use crate::ids::NodeId;
 use crate::locks::message::{Change, GroupKey, LockBody};
+use crate::mistakes::{Mistake, makes};
 use crate::rendezvous::RegionId;
 use crate::time::Instant;
 
@@ -67,6 +68,9 @@ impl LockHome {
         match part {
             Some((part, _)) if self.members.successor(region).is_some() => {
                 self.push_change(region, Change::Put(part));
+                if makes(Mistake::GrantUncopied) {
+                    self.part_copied(region, key);
+                }
             }
             // Alone: there is nobody to copy it.
             _ => self.part_copied(region, key),

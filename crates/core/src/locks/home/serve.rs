@@ -7,8 +7,9 @@ use super::{Granting, LockHome, Phase, Session, Table};
 use crate::locks::error::LockError;
 use crate::locks::fence::Fence;
 use crate::locks::message::{Beat, Change, GroupKey, LockBody, Part, SessionId};
-use crate::locks::range::Locked;
-use crate::locks::table::{Acquired, RecordState, TableEvent, Wait};
+use crate::locks::range::{Locked, Mode};
+use crate::locks::table::{Acquired, RecordState};
+use crate::mistakes::{Mistake, makes};
 use crate::rendezvous::RegionId;
 
 impl LockHome {
@@ -54,8 +55,7 @@ impl LockHome {
         if self.parts.max(self.backlog(region)) >= limit {
             return Err(LockError::TableFull { limit });
         }
-        let wait = if try_only { Wait::Try } else { Wait::Forever };
-        if self.insert(region, key, ranges, wait)? == Acquired::Granted {
+        if self.insert(region, key, ranges, try_only)? == Acquired::Granted {
             self.granted(region, key);
         }
         Ok(())
@@ -67,7 +67,7 @@ impl LockHome {
         region: RegionId,
         key: GroupKey,
         ranges: &[Locked],
-        wait: Wait,
+        try_only: bool,
     ) -> Result<Acquired, LockError> {
         let size = self.config.region_size.max(1);
         let inside = |position: u64| position / size == u64::from(region.index);
@@ -79,7 +79,7 @@ impl LockHome {
         let limits = self.config.limits.table;
         let table = self.tables.entry(region).or_insert_with(|| Table::new(limits));
         table.ready |= serving;
-        let result = table.locks.acquire(key, ranges, wait);
+        let result = table.locks.acquire(key, ranges, try_only);
         match result {
             Ok(_) => {
                 self.parts += 1;
@@ -117,6 +117,7 @@ impl LockHome {
             let granting =
                 self.tables.get(&part.region).and_then(|table| table.grants.get(&part.key)).copied();
             if granting.is_some_and(|granting| granting.token == part.token) {
+                self.downgrade_to(part);
                 confirmed.push(name);
             } else if self.is_ready(part.region) {
                 lost.push(name);
@@ -174,6 +175,19 @@ impl LockHome {
         }
     }
 
+    /// The session only reads what it wrote: so do the records here and at the successor, before anybody is
+    /// granted what that makes free.
+    fn downgrade_to(&mut self, part: &Part) {
+        let (region, key) = (part.region, part.key);
+        let Some(table) = self.tables.get_mut(&region) else { return };
+        let reads = |locked: &Locked| Locked { mode: Mode::Read, ..*locked };
+        let held = table.locks.ranges(key).into_iter().flatten().map(reads);
+        if held.eq(part.ranges.iter().copied()) && table.locks.downgrade(key) {
+            self.push_change(region, Change::Put(part.clone()));
+            self.grant_waiting(region);
+        }
+    }
+
     fn remove(&mut self, region: RegionId, key: GroupKey) {
         if let Some(session) = self.sessions.get_mut(&key.session) {
             session.parts.remove(&(region, key.group));
@@ -194,10 +208,8 @@ impl LockHome {
 
     /// Grants what has become free in the region.
     fn grant_waiting(&mut self, region: RegionId) {
-        while let Some(event) = self.tables.get_mut(&region).and_then(|table| table.locks.poll()) {
-            if let TableEvent::Granted(key) = event {
-                self.granted(region, key);
-            }
+        while let Some(key) = self.tables.get_mut(&region).and_then(|table| table.locks.poll()) {
+            self.granted(region, key);
         }
         self.drop_empty(region);
     }
@@ -205,7 +217,8 @@ impl LockHome {
     /// A part is granted: has it copied, then answers.
     fn granted(&mut self, region: RegionId, key: GroupKey) {
         self.grants += 1;
-        let token = Fence { epoch: self.members.epoch(), count: self.grants };
+        let epoch = if makes(Mistake::RepeatTokens) { 0 } else { self.members.epoch() };
+        let token = Fence { epoch, count: self.grants };
         if let Some(table) = self.tables.get_mut(&region) {
             // It may be gone again: ended with its session before it was granted.
             if table.locks.state(key) == Some(RecordState::Held) {

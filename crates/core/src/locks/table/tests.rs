@@ -1,9 +1,11 @@
 //! The table by examples, and against an oracle that is too simple to be wrong.
 
 use super::*;
+use crate::locks::LockRange;
 use proptest::prelude::*;
-use std::vec;
 
+const WAIT: bool = false;
+const TRY: bool = true;
 const LIMITS: TableLimits = TableLimits { records: 40, ranges: 8 };
 
 fn range(start: u64, end: u64) -> LockRange {
@@ -22,132 +24,67 @@ fn table() -> RangeLocks<u32> {
     RangeLocks::new(LIMITS)
 }
 
-fn events(locks: &mut RangeLocks<u32>) -> Vec<TableEvent<u32>> {
+fn granted(locks: &mut RangeLocks<u32>) -> Vec<u32> {
     core::iter::from_fn(|| locks.poll()).collect()
 }
 
 #[test]
 fn readers_share_and_a_writer_waits_for_all_of_them() {
     let mut locks = table();
-    assert_eq!(locks.acquire(1, &[read(0, 10)], Wait::Forever), Ok(Acquired::Granted));
-    assert_eq!(locks.acquire(2, &[read(5, 15)], Wait::Forever), Ok(Acquired::Granted));
-    assert_eq!(locks.acquire(3, &[write(8, 9)], Wait::Forever), Ok(Acquired::Waits));
+    assert_eq!(locks.acquire(1, &[read(0, 10)], WAIT), Ok(Acquired::Granted));
+    assert_eq!(locks.acquire(2, &[read(5, 15)], WAIT), Ok(Acquired::Granted));
+    assert_eq!(locks.acquire(3, &[write(8, 9)], WAIT), Ok(Acquired::Waits));
     assert!(locks.remove(1));
-    assert_eq!(events(&mut locks), []);
+    assert_eq!(granted(&mut locks), []);
     assert!(locks.remove(2));
-    assert_eq!(events(&mut locks), [TableEvent::Granted(3)]);
+    assert_eq!(granted(&mut locks), [3]);
 }
 
 #[test]
 fn a_reader_does_not_overtake_a_waiting_writer_but_who_does_not_conflict_does() {
     let mut locks = table();
-    locks.acquire(1, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[write(0, 10)], Wait::Forever).unwrap();
-    assert_eq!(locks.acquire(3, &[read(0, 10)], Wait::Forever), Ok(Acquired::Waits));
-    assert_eq!(locks.acquire(4, &[read(9, 11)], Wait::Try), Err(LockError::WouldBlock));
-    assert_eq!(locks.acquire(5, &[write(10, 20)], Wait::Try), Ok(Acquired::Granted));
+    locks.acquire(1, &[read(0, 10)], WAIT).unwrap();
+    locks.acquire(2, &[write(0, 10)], WAIT).unwrap();
+    assert_eq!(locks.acquire(3, &[read(0, 10)], WAIT), Ok(Acquired::Waits));
+    assert_eq!(locks.acquire(4, &[read(9, 11)], TRY), Err(LockError::WouldBlock));
+    assert_eq!(locks.acquire(5, &[write(10, 20)], TRY), Ok(Acquired::Granted));
     locks.remove(1);
-    assert_eq!(events(&mut locks), [TableEvent::Granted(2)]);
+    assert_eq!(granted(&mut locks), [2]);
     locks.remove(2);
-    assert_eq!(events(&mut locks), [TableEvent::Granted(3)]);
+    assert_eq!(granted(&mut locks), [3]);
 }
 
 #[test]
 fn a_record_of_several_ranges_is_granted_as_a_whole() {
     let mut locks = table();
-    locks.acquire(1, &[write(0, 1)], Wait::Forever).unwrap();
-    locks.acquire(2, &[write(8, 9)], Wait::Forever).unwrap();
-    locks.acquire(3, &[read(8, 9), read(0, 1)], Wait::Forever).unwrap();
+    locks.acquire(1, &[write(0, 1)], WAIT).unwrap();
+    locks.acquire(2, &[write(8, 9)], WAIT).unwrap();
+    locks.acquire(3, &[read(8, 9), read(0, 1)], WAIT).unwrap();
     locks.remove(1);
-    assert_eq!(events(&mut locks), []);
+    assert_eq!(granted(&mut locks), []);
     locks.remove(2);
-    assert_eq!(events(&mut locks), [TableEvent::Granted(3)]);
-}
-
-#[test]
-fn an_upgrade_waits_for_holders_and_goes_before_those_who_wait() {
-    let mut locks = table();
-    locks.acquire(1, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(3, &[write(0, 10)], Wait::Forever).unwrap();
-    assert_eq!(locks.upgrade(1, range(2, 4), Wait::Forever), Ok(Acquired::Waits));
-    locks.remove(2);
-    assert_eq!(events(&mut locks), [TableEvent::Upgraded(1)]);
-    assert_eq!(
-        locks.records().next().unwrap(),
-        (1, RecordState::Held, &[read(0, 2), write(2, 4), read(4, 10)][..])
-    );
-    locks.remove(1);
-    assert_eq!(events(&mut locks), [TableEvent::Granted(3)]);
-}
-
-#[test]
-fn the_second_of_two_upgrades_is_refused() {
-    let mut locks = table();
-    locks.acquire(1, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[read(0, 10)], Wait::Forever).unwrap();
-    assert_eq!(locks.upgrade(1, range(0, 5), Wait::Forever), Ok(Acquired::Waits));
-    assert_eq!(locks.upgrade(2, range(5, 10), Wait::Forever), Err(LockError::Deadlock));
-    assert_eq!(locks.upgrade(1, range(0, 5), Wait::Forever), Err(LockError::UpgradePending));
-    locks.remove(2);
-    assert_eq!(events(&mut locks), [TableEvent::Upgraded(1)]);
-}
-
-#[test]
-fn a_circle_of_three_upgrades_is_refused() {
-    let mut locks = table();
-    locks.acquire(1, &[read(0, 10), read(20, 30)], Wait::Forever).unwrap();
-    locks.acquire(2, &[read(0, 20)], Wait::Forever).unwrap();
-    locks.acquire(3, &[read(10, 30)], Wait::Forever).unwrap();
-    assert_eq!(locks.upgrade(1, range(0, 10), Wait::Forever), Ok(Acquired::Waits), "for 2");
-    assert_eq!(locks.upgrade(2, range(10, 20), Wait::Forever), Ok(Acquired::Waits), "for 3");
-    assert_eq!(locks.upgrade(3, range(20, 30), Wait::Forever), Err(LockError::Deadlock), "for 1");
+    assert_eq!(granted(&mut locks), [3]);
 }
 
 #[test]
 fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
     let mut locks = table();
-    locks.acquire(1, &[write(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(3, &[write(0, 10)], Wait::Forever).unwrap();
-    locks.downgrade(1, range(0, 10)).unwrap();
-    assert_eq!(events(&mut locks), [TableEvent::Granted(2)]);
-    assert_eq!(locks.downgrade(1, range(0, 10)), Err(LockError::NotHeld { range: range(0, 10) }));
-}
-
-#[test]
-fn a_partial_release_frees_just_that() {
-    let mut locks = table();
-    locks.acquire(1, &[write(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[read(4, 6)], Wait::Forever).unwrap();
-    locks.acquire(3, &[read(5, 7)], Wait::Forever).unwrap();
-    locks.release_range(1, range(4, 6)).unwrap();
-    assert_eq!(events(&mut locks), [TableEvent::Granted(2)]);
-    locks.release_range(1, range(0, 4)).unwrap();
-    locks.release_range(1, range(0, 10)).unwrap();
-    assert_eq!((locks.state(1), events(&mut locks)), (None, vec![TableEvent::Granted(3)]));
-}
-
-#[test]
-fn who_waits_too_long_is_gone_and_lets_others_pass() {
-    let mut locks = table();
-    locks.acquire(1, &[read(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[write(0, 10)], Wait::Until(Instant(50))).unwrap();
-    locks.acquire(3, &[read(0, 10)], Wait::Until(Instant(90))).unwrap();
-    assert_eq!(locks.next_timeout(), Some(Instant(50)));
-    locks.expire(Instant(49));
-    assert_eq!(events(&mut locks), []);
-    locks.expire(Instant(50));
-    assert_eq!(events(&mut locks), [TableEvent::TimedOut(2), TableEvent::Granted(3)]);
-    assert_eq!(locks.next_timeout(), None);
+    locks.acquire(1, &[write(0, 10), read(10, 20)], WAIT).unwrap();
+    locks.acquire(2, &[read(0, 10)], WAIT).unwrap();
+    locks.acquire(3, &[write(0, 10)], WAIT).unwrap();
+    assert!(!locks.downgrade(2), "it waits");
+    assert!(locks.downgrade(1));
+    assert_eq!(granted(&mut locks), [2]);
+    assert_eq!(locks.ranges(1).unwrap(), [read(0, 10), read(10, 20)]);
+    assert!(!locks.downgrade(1) && !locks.downgrade(9), "nothing to change");
 }
 
 #[test]
 fn a_full_table_and_senseless_requests_are_refused() {
     let mut locks = RangeLocks::new(TableLimits { records: 2, ranges: 2 });
-    locks.acquire(1, &[write(0, 10)], Wait::Forever).unwrap();
-    locks.acquire(2, &[write(0, 10)], Wait::Forever).unwrap();
-    let mut refused = |key: u32, ranges: &[Locked]| locks.acquire(key, ranges, Wait::Forever).unwrap_err();
+    locks.acquire(1, &[write(0, 10)], WAIT).unwrap();
+    locks.acquire(2, &[write(0, 10)], WAIT).unwrap();
+    let mut refused = |key: u32, ranges: &[Locked]| locks.acquire(key, ranges, WAIT).unwrap_err();
     assert_eq!(refused(3, &[read(20, 30)]), LockError::TableFull { limit: 2 });
     assert_eq!(refused(1, &[read(20, 30)]), LockError::Exists);
     assert_eq!(refused(3, &[]), LockError::NoRanges);
@@ -155,45 +92,27 @@ fn a_full_table_and_senseless_requests_are_refused() {
     assert_eq!(refused(3, &[read(4, 9), write(0, 5)]), overlapping);
     let many = LockError::TooManyRanges { given: 3, limit: 2 };
     assert_eq!(refused(3, &[read(0, 1), read(2, 3), read(4, 5)]), many);
-    locks.remove(2);
-    locks.release_range(1, range(4, 5)).unwrap();
-    assert_eq!(locks.release_range(1, range(7, 8)), Err(many), "it would be three ranges");
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Acquire(Vec<Locked>, Wait),
-    Upgrade(u32, LockRange, Wait),
-    Downgrade(u32, LockRange),
-    ReleaseRange(u32, LockRange),
+    Acquire(Vec<Locked>, bool),
+    Downgrade(u32),
     Remove(u32),
-    Cancel(u32),
-    Pass(u64),
 }
 
 fn a_range() -> impl Strategy<Value = LockRange> {
     (0_u64..16, 1_u64..6).prop_map(|(start, length)| range(start, start + length))
 }
 
-fn a_wait() -> impl Strategy<Value = Wait> {
-    prop_oneof![
-        1 => Just(Wait::Try),
-        1 => (0_u64..200).prop_map(|at| Wait::Until(Instant(at))),
-        3 => Just(Wait::Forever)
-    ]
-}
-
 fn a_step() -> impl Strategy<Value = Step> {
     let mode = prop_oneof![Just(Mode::Read), Just(Mode::Write)];
     let locked = (a_range(), mode).prop_map(|(range, mode)| Locked { range, mode });
+    let try_only = proptest::bool::weighted(0.2);
     prop_oneof![
-        6 => (proptest::collection::vec(locked, 1..3), a_wait()).prop_map(|(l, w)| Step::Acquire(l, w)),
-        2 => (0_u32..60, a_range(), a_wait()).prop_map(|(k, r, w)| Step::Upgrade(k, r, w)),
-        1 => (0_u32..60, a_range()).prop_map(|(k, r)| Step::Downgrade(k, r)),
-        2 => (0_u32..60, a_range()).prop_map(|(k, r)| Step::ReleaseRange(k, r)),
-        4 => (0_u32..60).prop_map(Step::Remove),
-        1 => (0_u32..60).prop_map(Step::Cancel),
-        1 => (1_u64..20).prop_map(Step::Pass),
+        3 => (proptest::collection::vec(locked, 1..3), try_only).prop_map(|(l, t)| Step::Acquire(l, t)),
+        1 => (0_u32..60).prop_map(Step::Downgrade),
+        2 => (0_u32..60).prop_map(Step::Remove),
     ]
 }
 
@@ -201,8 +120,8 @@ fn a_step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Oracle {
     held: BTreeMap<u32, BTreeMap<u64, Mode>>,
-    /// In order of arrival; with a range, an upgrade.
-    waiting: Vec<(u32, BTreeMap<u64, Mode>, Option<LockRange>)>,
+    /// In order of arrival.
+    waiting: Vec<(u32, BTreeMap<u64, Mode>)>,
 }
 
 fn positions(ranges: &[Locked]) -> BTreeMap<u64, Mode> {
@@ -215,46 +134,22 @@ fn clash(a: &BTreeMap<u64, Mode>, b: &BTreeMap<u64, Mode>) -> bool {
 
 impl Oracle {
     fn grantable(&self, index: usize) -> bool {
-        let (key, wanted, upgrade) = &self.waiting[index];
-        let held = self.held.iter().filter(|(holder, _)| *holder != key).any(|(_, h)| clash(h, wanted));
-        let before = self.waiting.iter().enumerate();
-        let waiting = before
-            .filter(|(i, (_, _, up))| upgrade.is_none() && (*i < index || up.is_some()))
-            .any(|(_, (_, other, _))| clash(other, wanted));
-        !held && !waiting
+        let wanted = &self.waiting[index].1;
+        let earlier = self.waiting[..index].iter().map(|(_, ranges)| ranges);
+        !self.held.values().chain(earlier).any(|other| clash(other, wanted))
     }
 
     /// Grants all that can be.
     fn settle(&mut self) {
         while let Some(index) = (0..self.waiting.len()).find(|&i| self.grantable(i)) {
-            let (key, wanted, _) = self.waiting.remove(index);
-            self.held.entry(key).or_default().extend(wanted);
+            let (key, wanted) = self.waiting.remove(index);
+            self.held.insert(key, wanted);
         }
     }
 
     fn leave(&mut self, key: u32) {
         self.held.remove(&key);
-        self.waiting.retain(|(waiting, ..)| *waiting != key);
-    }
-}
-
-/// Waiting upgrades that can never be granted: circles that were let in.
-fn stuck_upgrades(oracle: &Oracle) -> usize {
-    let mut left: Vec<usize> = (0..oracle.waiting.len()).filter(|&i| oracle.waiting[i].2.is_some()).collect();
-    loop {
-        let before = left.len();
-        let waits = left.clone();
-        // One that waits for holders only that do not wait themselves will be granted.
-        left.retain(|&i| {
-            let (key, wanted, _) = &oracle.waiting[i];
-            waits.iter().any(|&j| {
-                let other = oracle.waiting[j].0;
-                other != *key && clash(&oracle.held[&other], wanted)
-            })
-        });
-        if left.len() == before {
-            return before;
-        }
+        self.waiting.retain(|(waiting, _)| *waiting != key);
     }
 }
 
@@ -265,17 +160,17 @@ proptest! {
     /// arrival, no lost wake-up. At the end nothing is left.
     #[test]
     fn a_table_does_what_the_oracle_does(steps in proptest::collection::vec(a_step(), 1..120)) {
-        let (mut locks, mut oracle, mut now) = (table(), Oracle::default(), Instant(0));
+        let (mut locks, mut oracle) = (table(), Oracle::default());
         for (key, step) in (0_u32..).zip(steps) {
             match step {
-                Step::Acquire(ranges, wait) => match locks.acquire(key, &ranges, wait) {
+                Step::Acquire(ranges, try_only) => match locks.acquire(key, &ranges, try_only) {
                     Ok(acquired) => {
-                        oracle.waiting.push((key, positions(&ranges), None));
-                        let granted = oracle.grantable(oracle.waiting.len() - 1);
-                        prop_assert_eq!(acquired == Acquired::Granted, granted);
+                        oracle.waiting.push((key, positions(&ranges)));
+                        let grantable = oracle.grantable(oracle.waiting.len() - 1);
+                        prop_assert_eq!(acquired == Acquired::Granted, grantable);
                     }
                     Err(LockError::WouldBlock) => {
-                        oracle.waiting.push((key, positions(&ranges), None));
+                        oracle.waiting.push((key, positions(&ranges)));
                         prop_assert!(!oracle.grantable(oracle.waiting.len() - 1));
                         oracle.waiting.pop();
                     }
@@ -285,70 +180,34 @@ proptest! {
                         prop_assert!(refused, "{error}");
                     }
                 },
-                Step::Upgrade(key, range, wait) => {
-                    let wanted = positions(&[Locked { range, mode: Mode::Write }]);
-                    match locks.upgrade(key, range, wait) {
-                        Ok(_) => oracle.waiting.push((key, wanted, Some(range))),
-                        Err(LockError::Deadlock) => {
-                            oracle.waiting.push((key, wanted, Some(range)));
-                            prop_assert!(stuck_upgrades(&oracle) > 0);
-                            oracle.waiting.pop();
-                        }
-                        Err(_) => {}
-                    }
-                }
-                Step::Downgrade(key, range) => {
-                    if locks.downgrade(key, range).is_ok() {
-                        let held = oracle.held.get_mut(&key).unwrap();
-                        held.extend((range.start()..range.end()).map(|at| (at, Mode::Read)));
-                    }
-                }
-                Step::ReleaseRange(key, range) => {
-                    if locks.release_range(key, range).is_ok() {
-                        let held = oracle.held.get_mut(&key).unwrap();
-                        held.retain(|&at, _| !(range.start()..range.end()).contains(&at));
-                        if held.is_empty() {
-                            oracle.held.remove(&key);
-                        }
-                    }
+                Step::Downgrade(key) => {
+                    let held = oracle.held.get_mut(&key);
+                    let modes: Vec<&mut Mode> = held.into_iter().flat_map(BTreeMap::values_mut).collect();
+                    let written = modes.iter().any(|mode| **mode == Mode::Write);
+                    modes.into_iter().for_each(|mode| *mode = Mode::Read);
+                    prop_assert_eq!(locks.downgrade(key), written);
                 }
                 Step::Remove(key) => {
                     locks.remove(key);
                     oracle.leave(key);
                 }
-                Step::Cancel(key) => {
-                    let waits = oracle.waiting.iter().any(|(waiting, ..)| *waiting == key);
-                    prop_assert_eq!(locks.cancel(key), waits);
-                    oracle.waiting.retain(|(waiting, ..)| *waiting != key);
-                }
-                Step::Pass(time) => {
-                    now = Instant(now.0 + time);
-                    locks.expire(now);
-                    prop_assert!(locks.next_timeout().is_none_or(|at| at > now));
-                }
             }
-            for event in events(&mut locks) {
-                if let TableEvent::TimedOut(key) | TableEvent::UpgradeTimedOut(key) = event {
-                    oracle.waiting.retain(|(waiting, ..)| *waiting != key);
-                }
-            }
+            let told = granted(&mut locks);
+            let before: Vec<u32> = oracle.waiting.iter().map(|(key, _)| *key).collect();
+            prop_assert!(told.iter().all(|key| before.contains(key)), "{told:?} of {before:?}");
             oracle.settle();
-            prop_assert_eq!(stuck_upgrades(&oracle), 0);
-            let held: BTreeMap<u32, BTreeMap<u64, Mode>> = locks
-                .records()
-                .filter(|(_, state, _)| *state != RecordState::Waiting)
-                .map(|(key, _, ranges)| (key, positions(ranges)))
-                .collect();
-            prop_assert_eq!(&held, &oracle.held);
-            let waiting = locks.records().filter(|(_, state, _)| *state != RecordState::Held).count();
-            prop_assert_eq!(waiting, oracle.waiting.len());
+            let of_state = |wanted: RecordState| -> BTreeMap<u32, BTreeMap<u64, Mode>> {
+                let records = locks.records().filter(|(_, state, _)| *state == wanted);
+                records.map(|(key, _, ranges)| (key, positions(ranges))).collect()
+            };
+            prop_assert_eq!(&of_state(RecordState::Held), &oracle.held);
+            prop_assert_eq!(of_state(RecordState::Waiting), oracle.waiting.iter().cloned().collect());
         }
-        let mut left: Vec<u32> = locks.records().map(|(key, ..)| key).collect();
-        left.sort_unstable();
+        let left: Vec<u32> = locks.records().map(|(key, ..)| key).collect();
         for key in left {
             locks.remove(key);
         }
-        prop_assert!(locks.is_empty() && locks.queue.is_empty() && locks.upgrades.is_empty());
+        prop_assert!(locks.is_empty() && locks.queue.is_empty());
     }
 
     /// Whoever waits is granted when all that came before are gone, however many come after.
@@ -362,13 +221,13 @@ proptest! {
         let mode = |write| if write { Mode::Write } else { Mode::Read };
         let earlier = before.len() as u32;
         for (key, (range, write)) in (0..).zip(before) {
-            locks.acquire(key, &[Locked { range, mode: mode(write) }], Wait::Forever).unwrap();
+            locks.acquire(key, &[Locked { range, mode: mode(write) }], WAIT).unwrap();
         }
         let mine = Locked { range: wanted, mode: Mode::Write };
-        locks.acquire(100, &[mine], Wait::Forever).unwrap();
+        locks.acquire(100, &[mine], WAIT).unwrap();
         for (key, (range, write)) in (200..).zip(after) {
-            let granted = locks.acquire(key, &[Locked { range, mode: mode(write) }], Wait::Forever);
-            prop_assert!(granted == Ok(Acquired::Waits) || !range.overlaps(wanted));
+            let acquired = locks.acquire(key, &[Locked { range, mode: mode(write) }], WAIT);
+            prop_assert!(acquired == Ok(Acquired::Waits) || !range.overlaps(wanted));
         }
         for key in 0..earlier {
             locks.remove(key);

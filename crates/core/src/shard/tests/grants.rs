@@ -103,7 +103,7 @@ fn a_new_card_has_given_nothing_up() {
     let generation = Generation(77);
     c.give(2, Input::Suspended { volume: V });
     c.give(0, Input::CardDetached { volume: V, node: NodeId(2) });
-    c.give(0, Input::CardAttached { volume: V, node: NodeId(2), generation, access: Access::Write });
+    c.give(0, Input::CardAttached { volume: V, node: NodeId(2), life: 1, generation, access: Access::Write });
     c.give(2, Input::Attached { volume: V, generation });
     c.give(2, Input::Lease { volume: V, until: Instant::NEVER });
     c.run();

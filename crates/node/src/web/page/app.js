@@ -173,7 +173,8 @@ async function look() {
     state.heard = performance.now() / 1000;
     state.pause = EVERY;
     document.body.classList.remove("away");
-    live("live", `live, every ${EVERY} s`);
+    // It may have been paused meanwhile.
+    if (!state.paused) live("live", `live, every ${EVERY} s`);
     show();
     if (state.looks++ % SELDOM === 0) await Promise.all([showMap(), showSlow()]);
   } catch (error) {
@@ -192,7 +193,7 @@ function away(error) {
   say(byId("headline"), `The daemon at ${location.host} does not answer: ${reason}. Start \`cards serve\` there, or look into its log.`);
   byId("problems").replaceChildren();
   document.title = "! no answer – CARDs";
-  live("gone", `no answer, again in ${state.pause} s`);
+  if (!state.paused) live("gone", `no answer, again in ${state.pause} s`);
 }
 
 function live(kind, text) {

@@ -148,13 +148,7 @@ impl Writer {
                 self.u64(*limit as u64);
             }
             LockError::Exists => self.byte(7),
-            LockError::NotHeld { range } => {
-                self.byte(8);
-                self.range(*range);
-            }
             LockError::WouldBlock => self.byte(9),
-            LockError::UpgradePending => self.byte(10),
-            LockError::Deadlock => self.byte(11),
             LockError::TimedOut => self.byte(12),
             LockError::LeaseEnded => self.byte(13),
         }
@@ -249,10 +243,7 @@ impl Reader<'_> {
             5 => LockError::TooManySessions { limit: self.count()? },
             6 => LockError::TooManyGroups { limit: self.count()? },
             7 => LockError::Exists,
-            8 => LockError::NotHeld { range: self.range()? },
             9 => LockError::WouldBlock,
-            10 => LockError::UpgradePending,
-            11 => LockError::Deadlock,
             12 => LockError::TimedOut,
             13 => LockError::LeaseEnded,
             value => return Err(FrameError::Field { what: "lock error", value: value.into() }),

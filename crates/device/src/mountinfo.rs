@@ -8,31 +8,37 @@ use std::path::{Path, PathBuf};
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// Major and minor number of the device; of a file system without one, numbers of its own.
-    pub(crate) device: (u32, u32),
+    pub device: (u32, u32),
     /// Where it is mounted.
-    pub(crate) point: PathBuf,
+    pub point: PathBuf,
     /// The kind of file system.
-    pub(crate) kind: String,
+    pub kind: String,
     /// What is mounted: the path of a device, mostly.
-    pub(crate) source: PathBuf,
+    pub source: PathBuf,
     /// Nothing can be written through this mount, or to the file system.
-    pub(crate) read_only: bool,
+    pub read_only: bool,
 }
 
 /// The mounts of this process's namespace, in the order in which they were made.
-pub(crate) fn mounts() -> io::Result<Vec<Mount>> {
+///
+/// # Errors
+/// There is no such file.
+pub fn mounts() -> io::Result<Vec<Mount>> {
     Ok(parse(&fs::read("/proc/self/mountinfo")?))
 }
 
 /// The mount that covers `point`, if it is a mount point: the last one there.
-pub(crate) fn at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
+#[must_use]
+pub fn at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
     mounts.iter().rev().find(|mount| mount.point == point)
 }
 
-/// The mounts of a text in the form of `/proc/PID/mountinfo`. Lines that are not understood are left out: later kernels may write other ones.
-pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
+/// The mounts of a text in the form of `/proc/PID/mountinfo`. Lines that are not understood are left out: later kernels
+/// may write other ones.
+#[must_use]
+pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
 }
 
@@ -120,6 +126,13 @@ nonsense
         assert_eq!(path(b"/a\\040b\\134c"), Path::new("/a b\\c"));
         assert_eq!(path(b"/a\\04"), Path::new("/a\\04"));
         assert_eq!(path(b"/a\\999"), Path::new("/a\\999"));
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_hides_no_other() {
+        let text = b"44 22 0:51 / /mnt/\xff rw - tmpfs tmpfs rw\n45 22 0:52 / /run/data rw - fuse data rw\n";
+        assert_eq!(parse(text).len(), 2);
+        assert!(at(&parse(text), Path::new("/run/data")).is_some());
     }
 
     #[test]

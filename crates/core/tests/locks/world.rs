@@ -5,54 +5,50 @@
 //! and run up to a third faster than others. Members are found dead by the coordinator, which is taken to
 //! work. A session whose node is killed goes on believing what it was told until its lease is over.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
-use std::vec;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{NodeId, VolumeId, mix};
-use crate::locks::{
+use cards_core::locks::{
     ClientConfig, ClientInput, ClientOutput, Fence, HomeConfig, HomeInput, HomeLimits, HomeOutput, LockBody,
     LockClient, LockError, LockHome, LockMessage, LockRange, Locked, Mode, Part, SessionId, TableLimits,
     Wait, Want,
 };
-use crate::placement::PlacementKind;
-use crate::rendezvous::{Members, RegionId};
-use crate::time::{Duration, Instant};
+use cards_core::rendezvous::{Members, RegionId};
+use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId, mix};
 
-pub(super) const LEASE: Duration = Duration::from_millis(3_000);
+pub(crate) const LEASE: Duration = Duration::from_millis(3_000);
 const MEMBERSHIP: Duration = Duration::from_millis(900);
 const RESEND: Duration = Duration::from_millis(100);
-pub(super) const REGION: u64 = 16;
-pub(super) const TICK_MS: u64 = 10;
-pub(super) const V: VolumeId = VolumeId::new(NodeId(0), 0);
-pub(super) const W: VolumeId = VolumeId::new(NodeId(1), 0);
+pub(crate) const REGION: u64 = 16;
+pub(crate) const TICK_MS: u64 = 10;
+pub(crate) const V: VolumeId = VolumeId::new(NodeId(0), 0);
+pub(crate) const W: VolumeId = VolumeId::new(NodeId(1), 0);
 
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix(mix(self.0)) % bound
     }
 
-    pub(super) fn percent(&mut self, chance: u64) -> bool {
+    pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 }
 
-pub(super) struct Node {
-    pub(super) home: Option<LockHome>,
-    pub(super) sessions: BTreeMap<SessionId, LockClient>,
+pub(crate) struct Node {
+    pub(crate) home: Option<LockHome>,
+    pub(crate) sessions: BTreeMap<SessionId, LockClient>,
     /// Which life of it.
     life: u64,
     /// Where its clock stood at the beginning, in nanoseconds, and how fast it runs, in percent.
-    pub(super) clock: (u64, u64),
+    pub(crate) clock: (u64, u64),
     /// It does nothing before then.
-    pub(super) paused_until_ms: u64,
+    pub(crate) paused_until_ms: u64,
     /// It is cut off before then.
-    pub(super) cut_until_ms: u64,
+    pub(crate) cut_until_ms: u64,
     /// It is started again then.
-    pub(super) starts_at_ms: u64,
+    pub(crate) starts_at_ms: u64,
 }
 
 /// What the coordinator knows.
@@ -74,37 +70,40 @@ struct Word {
     copied: bool,
 }
 
-pub(super) struct World {
-    pub(super) random: Random,
-    pub(super) ms: u64,
-    pub(super) nodes: Vec<Node>,
+pub(crate) struct World {
+    pub(crate) random: Random,
+    pub(crate) ms: u64,
+    pub(crate) nodes: Vec<Node>,
     coordinator: Coordinator,
     /// By time of arrival, in milliseconds, and number.
     wire: BTreeMap<(u64, u64), (NodeId, NodeId, LockMessage)>,
     words: BTreeMap<(u64, u64), (NodeId, Word)>,
     posted: u64,
-    pub(super) loss_percent: u64,
-    pub(super) repeat_percent: u64,
+    pub(crate) loss_percent: u64,
+    pub(crate) repeat_percent: u64,
     /// Believed by sessions of nodes that were killed: until when, by the world's clock.
     ghosts: Vec<(u64, Vec<Part>)>,
     /// The highest tokens of readers and of writers that were granted, by position.
     tokens: BTreeMap<(RegionId, u64), (Fence, Fence)>,
-    pub(super) outputs: Vec<(SessionId, ClientOutput)>,
+    pub(crate) outputs: Vec<(SessionId, ClientOutput)>,
+    /// The coordinator's lease: the shorter, the more of a session's own is left when it has noticed a death.
+    pub(crate) membership: Duration,
     /// A session has heard something: it may believe more than before.
     news: bool,
-    pub(super) exclusion_violations: usize,
-    pub(super) lost_groups: usize,
-    pub(super) granted_groups: usize,
-    pub(super) errors: BTreeSet<&'static str>,
+    pub(crate) exclusion_violations: usize,
+    pub(crate) lost_groups: usize,
+    pub(crate) granted_groups: usize,
+    pub(crate) downgraded_groups: usize,
+    pub(crate) errors: BTreeSet<&'static str>,
 }
 
-pub(super) fn want(volume: VolumeId, start: u64, end: u64, mode: Mode) -> Want {
+pub(crate) fn want(volume: VolumeId, start: u64, end: u64, mode: Mode) -> Want {
     Want { volume, locked: Locked { range: LockRange::new(start, end).unwrap(), mode } }
 }
 
 impl World {
     /// All nodes are up, and none knows of the others yet.
-    pub(super) fn new(nodes: u16, sessions: u64, seed: u64) -> Self {
+    pub(crate) fn new(nodes: u16, sessions: u64, seed: u64) -> Self {
         let mut random = Random(mix(seed));
         let nodes = (0..nodes).map(|_| {
             let rate = 100 + random.below(34);
@@ -133,10 +132,12 @@ impl World {
             ghosts: Vec::new(),
             tokens: BTreeMap::new(),
             outputs: Vec::new(),
+            membership: MEMBERSHIP,
             news: false,
             exclusion_violations: 0,
             lost_groups: 0,
             granted_groups: 0,
+            downgraded_groups: 0,
             errors: BTreeSet::new(),
         };
         for node in 0..world.nodes.len() {
@@ -145,12 +146,12 @@ impl World {
         world
     }
 
-    pub(super) fn local(&self, node: usize) -> Instant {
+    pub(crate) fn local(&self, node: usize) -> Instant {
         let (origin, rate) = self.nodes[node].clock;
         Instant(origin + self.ms * 10_000 * rate)
     }
 
-    pub(super) fn start(&mut self, node: usize, sessions: u64) {
+    pub(crate) fn start(&mut self, node: usize, sessions: u64) {
         let now = self.local(node);
         let table = TableLimits { records: 64, ranges: 8 };
         let limits = HomeLimits { sessions: 64, parts: 256, copies: 4_096, table };
@@ -175,10 +176,10 @@ impl World {
     }
 
     /// Kills a node: the users of its sessions believe what they were told until it is over.
-    pub(super) fn kill(&mut self, node: usize, starts_at_ms: u64) {
+    pub(crate) fn kill(&mut self, node: usize, starts_at_ms: u64) {
         let now = self.local(node);
         let rate = self.nodes[node].clock.1;
-        for (_, client) in core::mem::take(&mut self.nodes[node].sessions) {
+        for (_, client) in std::mem::take(&mut self.nodes[node].sessions) {
             for (_, grant) in client.grants(now) {
                 let left_ms = grant.until.since(now).as_nanos() as u64 / (10_000 * rate);
                 self.ghosts.push((self.ms + left_ms, grant.parts));
@@ -188,16 +189,20 @@ impl World {
         self.nodes[node].starts_at_ms = starts_at_ms;
     }
 
-    pub(super) fn acquire(&mut self, session: SessionId, group: u64, wants: Vec<Want>, wait: Wait) {
+    pub(crate) fn acquire(&mut self, session: SessionId, group: u64, wants: Vec<Want>, wait: Wait) {
         self.give_session(session, ClientInput::Acquire { group, wants, wait });
     }
 
-    pub(super) fn release(&mut self, session: SessionId, group: u64) {
+    pub(crate) fn downgrade(&mut self, session: SessionId, group: u64) {
+        self.give_session(session, ClientInput::Downgrade { group });
+    }
+
+    pub(crate) fn release(&mut self, session: SessionId, group: u64) {
         self.give_session(session, ClientInput::Release { group });
     }
 
     /// One tick: what is due arrives and is done.
-    pub(super) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.ms += TICK_MS;
         self.coordinate();
         while let Some(entry) = self.words.first_entry().filter(|entry| entry.key().0 <= self.ms) {
@@ -219,36 +224,36 @@ impl World {
                 self.wake(node);
             }
         }
-        if core::mem::take(&mut self.news) {
+        if std::mem::take(&mut self.news) {
             self.observe();
         }
     }
 
-    pub(super) fn run_ms(&mut self, ms: u64) {
+    pub(crate) fn run_ms(&mut self, ms: u64) {
         (0..ms / TICK_MS).for_each(|_| self.tick());
     }
 
     /// All live sessions.
-    pub(super) fn sessions(&self) -> Vec<SessionId> {
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.nodes.iter().flat_map(|node| node.sessions.keys().copied()).collect()
     }
 
-    pub(super) fn client(&self, session: SessionId) -> &LockClient {
+    pub(crate) fn client(&self, session: SessionId) -> &LockClient {
         &self.nodes[usize::from(session.node.0)].sessions[&session]
     }
 
     /// What a session may rely on, by its own clock.
-    pub(super) fn granted(&self, session: SessionId, group: u64) -> Option<Vec<Part>> {
+    pub(crate) fn granted(&self, session: SessionId, group: u64) -> Option<Vec<Part>> {
         let now = self.local(usize::from(session.node.0));
         self.client(session).grant(now, group).map(|grant| grant.parts)
     }
 
-    pub(super) fn members(&self) -> Members {
+    pub(crate) fn members(&self) -> Members {
         let members = self.coordinator.members.keys().copied().collect();
         Members::new(self.coordinator.epoch, members, PlacementKind::Rendezvous)
     }
 
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         let homes = || self.nodes.iter().filter_map(|node| node.home.as_ref());
         self.coordinator.lost == 0
             && homes().count() == self.coordinator.members.len()
@@ -266,12 +271,12 @@ impl World {
     /// Members say that they live, every third of a membership; the coordinator gives up those that do not.
     fn coordinate(&mut self) {
         // Its clock runs a third faster than the slowest.
-        let patience = (MEMBERSHIP + MEMBERSHIP / 2).as_millis() as u64 * 3 / 4;
+        let patience = (self.membership + self.membership / 2).as_millis() as u64 * 3 / 4;
         let dead = self.coordinator.members.iter();
         let dead: Vec<NodeId> =
             dead.filter(|(_, (_, heard, _))| heard + patience < self.ms).map(|(&n, _)| n).collect();
         self.lose(&dead);
-        if self.ms % (MEMBERSHIP.as_millis() as u64 / 3) >= TICK_MS {
+        if self.ms % (self.membership.as_millis() as u64 / 3) >= TICK_MS {
             return;
         }
         for node in 0..self.nodes.len() {
@@ -317,7 +322,7 @@ impl World {
         if self.nodes[node].life != word.life || self.is_paused(node) || self.is_cut(node) {
             return;
         }
-        self.give_home(node, HomeInput::Member { until: word.sent + MEMBERSHIP });
+        self.give_home(node, HomeInput::Member { until: word.sent + self.membership });
         let Word { members, joined, copied, .. } = word;
         self.give_home(node, HomeInput::View { members: members.clone(), joined, copied });
         let sessions: Vec<SessionId> = self.nodes[node].sessions.keys().copied().collect();
@@ -358,7 +363,7 @@ impl World {
         let now = self.local(node);
         let Some(home) = &mut self.nodes[node].home else { return };
         home.handle(now, input);
-        let outputs: Vec<_> = core::iter::from_fn(|| home.poll()).collect();
+        let outputs: Vec<_> = std::iter::from_fn(|| home.poll()).collect();
         for output in outputs {
             match output {
                 HomeOutput::Send { to, message } => self.post(NodeId(node as u16), to, message),
@@ -376,7 +381,7 @@ impl World {
         let now = self.local(node);
         let Some(client) = self.nodes[node].sessions.get_mut(&session) else { return };
         client.handle(now, input);
-        let outputs: Vec<_> = core::iter::from_fn(|| client.poll()).collect();
+        let outputs: Vec<_> = std::iter::from_fn(|| client.poll()).collect();
         for output in outputs {
             match output {
                 ClientOutput::Send { to, message } => self.post(session.node, to, message),
@@ -392,6 +397,7 @@ impl World {
                 let parts = self.granted(session, *group).expect("granted and lost at once");
                 parts.iter().for_each(|part| self.check_token(part));
             }
+            ClientOutput::Downgraded { .. } => self.downgraded_groups += 1,
             ClientOutput::Lost { .. } => self.lost_groups += 1,
             ClientOutput::Refused { error, .. } => {
                 self.errors.insert(match error {
@@ -470,7 +476,7 @@ impl World {
 }
 
 /// Everything that is left anywhere: sessions, parts and copies at homes, and groups at sessions.
-pub(super) fn leftovers(world: &World) -> Vec<(usize, usize, usize)> {
+pub(crate) fn leftovers(world: &World) -> Vec<(usize, usize, usize)> {
     let homes = world.nodes.iter().filter_map(|node| node.home.as_ref());
     let sizes: Vec<_> = homes.map(LockHome::sizes).collect();
     let clients = world.nodes.iter().flat_map(|node| node.sessions.values());

@@ -1,11 +1,12 @@
 //! One thing at a time.
 
-use super::cluster::*;
-use crate::ids::NodeId;
-use crate::locks::{ClientOutput, GroupKey, HoldingState, LockError, LockRange, Mode, SessionId, Wait};
-use crate::rendezvous::RegionId;
-use alloc::vec::Vec;
-use std::vec;
+use cards_core::NodeId;
+use cards_core::locks::{
+    ClientOutput, FenceGate, GroupKey, HoldingState, LockError, LockRange, Mode, SessionId, Wait,
+};
+use cards_core::rendezvous::RegionId;
+
+use crate::world::*;
 
 /// Nodes that know each other, and one session at each.
 fn cluster(nodes: u16, seed: u64) -> (World, Vec<SessionId>) {
@@ -78,6 +79,112 @@ fn a_group_that_cannot_be_had_at_once_leaves_nothing_behind() {
     assert_eq!(known(&world, sessions[1], 1), []);
 }
 
+/// A writer becomes a reader: readers are let in, writers are not, and so it stays when any one home dies.
+#[test]
+fn a_group_that_only_reads_lets_other_readers_in_and_keeps_writers_out() {
+    for seed in 0..12 {
+        let (mut world, sessions) = cluster(4, seed);
+        (world.loss_percent, world.repeat_percent) = (10, 10);
+        let all = |mode| (0..6).map(|i| want(V, i * REGION, i * REGION + 4, mode)).collect::<Vec<_>>();
+        world.acquire(sessions[0], 1, all(Mode::Write), Wait::Forever);
+        world.run_ms(2_000);
+        let written = world.granted(sessions[0], 1).unwrap();
+        world.acquire(sessions[1], 1, all(Mode::Read), Wait::Forever);
+        world.run_ms(1_500);
+        world.acquire(sessions[2], 1, all(Mode::Write), Wait::Forever);
+        world.run_ms(1_000);
+        assert_eq!(told(&world, sessions[1]), [], "seed {seed}");
+        world.downgrade(sessions[0], 1);
+        let read = world.granted(sessions[0], 1).unwrap();
+        assert!(read.iter().flat_map(|part| &part.ranges).all(|locked| locked.mode == Mode::Read));
+        assert!(read.iter().zip(&written).all(|(read, written)| read.token == written.token));
+        if seed % 2 == 0 {
+            let delay = world.random.below(200);
+            world.run_ms(delay);
+            world.kill(3, u64::MAX);
+        }
+        world.run_ms(6_000);
+        assert_eq!(
+            told(&world, sessions[0]).last(),
+            Some(&ClientOutput::Downgraded { group: 1 }),
+            "seed {seed}"
+        );
+        assert_eq!(told(&world, sessions[1]), [ClientOutput::Granted { group: 1 }], "seed {seed}");
+        // The homes know it as their successors do.
+        world.kill(3, u64::MAX);
+        world.run_ms(6_000);
+        assert!((0..2).all(|i| world.granted(sessions[i], 1).is_some()), "seed {seed}");
+        assert!(world.granted(sessions[2], 1).is_none(), "seed {seed}");
+        world.release(sessions[0], 1);
+        world.release(sessions[1], 1);
+        world.run_ms(3_000);
+        assert!(world.granted(sessions[2], 1).is_some(), "seed {seed}");
+        assert_eq!(world.exclusion_violations, 0, "seed {seed}");
+    }
+}
+
+/// A write that was decided before the downgrade and sent after it: the token is the same, and storage refuses it
+/// as soon as a reader has come that was let in.
+#[test]
+fn storage_refuses_a_late_write_of_a_group_that_only_reads() {
+    let (mut world, sessions) = cluster(2, 3);
+    world.acquire(sessions[0], 1, vec![want(V, 0, 4, Mode::Write)], Wait::Forever);
+    world.run_ms(500);
+    world.acquire(sessions[1], 1, vec![want(V, 0, 4, Mode::Read)], Wait::Forever);
+    world.downgrade(sessions[0], 1);
+    world.run_ms(500);
+    let token = |session| world.granted(session, 1).unwrap()[0].token;
+    let (writer, reader) = (token(sessions[0]), token(sessions[1]));
+    let mut gate = FenceGate::default();
+    gate.admit(Mode::Write, writer).unwrap();
+    gate.admit(Mode::Read, reader).unwrap();
+    gate.admit(Mode::Read, writer).unwrap();
+    assert!(gate.admit(Mode::Write, writer).is_err());
+}
+
+/// A downgrade that a dying home never heard of reaches the one that takes over.
+#[test]
+fn a_new_home_hears_of_a_downgrade_that_the_old_one_missed() {
+    let (mut world, sessions) = cluster(3, 9);
+    let members = world.members();
+    let at_two = (0..100).find(|&index| members.home(RegionId { volume: V, index }) == Some(NodeId(2)));
+    let start = u64::from(at_two.unwrap()) * REGION;
+    world.acquire(sessions[0], 1, vec![want(V, start, start + 4, Mode::Write)], Wait::Forever);
+    world.run_ms(500);
+    world.acquire(sessions[1], 1, vec![want(V, start, start + 4, Mode::Read)], Wait::Forever);
+    world.kill(2, u64::MAX);
+    world.downgrade(sessions[0], 1);
+    world.run_ms(500);
+    assert_eq!(told(&world, sessions[0]), [ClientOutput::Granted { group: 1 }], "nobody knows");
+    world.run_ms(3_000);
+    assert_eq!(told(&world, sessions[0]).last(), Some(&ClientOutput::Downgraded { group: 1 }));
+    assert_eq!(told(&world, sessions[1]), [ClientOutput::Granted { group: 1 }]);
+}
+
+/// Its home has not heard that it was released, and hears of the session again before that is over.
+#[test]
+fn a_session_that_waits_for_what_it_had_itself_gets_it() {
+    let mut world = World::new(3, 1, 4);
+    world.nodes.iter_mut().for_each(|node| node.clock = (0, 100));
+    world.run_ms(2_000);
+    let session = world.sessions()[0];
+    let members = world.members();
+    let at_two = (0..100).find(|&index| members.home(RegionId { volume: V, index }) == Some(NodeId(2)));
+    let start = u64::from(at_two.unwrap()) * REGION;
+    world.acquire(session, 1, vec![want(V, start, start + 4, Mode::Write)], Wait::Forever);
+    world.run_ms(500);
+    assert!(world.granted(session, 1).is_some());
+    // Longer than the session believes in its lease, and shorter than its home waits for it.
+    world.nodes[0].cut_until_ms = world.ms + 3_500;
+    world.release(session, 1);
+    world.run_ms(3_600);
+    assert_eq!(told(&world, session).last(), Some(&ClientOutput::Released { group: 1 }));
+    assert_eq!(known(&world, session, 1).len(), 1, "its home does not know");
+    world.acquire(session, 2, vec![want(V, start, start + 4, Mode::Write)], Wait::Forever);
+    world.run_ms(4_000);
+    assert_eq!(told(&world, session).last(), Some(&ClientOutput::Granted { group: 2 }));
+}
+
 #[test]
 fn queries_tell_who_holds_and_who_waits() {
     let (mut world, sessions) = cluster(2, 3);
@@ -121,6 +228,8 @@ fn the_death_of_any_one_node_loses_no_record() {
     for seed in 0..16 {
         let (mut world, sessions) = cluster(3 + (seed % 3) as u16, seed);
         (world.loss_percent, world.repeat_percent) = (5, 5);
+        // Time for a take-over in what is left of a session's lease, also with lost messages and a fast clock.
+        world.membership = LEASE / 6;
         for &session in &sessions {
             let own = u64::from(session.node.0) * 4;
             let wants =
@@ -273,7 +382,7 @@ fn nobody_starves_under_contention() {
     }
     for _ in 0..3_000 {
         world.tick();
-        for (session, output) in core::mem::take(&mut world.outputs) {
+        for (session, output) in std::mem::take(&mut world.outputs) {
             if let ClientOutput::Granted { group: granted } = output {
                 let turn = sessions.iter().position(|&s| s == session).unwrap();
                 turns[turn] += 1;

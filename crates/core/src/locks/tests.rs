@@ -1,5 +1,0 @@
-//! Homes and sessions together.
-
-mod cluster;
-mod faults;
-mod scenarios;

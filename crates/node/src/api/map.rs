@@ -1,0 +1,21 @@
+//! `GET /v1/map?volume=V`: what is cached of a volume, by node.
+
+use std::sync::Arc;
+
+use cards_client::body::ErrorKind;
+
+use super::answer::Failure;
+use super::route::clip;
+use crate::inquiry::{self, Maps};
+use crate::node::Node;
+
+/// The maps of the volume that the query names.
+pub(super) async fn map(node: &Arc<Node>, query: &str) -> Result<Arc<Maps>, Failure> {
+    match query.split_once('=') {
+        Some(("volume", name)) if !name.contains(['=', '&']) => Ok(inquiry::maps(node, name).await?),
+        _ => {
+            let message = format!("?{} is not understood: ask for volume=V", clip(query));
+            Err(Failure::new(ErrorKind::BadRequest, message))
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Attaching and detaching over the admin socket.
+
+use super::cluster::{BLOCK, Cluster};
+use crate::admin::{ClientError, RefusalKind};
+use crate::config::Attach;
+
+#[test]
+fn an_attachment_that_somebody_takes_back_ends_and_takes_no_other_s_card() {
+    let mut cluster = Cluster::with(2, BLOCK, |config| {
+        if config.node == "n2" {
+            config.attach.clear();
+        }
+    });
+    // Nobody answers it.
+    cluster.kill(1);
+    let mut admin = cluster.admin(2);
+    let attaching = std::thread::spawn(move || admin.attach(Attach::new("disk")));
+    cluster.wait("it is being attached", || cluster.node(2).cards.find("disk").is_some());
+    cluster.admin(2).detach("disk").unwrap();
+    let other = cluster.node(2).cards.add(Attach::new("disk")).expect("there is none");
+    match attaching.join().unwrap() {
+        Err(ClientError::Refused(refusal)) => {
+            assert_eq!(refusal.kind, RefusalKind::NotAttached, "{refusal}");
+            assert!(refusal.message.contains("detached"), "{refusal}");
+        }
+        ended => panic!("{ended:?}"),
+    }
+    let kept = cluster.node(2).cards.find("disk").expect("it is as before");
+    assert!(std::sync::Arc::ptr_eq(&kept, &other));
+}
