@@ -1,9 +1,9 @@
 //! One shard of a node: its part of the cache, and the requests about it.
 //!
-//! This file has the state, the dispatch of inputs and the path of a local hit. What happens then is in
-//! [`fetch`] (a block is missing), [`evict`] (a block leaves, or comes from a node it left), [`command`]
-//! and [`disk_command`] (writes), [`handover`] (who gives what it has written to readers), [`coherence`] (which copies may be used: the only place that decides it)
-//! and [`withdraw`] (copies that a kernel has).
+//! This file has the state, the dispatch of inputs and the path of a local hit. What happens then is in [`fetch`] (a
+//! block is missing), [`evict`] (a block leaves, or comes from a node it left), [`command`], [`disk_command`] and
+//! [`answered`] (writes), [`handover`] (who gives what it has written to readers), [`coherence`] (which copies may be
+//! used: the only place that decides it), [`withdraw`] (copies that a kernel has) and [`policies`] (where copies live).
 
 mod answered;
 mod change;
@@ -15,10 +15,10 @@ mod explain;
 mod fetch;
 mod grants;
 mod handover;
+mod policies;
 mod volume;
 mod withdraw;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ use crate::index::Index;
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
 use crate::placement::Placement;
-use crate::policy::{Context, Effect, Policy};
+use crate::policy::Effect;
 use crate::replacement::Replacement;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
@@ -552,72 +552,6 @@ impl Shard {
     fn next_op(&mut self) -> OpId {
         self.last_op += 1;
         OpId(self.last_op)
-    }
-
-    /// Lets the volume's policy do something, then carries out its effects.
-    fn with_policy<T>(
-        &mut self,
-        volume: VolumeId,
-        run: impl FnOnce(&mut dyn Policy, &mut Context<'_>) -> T,
-    ) -> Option<T> {
-        let attached = self.may_hold(volume);
-        let known = self.volumes.get_mut(&volume)?;
-        let invalidates = !known.spec.read_only && !known.confirms();
-        let policy: &mut Box<dyn Policy> = &mut known.policy;
-        let mut effects = core::mem::take(&mut self.effects);
-        let mut context = Context {
-            now: self.now,
-            random: &mut self.random,
-            frame_data: &mut self.frame_data,
-            me: self.config.node,
-            volume,
-            placement: &self.placement,
-            cache: &mut self.cache,
-            index: &mut self.index,
-            free_of: &self.free_of,
-            up: &self.up,
-            load_of: &self.load_of,
-            attached,
-            invalidates,
-            effects: &mut effects,
-        };
-        let answer = run(policy.as_mut(), &mut context);
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::Note { to, block, note } => {
-                    if to != self.config.node && self.is_up(to) {
-                        self.send(to, block.volume, Body::Note { block: block.index, note }, Payload::None);
-                    }
-                }
-                Effect::Discard(block) => self.drop_copy(block),
-                Effect::WakeAt(at) => self.wake_policy(volume, at),
-            }
-        }
-        self.effects = effects;
-        Some(answer)
-    }
-
-    fn wake_policy(&mut self, id: VolumeId, at: Instant) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        self.timers.clear(volume.policy_wake, Timer::Policy(id));
-        volume.policy_wake = at;
-        self.timers.set(at, Timer::Policy(id));
-    }
-
-    /// Calls the policy at its own wish; one whose card is not attached sleeps until it is.
-    pub(super) fn tick_policy(&mut self, id: VolumeId) {
-        if self.volumes.get(&id).is_some_and(|v| v.card.is_some()) {
-            self.with_policy(id, |policy, cx| policy.tick(cx));
-        }
-    }
-
-    fn note(&mut self, from: NodeId, block: BlockId, note: crate::message::Note) {
-        let request = crate::policy::Request::Note { from, note };
-        let had_copy = self.contains(block);
-        self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
-        if had_copy && !self.contains(block) {
-            self.stats.invalidations += 1;
-        }
     }
 
     /// Makes a held slot the copy of a block, its own or hosted for another node; evicts others if there are too

@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::Shard;
 use super::fetch::{HOPS, UnderWay};
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId};
 use crate::message::IoError;
 use crate::policy::{Asked, Context, Policy, Target};
 use crate::time::Instant;
@@ -258,24 +258,7 @@ impl Shard {
         block: BlockId,
         ask: impl FnOnce(&dyn Policy, &Context<'_>) -> T,
     ) -> Option<T> {
-        let volume: VolumeId = block.volume;
-        let known = self.volumes.get(&volume)?;
-        let context = Context {
-            now,
-            random: &mut self.random,
-            frame_data: &mut self.frame_data,
-            me: self.config.node,
-            volume,
-            placement: &self.placement,
-            cache: &mut self.cache,
-            index: &mut self.index,
-            free_of: &self.free_of,
-            up: &self.up,
-            load_of: &self.load_of,
-            attached: known.may_use_copies(now),
-            invalidates: !known.spec.read_only && !known.confirms(),
-            effects: &mut self.effects,
-        };
-        Some(ask(known.policy.as_ref(), &context))
+        let (policy, context) = self.policy(now, block.volume)?;
+        Some(ask(policy, &context))
     }
 }
