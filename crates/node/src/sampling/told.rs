@@ -10,8 +10,8 @@ use crate::admin::{Measured, Refusal, Sampled, Samples, Silent};
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 
-/// References, and blocks before them, that one other node sends: a third of it at most are references of up to 30
-/// bytes, and no sample has more than 2^15 blocks of up to 11. An answer may have 1 MiB.
+/// References, and uses of blocks before them, that one other node sends: a third of it at most are references of up to
+/// 30 bytes, the others are blocks of up to 11. An answer may have 1 MiB.
 const REMOTE_MAX: usize = 60_000;
 /// The same of all other nodes together.
 const ALL_MAX: usize = 400_000;

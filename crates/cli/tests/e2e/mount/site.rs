@@ -113,10 +113,18 @@ impl Site {
         self.cards(number, &format!("mount disk {} {options}", self.point(number).display()))
     }
 
-    /// Unmounts it.
+    /// Unmounts it. A mount namespace that another test makes just then has a copy of the mount as long as it lives: the
+    /// volume stays attached, and the command says so. It is detached when the copy is gone.
     #[track_caller]
     pub(crate) fn umount(&self, number: usize) -> Finished {
-        self.cards(number, &format!("umount {}", self.point(number).display()))
+        let done = self.cards(number, &format!("umount {}", self.point(number).display()));
+        let copied = ["as process", "not seen from here"].iter().any(|words| done.stderr.contains(words));
+        if done.status.success() && copied {
+            eventually("the copies of the mount to go", LONG, || {
+                self.cards(number, "detach disk").status.success().then_some(())
+            });
+        }
+        done
     }
 
     /// The card of the volume at node `number`.

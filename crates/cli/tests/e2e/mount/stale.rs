@@ -80,7 +80,7 @@ fn a_mount_on_a_killed_device_is_unmounted_and_mounted_again() {
     site.mount(1, "").ok();
     assert_eq!(fs::read_to_string(site.point(1).join("file")).unwrap(), "synced");
     let done = site.umount(1).ok();
-    assert!(done.stderr.is_empty(), "{done}");
+    assert!(!done.stderr.contains("was killed"), "{done}");
     site.is_bare(1);
 }
 

@@ -64,7 +64,7 @@ fn written_here_reads_the_same_elsewhere(kind: &str, size: &str, make: &str, che
 #[test]
 fn an_ext4_written_here_reads_the_same_elsewhere() {
     need!("mkfs.ext4", "e2fsck");
-    written_here_reads_the_same_elsewhere("ext4", "160M", "mkfs.ext4 -q", "e2fsck -fn");
+    written_here_reads_the_same_elsewhere("ext4", "160M", "mkfs.ext4 -q -b 4096", "e2fsck -fn");
 }
 
 #[test]

@@ -96,31 +96,27 @@ impl Volume {
         Process::spawn(&argv, &self.dir().join(format!("{name}.log")))
     }
 
-    /// `kill -9` of the daemon under the mount, and a new one once a request is waiting for it. `job` runs meanwhile;
+    /// `kill -9` of the daemon under the mount, and a new one once a request must wait for it. `job` runs meanwhile;
     /// all that is dirty is written, too, and no error is seen.
     pub(super) fn lose_daemon(&mut self, job: &mut Process) {
-        let block = self.block();
-        let device = Path::new("/dev").join(block.file_name().unwrap());
+        let file = self.site.runtime(HERE).join("dev/disk");
         self.site.cluster.node(HERE).kill();
-        let sync = self.spawn("sync", &format!("sync -f {}", self.point().display()));
-        let read = self
-            .spawn("read", &format!("dd if={} of=/dev/null bs=4k count=1 iflag=direct", device.display()));
-        // A flush would not be counted; the read is.
-        let waits = || {
-            let counts = fs::read_to_string(block.join("inflight")).unwrap();
-            counts.split_whitespace().next().is_some_and(|reads| reads != "0")
-        };
-        let end = Instant::now() + LONG;
-        while !waits() && Instant::now() < end {
+        let mut sync = self.spawn("sync", &format!("sync -f {}", self.point().display()));
+        let mut read =
+            self.spawn("read", &format!("dd if={} of=/dev/null bs=4k count=1 iflag=direct", file.display()));
+        let input = PathBuf::from(format!("/proc/{}/fd/0", read.pid()));
+        let end = Instant::now() + SHORT;
+        while fs::read_link(&input).is_ok_and(|path| path != file) && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));
         }
         // Judged when the daemon is back: no process that waits for it could be ended before.
-        let (waited, was_alive) = (waits(), job.is_alive());
+        let waited = read.is_alive() && fs::read_link(&input).is_ok_and(|path| path == file);
+        let was_alive = job.is_alive();
         self.site.cluster.node(HERE).spawn();
         self.site.wait_known(HERE);
-        assert!(waited, "no request waited for the daemon");
+        assert!(waited, "a read was to wait for the daemon\n{}", read.log());
         assert!(was_alive, "it was to run meanwhile\n{}", job.log());
-        for mut waiter in [sync, read] {
+        for waiter in [&mut sync, &mut read] {
             assert!(waiter.wait(LONG).success(), "{}", waiter.log());
         }
     }
@@ -147,15 +143,9 @@ impl Volume {
         Path::new("/sys/block").join(Path::new(device.trim()).file_name().expect("a device"))
     }
 
-    /// Unmounts at node `number`, and nothing is left there. A mount namespace that another test makes has a copy
-    /// of the mount as long as it lives; then the volume stays attached, and the command says so.
+    /// Unmounts at node `number`, and nothing is left there.
     fn umount(&mut self, number: usize) {
-        let said = self.site.umount(number).ok().stderr;
-        if ["as process", "not seen from here"].iter().any(|words| said.contains(words)) {
-            eventually("the copies of the mount to go", LONG, || {
-                self.site.cards(number, "detach disk").status.success().then_some(())
-            });
-        }
+        self.site.umount(number).ok();
         self.site.is_bare(number);
     }
 
