@@ -204,7 +204,7 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
     crate::local::spawn(async move {
         let link = &local.node.links[usize::from(peer.0)];
         let mut members = local.node.membership.members.subscribe();
-        let mut pause = SHORT;
+        let mut left_at_once = false;
         loop {
             // The sender is the node's, which outlives its tasks.
             let _ = members.wait_for(|members| members.live_one(peer).is_some()).await;
@@ -217,11 +217,11 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
             };
             let began = tokio::time::Instant::now();
             // A peer that leaves again and again is spoken of once.
-            let news = pause == SHORT;
+            let news = !left_at_once;
             let Err(error) = serve(&local, peer, greeted, &mut members, news).await else { continue };
             let name = local.node.name(peer);
-            if began.elapsed() >= SHORT {
-                pause = SHORT;
+            left_at_once = began.elapsed() < SHORT;
+            if !left_at_once {
                 tracing::info!(peer = name, "connection lost: {error}");
                 link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
                 continue;
@@ -231,8 +231,8 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
                 tracing::warn!(peer = name, "{reason}");
             }
             link.set_status(MemberState::Down, Some(reason));
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(BACK_OFF.1);
+            // Nothing is gained by dialling as fast as that.
+            tokio::time::sleep(SHORT).await;
         }
     });
 }

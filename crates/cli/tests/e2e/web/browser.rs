@@ -106,7 +106,9 @@ impl Browser {
     pub(super) fn until(&mut self, what: &str, expression: &str) {
         let mut told = Value::Null;
         let mut look = || {
-            told = self.js(&format!("Promise.resolve({expression}).catch((error) => String(error))"));
+            // What it looks at may not be there yet.
+            told = self
+                .js(&format!("Promise.resolve().then(() => {expression}).catch((error) => String(error))"));
             (told == true).then_some(())
         };
         eventually(&format!("{what} ({expression})"), SHORT, &mut look);
