@@ -101,10 +101,21 @@ impl History {
     /// Insists that nothing was begun and answered at `node` in this time, errors apart.
     #[track_caller]
     pub(super) fn is_silent_at(&self, node: usize, nodes: usize, (from, to): (Step, Step)) {
+        self.has_none_at(node, nodes, (from, to), |_| true);
+    }
+
+    /// The same of writes only.
+    #[track_caller]
+    pub(super) fn writes_nothing_at(&self, node: usize, nodes: usize, (from, to): (Step, Step)) {
+        self.has_none_at(node, nodes, (from, to), |op| op.write);
+    }
+
+    #[track_caller]
+    fn has_none_at(&self, node: usize, nodes: usize, (from, to): (Step, Step), such: impl Fn(&Op) -> bool) {
         let here = |client| (1..=CLIENTS as u64).contains(&client) && node_of(client, nodes) == node;
-        let within = |op: &Op| op.invoked >= from && op.returned <= to;
+        let within = |op: &Op| op.invoked >= from && op.returned <= to && such(op);
         if let Some(event) = self.0.iter().find(|event| here(event.client) && within(&event.op)) {
-            panic!("n{node} was to serve nothing from {from} to {to}, and did: {event:x?}");
+            panic!("n{node} was to serve nothing of this from {from} to {to}, and did: {event:x?}");
         }
     }
 

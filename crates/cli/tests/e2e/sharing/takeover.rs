@@ -34,7 +34,9 @@ fn take_and_give_back(mut scene: Scene) {
     });
     scene.goes_on();
     let history = scene.end();
-    for node in others {
+    // Where the disk is, who is connected can go on reading: it sees what the owner writes.
+    history.writes_nothing_at(1, others.len(), (taken, released));
+    for node in [2, 3] {
         history.is_silent_at(node, others.len(), (taken, released));
     }
     let refused: usize =
