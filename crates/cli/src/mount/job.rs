@@ -258,7 +258,9 @@ impl Job {
 /// The directory to mount on, if it can be used.
 fn check_dir(dir: &Path) -> Result<PathBuf, MountError> {
     let path = dir.canonicalize().map_err(|source| match source.raw_os_error() {
-        Some(libc::ENOTCONN | libc::EIO | libc::ESTALE) => MountError::Stale { dir: dir.into(), source },
+        Some(libc::ENOTCONN | libc::ECONNABORTED | libc::EIO | libc::ESTALE) => {
+            MountError::Stale { dir: dir.into(), source }
+        }
         _ => MountError::Dir { dir: dir.into(), source },
     })?;
     if !path.is_dir() {

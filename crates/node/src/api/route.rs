@@ -113,7 +113,7 @@ pub(super) fn group(name: &str) -> Result<GroupKey, Failure> {
     })
 }
 
-/// A group of this session.
+/// A group by its name, which begins with that of the lock session `id`.
 fn group_of(id: &str, name: &str) -> Result<GroupKey, Failure> {
     let (session, key) = (session(id)?, group(name)?);
     if key.session != session {
