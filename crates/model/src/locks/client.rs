@@ -1,6 +1,6 @@
 //! A client of the lock.
 
-use crate::{Message, Rules, State, Token};
+use super::{Message, Rules, State, Token};
 
 /// One that wants the lock, writes, and gives it back, again and again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Messages on their way.
 
-use crate::Token;
+use super::Token;
 
 /// A message. `left` is what is left, by the client's clock, of a lease that begins when the client spoke;
 /// `present` says that it belongs to the client's present attempt.

@@ -2,7 +2,7 @@
 
 use cards_core::locks::{Fence, FenceGate, Mode};
 
-use crate::{Client, Home, Message, Phase, Rules, Token, UNRELIABLE, Wire};
+use super::{Client, Home, Message, Phase, Rules, Token, UNRELIABLE, Wire};
 
 /// Everything there is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -1,6 +1,6 @@
 //! The lock's home.
 
-use crate::{Message, Rules, State, Token};
+use super::{Message, Rules, State, Token};
 
 /// Who has the lock, as its home sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Tokens as ranks: those that nobody remembers any more make no difference.
 
-use crate::{Message, Phase, State, Token};
+use super::{Message, Phase, State, Token};
 
 impl State {
     /// The token of a new grant: higher than all.

@@ -1,8 +1,8 @@
-//! Every state of the model, visited by the model checker Stateright.
+//! Every state of the lock service.
 
 use std::collections::HashMap;
 
-use cards_model::{Action, Client, Phase, Rules, State, UNRELIABLE};
+use cards_model::locks::{Action, Client, Phase, Rules, State, UNRELIABLE};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 /// The model as Stateright wants it.
