@@ -168,3 +168,31 @@ fn the_readme_lists_every_crate() {
     let crates: BTreeSet<String> = crates.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert_eq!(linked, crates.iter().map(String::as_str).collect());
 }
+
+/// What the identifiers of the papers begin with, as `docs/papers/README.md` lists them.
+const PAPERS: [&str; 9] = ["CARD", "HSCC", "HDC", "RDD", "SIOS", "PAFS", "XFS", "SIM", "GAP"];
+
+/// The identifiers of the papers in `text`, such as HSCC-7.
+fn identifiers(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    let known = words.filter(|word| {
+        let parts = word.split_once('-');
+        parts.is_some_and(|(paper, number)| PAPERS.contains(&paper) && number.parse::<u32>().is_ok())
+    });
+    known.collect()
+}
+
+/// A reader who meets HSCC-7 in a comment finds out what it is, and the page lists nothing that has gone.
+#[test]
+fn the_page_of_the_papers_lists_every_identifier_in_use() {
+    let page = top().join("docs/papers/README.md");
+    let text = read(&page);
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+    let listed: BTreeSet<String> = rows.flat_map(identifiers).map(str::to_owned).collect();
+    let mut used = BTreeSet::new();
+    for file in files(&top(), &[".rs", ".md", ".toml"]).iter().filter(|file| **file != page) {
+        used.extend(identifiers(&read(file)).into_iter().map(str::to_owned));
+    }
+    assert!(used.len() > 50, "only {} found", used.len());
+    assert_eq!(used, listed, "in use, and listed in {}", page.display());
+}
