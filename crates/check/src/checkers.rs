@@ -53,7 +53,7 @@ pub(crate) use wake_ups::{all_woken, unanswered};
 pub enum Observer {
     /// Sector reads and writes.
     Linearizability,
-    /// Ranges whose lock a card has given up.
+    /// Ranges that a card has released.
     Exclusion,
     /// Reads at nodes that need a lease for them.
     Leases,

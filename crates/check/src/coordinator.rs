@@ -1,7 +1,7 @@
 //! The coordinator: who the members are, and who hears of it when.
 //!
 //! Each change makes a view with the next number. A node hears of views late, some not at all, but never of an older
-//! one after a newer. While the coordinator is lost nobody hears of any. What is true of a member need not be what the
+//! one after a newer. While the coordinator is lost no node hears of any. What is true of a member need not be what the
 //! view says: one that is declared dead may live, and go on with what it does.
 
 use std::collections::{BTreeMap, BTreeSet};

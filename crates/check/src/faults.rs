@@ -54,9 +54,9 @@ pub enum Fault {
     LongPause,
     /// A connection broke.
     Cut,
-    /// A node died at which somebody was writing.
+    /// A node died while a client there was writing.
     WriterCrash,
-    /// A disk node died, and somebody did not hear of its next life for a while.
+    /// A disk node died, and a node did not hear of its next incarnation for a while.
     Isolate,
     /// A message was lost because nothing arrived in its direction for a while.
     OneWay,
@@ -70,7 +70,7 @@ pub enum Fault {
     Join,
     /// A node heard of the members late.
     LateView,
-    /// Nobody heard of the members for a while.
+    /// No node heard of the members for a while.
     CoordinatorLoss,
     /// A clock ran at a rate of its own.
     Drift,

@@ -25,9 +25,9 @@ pub(crate) struct Nodes {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deed {
-    /// Somebody dies.
+    /// A node dies.
     Crash,
-    /// Somebody stands still.
+    /// A node is paused.
     Pause,
     /// Some connection breaks.
     Cut,
@@ -66,7 +66,7 @@ impl Nodes {
         }
     }
 
-    /// The storm is over: whoever may live lives.
+    /// The faults stop: every node that may run runs.
     pub(crate) fn calm(&mut self, run: &mut Run) {
         for node in run.all_nodes() {
             if !run.world.is_running(node) && !self.stay_dead.contains(&node) {
@@ -108,7 +108,7 @@ impl Nodes {
                 }
             }
             Deed::Notice { at, peer, life } => {
-                // Of a connection that was replaced since then nobody hears any more.
+                // Messages of a connection that was replaced since then are discarded.
                 if run.world.life(peer) == life || !run.world.is_linked(at, peer) {
                     let now = run.world.now();
                     run.world.schedule(now, Action::PeerDown { at, peer });
@@ -174,7 +174,7 @@ impl Nodes {
             run.later(delay, RunDeed::Nodes(Deed::Notice { at, peer: node, life }));
         }
         if has_disk && self.rng.chance(self.options.isolate) {
-            // Somebody does not hear of the next life for a while, and may hold leases of this one.
+            // One node does not hear of the next incarnation for a while, and may hold leases of this one.
             let others: Vec<NodeId> = run.all_nodes().filter(|other| *other != node).collect();
             if !others.is_empty() {
                 let other = self.rng.pick(&others);
@@ -220,7 +220,7 @@ impl Nodes {
         }
     }
 
-    /// Mostly somebody does not hear a disk node, which then waits for answers that are never sent.
+    /// Mostly one node does not hear a disk node, which then waits for acknowledgements that are never sent.
     fn deafen(&mut self, run: &mut Run) {
         let volumes = &run.options.world.volumes;
         let disk_node = volumes[self.rng.below(volumes.len() as u64) as usize].id.disk_node();

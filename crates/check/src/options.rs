@@ -188,6 +188,6 @@ pub struct MemberOptions {
     pub late: Duration,
     /// The coordinator is lost.
     pub lose_every: Duration,
-    /// For up to this: nobody hears of a view meanwhile.
+    /// For up to this; no node hears of a view meanwhile.
     pub lost: Duration,
 }

@@ -88,7 +88,7 @@ pub(crate) enum Phase {
     Final,
 }
 
-/// What somebody wants to do later.
+/// What is to be done later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deed {
     Nodes(crate::nodes::Deed),

@@ -62,7 +62,7 @@ pub struct Summary {
     pub judged: Judged,
     /// Stale hints at the ends.
     pub stale_hints: u64,
-    /// Blocks that readers got out of the memory of whoever wrote them.
+    /// Blocks that readers got out of the memory of the node that wrote them.
     pub handed_over: u64,
     /// Withdrawals of pages, of shards that lived to the end.
     pub withdrawals: u64,

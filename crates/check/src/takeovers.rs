@@ -1,4 +1,4 @@
-//! Takeovers: now and then a card gets its volume for itself, whoever else is writing it.
+//! Takeovers: now and then a card gets its volume exclusively, while other cards write.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::run::{Deed as RunDeed, Phase, Run, stream};
 use crate::workload::Workload;
 
-/// How often whoever wants a volume for itself looks whether it has to ask again.
+/// How often a node that wants a volume exclusively looks whether it has to retry.
 const ASK: Duration = Duration::from_millis(50);
 
 /// Lets cards take volumes over.

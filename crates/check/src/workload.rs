@@ -155,7 +155,7 @@ impl Workload {
         }
     }
 
-    /// Whether somebody writes there.
+    /// Whether a client writes there.
     pub(crate) fn is_writer(&self, node: NodeId) -> bool {
         self.writers.iter().any(|writer| writer.node() == Some(node))
     }

@@ -17,7 +17,7 @@ pub enum Request {
         /// By [`cards_core::Shard::read`], as a front end does, or else by [`cards_core::Input::Read`].
         inline: bool,
     },
-    /// Read a block of a local device, whose kernel may have it as a page. Fails when nobody uses the device any more, not
+    /// Read a block of a local device, whose kernel may have it as a page. Fails when the device is closed, not
     /// when the node's process ends.
     ReadDevice {
         /// The block.
@@ -68,7 +68,7 @@ pub enum Request {
         /// Number of sectors.
         count: u32,
     },
-    /// Drop every copy that nobody is using. Completes at once.
+    /// Drop every copy that is not in use. Completes at once.
     DropCaches,
 }
 
@@ -105,6 +105,6 @@ pub enum Outcome {
     Refused(Refusal),
     /// The extents.
     Extents(Vec<Extent>),
-    /// The node died, or the device was closed, before it answered: nobody knows.
+    /// The node died, or the device was closed, before it answered: the outcome is unknown.
     Lost,
 }

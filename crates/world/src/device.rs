@@ -17,7 +17,7 @@ use crate::memory::Tags;
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
-    /// Somebody uses it.
+    /// A client has it open.
     pub(crate) open: bool,
     /// The life of the node that it is connected to.
     pub(crate) connection: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) enum Fate {
     Passed { client: Token, block: u32 },
     /// Void while it was under way, and now asked anew when the pages are gone and the lease runs.
     Held { block: u32 },
-    /// Void before: nobody waits for it.
+    /// Expired before: no client waits for it.
     Unwanted,
 }
 
@@ -220,7 +220,7 @@ impl Device {
         std::mem::take(&mut self.pages).len()
     }
 
-    /// Nobody uses it any more. Clients that wait get no answer.
+    /// Closes the device. Clients that wait get no answer.
     pub(crate) fn close(&mut self) -> Vec<Token> {
         self.open = false;
         self.keeping = false;

@@ -44,7 +44,7 @@ impl Memory {
         &mut self.tags[from..from + self.per_block]
     }
 
-    /// Somebody reads the slot until [`Self::unpin`].
+    /// The slot is read until [`Self::unpin`].
     pub(crate) fn pin(&mut self, slot: Slot) {
         let users = &mut self.users[slot.0 as usize];
         assert!(!users.filling, "{slot:?} is given to a reader while its bytes are still arriving");

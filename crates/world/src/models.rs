@@ -99,7 +99,7 @@ pub trait Host {
 /// Why pages go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// Somebody will write.
+    /// A write will follow.
     Wanted,
     /// The lease has run out.
     Lapsed,

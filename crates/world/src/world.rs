@@ -98,7 +98,7 @@ pub enum Action {
     PeerUp {
         /// Who learns it.
         at: NodeId,
-        /// Whom it can reach.
+        /// The node that it can reach.
         peer: NodeId,
         /// The peer proves that its last process has ended.
         proof: bool,
@@ -107,7 +107,7 @@ pub enum Action {
     PeerDown {
         /// Who learns it.
         at: NodeId,
-        /// Whom it cannot reach.
+        /// The node that it cannot reach.
         peer: NodeId,
     },
     /// `at` hears that these are the members.
@@ -117,9 +117,9 @@ pub enum Action {
         /// The members.
         members: Vec<NodeId>,
     },
-    /// Somebody begins to use a device of the configuration.
+    /// A client opens a device of the configuration.
     OpenDevice(NodeId, VolumeId),
-    /// Nobody uses it any more. Clients that wait for it get no answer.
+    /// The device is closed. Clients that wait for it get no answer.
     CloseDevice(NodeId, VolumeId),
     /// A client's request, see [`World::submit`].
     Submit {
@@ -603,7 +603,7 @@ impl<M: Models> World<M> {
                     self.device_connects(node, volume);
                     self.complete(token, Outcome::Attached(generation));
                 }
-                // Nobody has asked: another node takes this node's own volume over.
+                // Without a request of this node: another node takes this node's own volume over.
                 ControlOutput::AttachDone { token: UNASKED, volume, result } => {
                     trace!(self, "{node:?} loses its own {volume:?}: {result:?}");
                     self.evictions.push_back((node, volume));

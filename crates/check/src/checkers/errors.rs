@@ -39,7 +39,7 @@ struct FailureSeen {
 struct Reason {
     /// This node ...
     one: NodeId,
-    /// ... could not be reached by this one, or by anybody.
+    /// ... could not be reached by this node, or by any node.
     other: Option<NodeId>,
     from: Instant,
     to: Instant,
@@ -63,7 +63,7 @@ impl Errors {
         }
     }
 
-    /// Nobody can reach `node` in this time.
+    /// No node can reach `node` in this time.
     pub(crate) fn unreachable(&mut self, node: NodeId, from: Instant, to: Instant) {
         self.reasons.push(Reason { one: node, other: None, from, to });
     }
@@ -107,7 +107,7 @@ impl Errors {
         }
     }
 
-    /// Whether somebody had the volume for itself in this time, or shortly before.
+    /// Whether a card held the volume exclusively in this time, or shortly before.
     pub(crate) fn was_taken_over(&self, volume: VolumeId, since: Instant, until: Instant) -> bool {
         let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.grace;
         self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))

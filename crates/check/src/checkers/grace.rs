@@ -13,7 +13,7 @@ use crate::faults::{Seen, Word};
 pub(super) struct Grace {
     /// The life of each node that was seen last, and when it began.
     lives: BTreeMap<NodeId, (u64, Instant)>,
-    /// Who knows which life of whom.
+    /// The incarnation of each node that each other node knows.
     known: BTreeSet<(NodeId, NodeId, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Nobody reads under a lease that is over: by when the disk node may have given a card up, the card serves nothing.
+//! No card serves reads after its lease: once the disk node may have expired a card, the card serves nothing.
 
 use cards_core::Instant;
 

@@ -6,9 +6,9 @@
 //! unknown outcome may take effect anywhere after they began, or not at all.
 //!
 //! The search is Wing and Gong's (1993) with Lowe's memory of visited states (2017). Four rules that lose no
-//! solution keep it short: a read of the current value goes first; a value that somebody still has to read
-//! and that was written once is not overwritten; writes of unknown outcome that nobody saw are left out; and
-//! when nobody has yet to read the current value, a write goes first whose readers, if any, may all follow it
+//! solution keep it short: a read of the current value goes first; a value that a later read returns
+//! and that was written once is not overwritten; writes of unknown outcome that no read returned are left out; and
+//! when no later read returns the current value, a write goes first whose readers, if any, may all follow it
 //! at once, as long as its value is written once. (In any order in which the write and its reads come later,
 //! they can be moved here.) Where each value is written once, as in recorded histories, there is then no more
 //! than one way to go on: a write that must wait for its readers must make way for whoever has to go next.
@@ -62,7 +62,7 @@ struct Search {
 struct Value {
     /// How often it comes into being.
     writes: u32,
-    /// When the last of its reads is invoked; 0: nobody reads it.
+    /// When the last of its reads is invoked; 0: no operation reads it.
     last_read: Step,
 }
 
@@ -163,14 +163,14 @@ impl Search {
         }
     }
 
-    /// Somebody has yet to read the current value.
+    /// A read of the current value is still to come.
     fn is_wanted(&self, state: &State) -> bool {
         let last = self.values[&state.value].last_read;
         let rest = (state.first..self.ops.len()).take_while(|op| self.ops[*op].invoked <= last);
         rest.filter(|op| !state.is_done(*op)).any(|op| !self.ops[op].write && self.ops[op].tag == state.value)
     }
 
-    /// Somebody may write the current value once more.
+    /// Another write of the current value may still come.
     fn comes_back(&self, state: &State) -> bool {
         self.values[&state.value].writes > 1
             && (state.first..self.ops.len())

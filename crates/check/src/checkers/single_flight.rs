@@ -18,7 +18,7 @@ pub(crate) struct Fetches {
 
 impl Fetches {
     /// In a run without faults, with caches in which all fits, a node asks for a block once (and again, when it takes
-    /// long, by the same number). It has its lock on all of a volume that nobody writes, so it asks for none.
+    /// long, by the same number). It has its lock on all of a volume without writers, so it acquires none.
     pub(super) fn saw(&mut self, seen: &Seen) {
         let Seen::Sent { from, word: Word::Shard(Message { volume, body, .. }), .. } = seen else { return };
         if let Body::Read { request, block, requester, .. } = *body
@@ -46,7 +46,7 @@ pub(crate) fn single_flight(run: &mut Run) -> Result<u64, String> {
     }
     let mut judged = 0;
     for spec in run.options.world.volumes.clone() {
-        // A network-attached disk's node keeps nothing. Then somebody must know who has asked already.
+        // A network-attached disk's node keeps nothing. Then a node must remember the requester.
         if spec.network_attached && !spec.policy.starts_with("hscc") {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// There are more than anybody can run; a count of them fits.
+/// More seeds than can be run; their count fits.
 const SEED_MAX: u64 = u64::MAX / 2;
 
 /// One seed.

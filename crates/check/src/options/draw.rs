@@ -103,7 +103,7 @@ impl Options {
         }
     }
 
-    /// More nodes, without disks. Of a volume that nobody can write they have cards that read.
+    /// More nodes, without disks. They attach volumes that are read-only.
     fn add_nodes(&mut self, nodes: Vec<NodeConfig>) {
         let (before, after) = (self.world.nodes.len() as u16, nodes.len() as u16);
         self.world.nodes = nodes;

@@ -59,7 +59,7 @@ impl Workload {
         self.attach_soon(run, node, volume);
     }
 
-    /// From now on the node wants the volume for itself, or nobody does.
+    /// From now on the node wants the volume exclusively, or no node does.
     pub(crate) fn set_taker(&mut self, volume: VolumeId, node: Option<NodeId>) {
         self.takers.remove(&volume);
         self.takers.extend(node.map(|node| (volume, node)));

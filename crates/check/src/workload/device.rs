@@ -32,7 +32,7 @@ impl Workload {
         (0..self.device_clients.len()).for_each(|client| self.device_thinks(run, client));
     }
 
-    /// The storm is over. A device whose node stays dead is used no more, all others are.
+    /// The faults stop. A device of a node that stays dead is not used any more, all others are.
     pub(crate) fn calm_devices(&mut self, run: &mut Run, stays_dead: impl Fn(NodeId) -> bool) {
         for (number, (node, volume)) in run.options.world.devices.clone().into_iter().enumerate() {
             if stays_dead(node) {

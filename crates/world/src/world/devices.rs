@@ -36,7 +36,7 @@ pub enum PageEvent {
     Used(NodeId, BlockId),
     /// An answer was thrown away, since pages of its block were withdrawn, or the lease ran out.
     Voided(NodeId, BlockId),
-    /// Pages are gone because somebody will write.
+    /// Pages are gone because a write will follow.
     Withdrawn(NodeId, VolumeId, Vec<Range<u32>>),
     /// All pages are gone: so many.
     Cleared(NodeId, VolumeId, Why, usize),
@@ -65,7 +65,7 @@ impl<M: Models> World<M> {
         self.devices.get_mut(&(node, volume)).expect("a device of the configuration")
     }
 
-    /// Somebody begins to use the device.
+    /// A client opens the device.
     pub(super) fn open_device(&mut self, node: NodeId, volume: VolumeId) {
         let device = self.device(node, volume);
         if !std::mem::replace(&mut device.open, true) && device.connection.is_some() {
@@ -73,7 +73,7 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// Nobody uses it any more.
+    /// The device is closed.
     pub(super) fn close_device(&mut self, node: NodeId, volume: VolumeId) {
         let device = self.device(node, volume);
         if !device.open {
@@ -328,7 +328,7 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// Somebody at the node wants pages withdrawn. Nobody's are gone at once.
+    /// The core of the node wants pages withdrawn. No page is gone at once.
     pub(super) fn withdraw(
         &mut self,
         node: NodeId,
@@ -344,7 +344,7 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// Whoever wanted pages withdrawn is told that they are gone.
+    /// Tells the core that the pages it wanted withdrawn are gone.
     pub(super) fn pages_gone(&mut self, node: NodeId, life: u64, volume: VolumeId, waiter: Waiter) {
         if !self.lives(node, life) {
             return;
