@@ -78,9 +78,9 @@ pub(crate) struct Device {
 
 impl Device {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
-        crate::serve::start_log(verbose)?;
         // Before any thread starts, so that none takes them.
         let signals = Signals::block();
+        let _log = crate::serve::start_log(verbose)?;
         let device = Served::start(Options {
             socket: self.daemon.socket().to_path_buf(),
             volume: self.volume,

@@ -54,6 +54,9 @@ pub(crate) enum Error {
     /// The log filter cannot be understood.
     #[error("CARDS_LOG={value:?}: {reason}; write a level such as debug, or target=level pairs")]
     LogFilter { value: String, reason: String },
+    /// The log has no thread.
+    #[error("no thread for the log: {0}; raise the limit of threads (ulimit -u, TasksMax)")]
+    LogThread(std::io::Error),
     /// Standard output does not take what is written.
     #[error("standard output: {0}; is the disk it goes to full?")]
     Output(std::io::Error),

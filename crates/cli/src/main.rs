@@ -16,6 +16,7 @@ mod join;
 mod leave;
 mod local;
 mod lock;
+mod log_writer;
 mod man;
 mod mount;
 mod output;

@@ -8,6 +8,7 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;
+use crate::log_writer::{Drain, LogWriter};
 
 /// Run the daemon of this machine in the foreground
 #[derive(Debug, Args)]
@@ -41,12 +42,12 @@ impl Serve {
 
 /// Runs the daemon with its log on standard error.
 pub(crate) fn run(config: Config, verbose: u8) -> Result<(), Error> {
-    start_log(verbose)?;
+    let _log = start_log(verbose)?;
     Ok(cards_node::serve(config)?)
 }
 
-/// Sends the log to standard error.
-pub(crate) fn start_log(verbose: u8) -> Result<(), Error> {
+/// Sends the log to standard error, without waiting for what reads it.
+pub(crate) fn start_log(verbose: u8) -> Result<Drain, Error> {
     let level = match verbose {
         0 => "info",
         1 => "debug",
@@ -55,10 +56,11 @@ pub(crate) fn start_log(verbose: u8) -> Result<(), Error> {
     let value = std::env::var("CARDS_LOG").ok().filter(|value| !value.is_empty());
     let value = value.unwrap_or_else(|| level.into());
     let filter = EnvFilter::try_new(&value).map_err(|e| Error::LogFilter { value, reason: e.to_string() })?;
+    let (writer, drain) = LogWriter::start(std::io::stderr()).map_err(Error::LogThread)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    Ok(())
+    Ok(drain)
 }

@@ -390,6 +390,8 @@ impl Inner {
         match result {
             Ok(_) if self.disk.sync_failed() => result = Err(JobError::SyncFailed),
             Ok(_) => self.disk.stats.synced(),
+            // The origin has not answered; that lost nothing, and the next sync covers the same writes.
+            Err(JobError::Disconnected) => {}
             Err(error) => self.disk.fail_syncs(error),
         }
         let riders: Vec<u32> = self.syncs.end().collect();

@@ -63,9 +63,15 @@ pub enum JobError {
         "an earlier sync of this disk failed; what it covered may be lost: check the data and open the disk again"
     )]
     SyncFailed,
-    /// The connection to the origin was lost while a write was in flight, or stayed away too long.
-    #[error("connection to the origin server lost")]
+    /// The connection to the origin was lost while a write was in flight, or no answer came in time. Whether a write
+    /// was done is not known; a flush lost nothing and may be tried again.
+    #[error("no answer from the origin server")]
     Disconnected,
+    /// The connection to the origin was lost before a flush had covered all answered writes.
+    #[error(
+        "connection to the origin server lost with unflushed writes; they may be gone: check the data and open the disk again"
+    )]
+    WritesLost,
     /// What the operating system or the origin server answered.
     #[error("{}", io::Error::from_raw_os_error(*errno))]
     Os { errno: i32 },
@@ -77,7 +83,7 @@ impl JobError {
         match self {
             Self::OutOfRange { .. } => libc::EINVAL,
             Self::ReadOnly => libc::EPERM,
-            Self::Shrank { .. } | Self::SyncFailed | Self::Disconnected => libc::EIO,
+            Self::Shrank { .. } | Self::SyncFailed | Self::Disconnected | Self::WritesLost => libc::EIO,
             Self::Os { errno } => errno,
         }
     }

@@ -48,6 +48,43 @@ fn transfer(
     Ok(())
 }
 
+/// Runs buffered writes that are sorted by offset; neighbours in one call. The results are in their order.
+pub(crate) fn write_all(files: &Files, works: &[Work]) -> Vec<Result<Outcome, JobError>> {
+    let mut results = Vec::with_capacity(works.len());
+    for neighbours in works.chunk_by(|one, next| {
+        let end = one.op.range().map(|(offset, len)| offset + len);
+        end.is_some() && end == next.op.range().map(|(offset, _)| offset)
+    }) {
+        // What could not be written together is written one by one, so that an error is the right one's.
+        let done = if neighbours.len() > 1 { write_together(files, neighbours) } else { 0 };
+        results.extend(neighbours.iter().take(done).map(|_| Ok(Outcome::Done)));
+        results.extend(neighbours.iter().skip(done).map(|work| run(files, work)));
+    }
+    results
+}
+
+/// Writes neighbours with one call; says how many of them are written.
+fn write_together(files: &Files, neighbours: &[Work]) -> usize {
+    let Some((start, _)) = neighbours.first().and_then(|work| work.op.range()) else { return 0 };
+    let slices: Vec<libc::iovec> = neighbours
+        .iter()
+        .filter_map(|work| match work.op {
+            Op::Write { buf, .. } => Some(libc::iovec { iov_base: buf.as_ptr().cast(), iov_len: buf.len() }),
+            _ => None,
+        })
+        .collect();
+    let count = libc::c_int::try_from(slices.len()).unwrap_or(0);
+    // SAFETY: `count` slices, each an address that the job's owner lends until its completion.
+    let n = unsafe { libc::pwritev64(files.buffered(), slices.as_ptr(), count, start.cast_signed()) };
+    let mut left = usize::try_from(n).unwrap_or(0);
+    let whole = |slice: &&libc::iovec| {
+        let fits = slice.iov_len <= left;
+        left = left.saturating_sub(slice.iov_len);
+        fits
+    };
+    slices.iter().take_while(whole).count()
+}
+
 /// What a transfer of 0 bytes means.
 pub(crate) fn no_progress(op: &Op, at: u64) -> JobError {
     if op.writes() { JobError::Os { errno: libc::ENOSPC } } else { JobError::Shrank { offset: at } }

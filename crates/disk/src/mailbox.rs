@@ -21,10 +21,10 @@ struct State {
 }
 
 impl Mailbox {
-    fn post(&self, finished: Finished) {
+    fn post(&self, finished: impl IntoIterator<Item = Finished>) {
         let waker = {
             let mut state = self.lock();
-            state.finished.push(finished);
+            state.finished.extend(finished);
             state.waker.take()
         };
         self.posted.notify_one();
@@ -80,9 +80,22 @@ impl Reply {
         self.mailbox.as_ref().is_some_and(|own| Arc::ptr_eq(own, mailbox))
     }
 
+    /// Answers several works, which are of one engine, at once.
+    pub(crate) fn send_all(answers: impl Iterator<Item = (Self, Result<Outcome, JobError>)>) {
+        let mut mailbox = None;
+        let finished = answers.filter_map(|(mut reply, result)| {
+            mailbox = Some(reply.mailbox.take()?);
+            Some((reply.id, result))
+        });
+        let finished: Vec<Finished> = finished.collect();
+        if let Some(mailbox) = mailbox {
+            mailbox.post(finished);
+        }
+    }
+
     pub(crate) fn send(mut self, result: Result<Outcome, JobError>) {
         if let Some(mailbox) = self.mailbox.take() {
-            mailbox.post((self.id, result));
+            mailbox.post([(self.id, result)]);
         }
     }
 }
@@ -90,7 +103,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(mailbox) = self.mailbox.take() {
-            mailbox.post((self.id, Err(JobError::Os { errno: libc::EIO })));
+            mailbox.post([(self.id, Err(JobError::Os { errno: libc::EIO }))]);
         }
     }
 }

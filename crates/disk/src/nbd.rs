@@ -3,19 +3,30 @@
 //! One thread and one connection per disk, whatever the number of engines: a flush then covers what any
 //! engine wrote, also with servers that do not offer `CAN_MULTI_CONN`.
 //!
+//! A job that has no answer for `reconnect_wait` fails with EIO, whether the server stalls or is away; in the
+//! queue that time counts only while the server answers nobody. The connection of a server that stalls is
+//! **kept**: the server may only be slow, and what it has done is not lost. Then:
+//!
+//! - a late answer is taken: a flush still covers what was answered before it;
+//! - a write that was given up may still be done, at any moment: jobs that touch its range wait for its answer;
+//! - a flush that was given up lost nothing, so the next may succeed.
+//!
+//! A silent connection without writes, in flight or unflushed, costs nothing: after half of `reconnect_wait` it is
+//! replaced, and its reads are sent again. Any other is replaced when the kernel says that the host acknowledges
+//! nothing (TCP), or after ten times `reconnect_wait`.
+//!
 //! When the connection is lost the thread reconnects, at once and then with a growing pause (to 5 s), and
 //! meanwhile:
 //!
-//! - what was not sent waits, at most `reconnect_wait`;
-//! - reads and hole maps in flight are sent again: they change nothing;
+//! - what was not sent waits;
+//! - reads, hole maps and flushes in flight are sent again: they change nothing;
 //! - **writes, zeroes and trims in flight fail**. They are not sent again: the server may still hold the old
 //!   connection's copy in a queue, and that copy could land after a later write of the same block;
-//! - writes that were answered but not yet flushed may be lost, if it was the server and not the network that
-//!   failed: **the next flush fails**, and with it, as after any failed sync, all later ones until the disk
-//!   is opened again. A connection lost with nothing unflushed costs nothing.
+//! - writes that were answered but that no *answered* flush covers may be lost, if it was the server and not the
+//!   network that failed: **the next flush fails**, and with it, as after any failed sync, all later ones until
+//!   the disk is opened again. A connection lost with nothing unflushed costs nothing.
 //!
-//! A server that says nothing for `reconnect_wait` while requests are in flight counts as lost. A server may
-//! demand requests in whole blocks of up to 4096 bytes; then reads, writes and zeroes that are not fail with
+//! A server may demand requests in whole blocks of up to 4096 bytes; then reads, writes and zeroes that are not fail with
 //! EINVAL.
 
 mod jobs;
@@ -69,7 +80,7 @@ impl Origin {
             .name("cards-origin".into())
             .spawn(move || {
                 runtime.block_on(async {
-                    match stream::establish(&uri).await {
+                    match stream::establish(&uri, wait).await {
                         Ok(connection) => {
                             // The opener waits for this; it cannot have gone.
                             let _ = opened.send(Ok(connection.ready));

@@ -46,8 +46,7 @@ pub struct DiskOptions {
     pub count_block: u32,
     /// Most threads of the disk's pool; at least 1, default 8.
     pub threads: usize,
-    /// How long jobs wait for a lost origin server to come back before they fail with EIO, and how long a
-    /// connected one may be silent before it counts as lost. Default 30 s.
+    /// How long jobs wait for an origin server that is away or silent before they fail with EIO. Default 30 s.
     pub reconnect_wait: Duration,
     /// Faults to inject, for tests; see the `fault` module for the language.
     #[doc(hidden)]

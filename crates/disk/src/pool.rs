@@ -1,7 +1,12 @@
 //! A small pool of threads that do jobs by blocking system calls.
 //!
-//! The whole back end where io_uring is refused; beside a ring it does what has no ring operation (extents)
-//! or is rare (zero, trim). One pool per disk, its threads start on demand.
+//! The whole back end where io_uring is refused; beside a ring it does what has no ring operation (extents), is
+//! rare (zero, trim), or what a ring is slow at (small buffered writes). One pool per disk, its threads start on
+//! demand.
+//!
+//! The kernel does the buffered writes of one file one after the other, whichever threads ask. So the small writes
+//! that an engine starts in one turn are one thread's: it sorts them, writes neighbours in one call, and answers all
+//! together.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +16,7 @@ use std::thread::JoinHandle;
 use crate::error::JobError;
 use crate::exec;
 use crate::file::Files;
-use crate::job::Work;
+use crate::job::{Op, Work};
 use crate::mailbox::{Mailbox, Reply};
 
 /// Work, what it works on, and where the answer goes.
@@ -20,6 +25,31 @@ pub(crate) struct Task {
     pub(crate) work: Work,
     pub(crate) files: Arc<Files>,
     pub(crate) reply: Reply,
+}
+
+impl Task {
+    /// Whether it is worth being written together with others.
+    fn is_small_write(&self) -> bool {
+        is_small_write(&self.files, &self.work) && self.work.first_max == usize::MAX
+    }
+}
+
+/// Whether `work` is a buffered write of less than [`SMALL`] bytes.
+pub(crate) fn is_small_write(files: &Files, work: &Work) -> bool {
+    matches!(work.op, Op::Write { buf, .. } if buf.len() < SMALL) && files.fd(&work.op, 0) == files.buffered()
+}
+
+/// From how many bytes on a buffered write costs more than the way to it.
+const SMALL: usize = 64 << 10;
+/// Most writes that one thread takes at a time: the first is answered with the last.
+const BATCH_MAX: usize = 64;
+
+/// What a thread takes from the queue.
+#[derive(Debug)]
+enum Item {
+    One(Task),
+    /// Small writes to one file, sorted by offset.
+    Writes(Vec<Task>),
 }
 
 /// The pool of one disk.
@@ -37,7 +67,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Task>,
+    queue: VecDeque<Item>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
@@ -48,10 +78,18 @@ impl Pool {
         Self { shared: Arc::default(), threads_max: threads_max.max(1) }
     }
 
-    /// Queues tasks; each is answered through its mailbox.
+    /// Queues the tasks of one engine; each is answered through its mailbox.
     pub(crate) fn submit(&self, tasks: impl Iterator<Item = Task>) {
+        let (mut writes, others): (Vec<Task>, Vec<Task>) = tasks.partition(Task::is_small_write);
+        writes.sort_by_key(|task| task.work.op.range());
+        let mut items: Vec<Item> = others.into_iter().map(Item::One).collect();
+        while !writes.is_empty() {
+            let rest = writes.split_off(writes.len().min(BATCH_MAX));
+            items.push(Item::Writes(std::mem::replace(&mut writes, rest)));
+        }
+        let count = items.len();
         let mut state = self.shared.lock();
-        state.queue.extend(tasks);
+        state.queue.extend(items);
         while state.idle < state.queue.len() && state.threads.len() < self.threads_max {
             match self.spawn() {
                 Ok(thread) => {
@@ -63,30 +101,28 @@ impl Pool {
                     let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
                     let refused = std::mem::take(&mut state.queue);
                     drop(state);
-                    for task in refused {
-                        task.reply.send(Err(JobError::Os { errno }));
-                    }
+                    refused.into_iter().for_each(|item| item.fail(JobError::Os { errno }));
                     return;
                 }
                 Err(_) => break,
             }
         }
         drop(state);
-        self.shared.arrived.notify_all();
+        for _ in 0..count {
+            self.shared.arrived.notify_one();
+        }
     }
 
     /// Answers the queued tasks of `mailbox` without doing them; running ones end by themselves.
     pub(crate) fn cancel(&self, mailbox: &Arc<Mailbox>) {
-        let cancelled: Vec<Task>;
+        let cancelled: Vec<Item>;
         {
             let queue = &mut self.shared.lock().queue;
             let kept;
-            (cancelled, kept) = queue.drain(..).partition(|task| task.reply.is_for(mailbox));
-            *queue = VecDeque::<Task>::from(kept);
+            (cancelled, kept) = queue.drain(..).partition(|item| item.is_for(mailbox));
+            *queue = VecDeque::<Item>::from(kept);
         }
-        for task in cancelled {
-            task.reply.send(Err(JobError::Os { errno: libc::ECANCELED }));
-        }
+        cancelled.into_iter().for_each(|item| item.fail(JobError::Os { errno: libc::ECANCELED }));
     }
 
     /// A thread that counts as idle from the start.
@@ -114,15 +150,45 @@ impl Drop for Pool {
     }
 }
 
+impl Item {
+    fn run(self) {
+        match self {
+            Self::One(Task { work, files, reply }) => reply.send(exec::run(&files, &work)),
+            Self::Writes(tasks) => {
+                let works: Vec<Work> = tasks.iter().map(|task| task.work).collect();
+                let results = match tasks.first() {
+                    Some(task) => exec::write_all(&task.files, &works),
+                    None => Vec::new(),
+                };
+                Reply::send_all(tasks.into_iter().map(|task| task.reply).zip(results));
+            }
+        }
+    }
+
+    /// Whether the answers go to `mailbox`; the tasks of an item are of one engine.
+    fn is_for(&self, mailbox: &Arc<Mailbox>) -> bool {
+        match self {
+            Self::One(task) => task.reply.is_for(mailbox),
+            Self::Writes(tasks) => tasks.iter().all(|task| task.reply.is_for(mailbox)),
+        }
+    }
+
+    fn fail(self, error: JobError) {
+        match self {
+            Self::One(task) => task.reply.send(Err(error)),
+            Self::Writes(tasks) => tasks.into_iter().for_each(|task| task.reply.send(Err(error))),
+        }
+    }
+}
+
 impl Shared {
     fn serve(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(task) = state.queue.pop_front() {
+            if let Some(item) = state.queue.pop_front() {
                 state.idle -= 1;
                 drop(state);
-                let result = exec::run(&task.files, &task.work);
-                task.reply.send(result);
+                item.run();
                 state = self.lock();
                 state.idle += 1;
             } else if state.stop {

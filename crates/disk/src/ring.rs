@@ -1,6 +1,7 @@
 //! io_uring: one ring per engine, its descriptor in the data thread's runtime.
 //!
-//! Reads, writes and syncs go through the ring. The SQEs of a turn of the loop enter the kernel together;
+//! Reads, writes and syncs go through the ring; small buffered writes do not, because most file systems cannot do
+//! them without blocking, and the kernel's own workers take longer over each than the pool does over a batch. The SQEs of a turn of the loop enter the kernel together;
 //! completions are taken from shared memory without a system call, and the runtime watches the ring's
 //! descriptor only while none is there. Whatever the ring cannot do is set aside for the pool.
 
@@ -18,6 +19,7 @@ use crate::error::JobError;
 use crate::exec::{TRANSFER_MAX, no_progress};
 use crate::file::Files;
 use crate::job::{Finished, Op, Outcome, Work};
+use crate::pool::is_small_write;
 use crate::slab::Slab;
 
 /// Submission queue entries; the most jobs of one `io_uring_enter`.
@@ -101,6 +103,7 @@ impl Ring {
     /// Takes `work`; it starts at the next [`Self::turn`].
     pub(crate) fn push(&mut self, work: Work) {
         match work.op {
+            Op::Write { .. } if is_small_write(&self.files, &work) => self.aside.push(work),
             Op::Read { .. } | Op::Write { .. } | Op::Flush if !self.broken => self.backlog.push_back(work),
             _ => self.aside.push(work),
         }

@@ -1,5 +1,7 @@
 //! Random jobs against a vector, hole maps, direct I/O, short transfers.
 
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+
 use cards_disk::{Engine, Job, Op, Outcome};
 
 use crate::harness::*;
@@ -98,6 +100,65 @@ fn more_jobs_than_the_ring_holds() {
             assert!(done.iter().enumerate().all(|(i, c)| c.tag == i as u64 && c.result.is_ok()));
             assert!(arena == content);
             assert_eq!(disk.stats().snapshot().bytes_read, 2000 * 512);
+        });
+    }
+}
+
+#[test]
+fn small_writes_of_one_turn_are_each_where_they_belong() {
+    const BLOCKS: usize = 3000;
+    for backend in BACKENDS {
+        let file = file(&[0xee; BLOCKS * 512]);
+        let disk = open(file.path(), |o| o.backend = backend);
+        data_thread(async {
+            let engine = Engine::new(&disk);
+            // Neighbours, but never one after the other; every tenth block is left out.
+            let mut content: Vec<u8> = (0..BLOCKS).flat_map(|i| [i as u8; 512]).collect();
+            let mut slots: Vec<_> =
+                content.chunks_mut(512).enumerate().filter(|(i, _)| i % 10 != 0).collect();
+            slots.sort_by_key(|(i, _)| i % 7);
+            let count = slots.len();
+            for (i, slot) in slots {
+                let op = Op::Write { offset: i as u64 * 512, buf: lend(slot), fua: false };
+                engine.submit(Job { tag: i as u64, op });
+            }
+            assert!(collect(&engine, count).await.iter().all(|done| done.result == Ok(Outcome::Done)));
+            let written = read(&engine, 0, BLOCKS * 512).await.unwrap();
+            for (i, block) in written.chunks(512).enumerate() {
+                let expected = if i % 10 == 0 { 0xee } else { i as u8 };
+                assert!(block == [expected; 512], "block {i}");
+            }
+        });
+    }
+}
+
+#[test]
+fn an_error_is_that_of_the_write_that_failed() {
+    for backend in BACKENDS {
+        // SAFETY: takes a string that ends with NUL, and makes a descriptor that nobody else has.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"disk".as_ptr(), libc::MFD_ALLOW_SEALING);
+            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+            std::fs::File::from_raw_fd(fd)
+        };
+        file.set_len(5 * 4096).unwrap();
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let disk = open(path.as_ref(), |o| o.backend = backend);
+        // The last two blocks cannot be written any more.
+        file.set_len(3 * 4096).unwrap();
+        // SAFETY: takes a descriptor and a number.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_GROW) }, 0);
+        data_thread(async {
+            let engine = Engine::new(&disk);
+            let mut content = vec![7; 5 * 4096];
+            for (i, slot) in content.chunks_mut(4096).enumerate() {
+                let op = Op::Write { offset: i as u64 * 4096, buf: lend(slot), fua: false };
+                engine.submit(Job { tag: i as u64, op });
+            }
+            let done = collect(&engine, 5).await;
+            let done: Vec<bool> = done.into_iter().map(|done| done.result.is_ok()).collect();
+            assert_eq!(done, [true, true, true, false, false]);
+            assert!(read(&engine, 0, 3 * 4096).await.unwrap() == [7; 3 * 4096]);
         });
     }
 }

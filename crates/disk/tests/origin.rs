@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, Job, JobError, Op, Outcome};
 use cards_wire::nbd::consts::*;
@@ -132,11 +132,26 @@ enum Act {
     Hang,
     /// Goes on without an answer.
     Forget,
+    /// Puts it aside.
+    Hold,
+    /// Does what it has put aside, then this.
+    Release,
+    /// Does what it has put aside and closes the connection.
+    ReleaseAndHang,
+    /// Does and says nothing until [`Scripted::resume`], then this.
+    Stall,
+    /// Closes the connection, and takes no other until [`Scripted::resume`].
+    Away,
+    /// Answers EIO.
+    Fail,
+    /// Waits as [`Self::Stall`], then answers EIO.
+    StallAndFail,
 }
 
-/// A server of one growing list of connections; each runs its script, the last one for ever.
+/// A server of one growing list of connections; each runs its script.
 struct Scripted {
     socket: PathBuf,
+    resume: mpsc::Sender<()>,
     _dir: tempfile::TempDir,
 }
 
@@ -148,18 +163,24 @@ impl Scripted {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("s");
         let listener = UnixListener::bind(&socket).unwrap();
+        let (resume, resumed) = mpsc::channel();
         std::thread::spawn(move || {
             let mut content = vec![0; SIZE];
             for script in scripts {
                 let (stream, _) = listener.accept().unwrap();
                 // Either end may close at any point.
-                let _ = Self::connection(stream, script, &mut content);
+                let _ = Self::connection(stream, script, &mut content, &resumed);
             }
         });
-        Self { socket, _dir: dir }
+        Self { socket, resume, _dir: dir }
     }
 
-    fn connection(mut stream: UnixStream, script: Script, content: &mut [u8]) -> std::io::Result<()> {
+    fn connection(
+        mut stream: UnixStream,
+        script: Script,
+        content: &mut [u8],
+        resumed: &mpsc::Receiver<()>,
+    ) -> std::io::Result<()> {
         // Newstyle, not fixed: the client has to fall back to NBD_OPT_EXPORT_NAME and simple replies.
         let mut hello = [INIT_PASSWD.to_be_bytes(), OPTS_MAGIC.to_be_bytes()].concat();
         hello.extend(NBD_FLAG_NO_ZEROES.to_be_bytes());
@@ -168,31 +189,75 @@ impl Scripted {
         stream.read_exact(&mut option)?;
         let flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_FLUSH;
         stream.write_all(&[&(SIZE as u64).to_be_bytes()[..], &flags.to_be_bytes()].concat())?;
+        let mut held = Vec::new();
         for nth in 1.. {
             let mut header = [0; Request::SIZE];
             stream.read_exact(&mut header)?;
             let request = Request::take(&mut &header[..]).unwrap().unwrap();
-            let range = request.offset as usize..request.offset as usize + request.length as usize;
             let mut payload = vec![0; request.payload() as usize];
             stream.read_exact(&mut payload)?;
+            let mut errno = Ok(());
             match script(nth, &request) {
                 Act::Answer => {}
                 Act::Hang => return Ok(()),
                 Act::Forget => continue,
-            }
-            let ok = reply::simple(request.cookie, Ok(()));
-            match request.command {
-                nbd::Command::Read => stream.write_all(&[&ok[..], &content[range]].concat())?,
-                nbd::Command::Write => {
-                    content[range].copy_from_slice(&payload);
-                    stream.write_all(&ok)?;
+                Act::Hold => {
+                    held.push((request, payload));
+                    continue;
                 }
-                nbd::Command::Flush => stream.write_all(&ok)?,
-                nbd::Command::Disc => return Ok(()),
-                _ => stream.write_all(&reply::simple(request.cookie, Err(Errno::Inval)))?,
+                act @ (Act::Release | Act::ReleaseAndHang) => {
+                    for (request, payload) in held.drain(..) {
+                        Self::answer(&mut stream, &request, &payload, content, Ok(()))?;
+                    }
+                    if act == Act::ReleaseAndHang {
+                        return Ok(());
+                    }
+                }
+                Act::Stall => resumed.recv().unwrap(),
+                Act::Away => {
+                    drop(stream);
+                    resumed.recv().unwrap();
+                    return Ok(());
+                }
+                Act::Fail => errno = Err(Errno::Io),
+                Act::StallAndFail => {
+                    resumed.recv().unwrap();
+                    errno = Err(Errno::Io);
+                }
             }
+            if request.command == nbd::Command::Disc {
+                return Ok(());
+            }
+            Self::answer(&mut stream, &request, &payload, content, errno)?;
         }
         Ok(())
+    }
+
+    /// Does a request and says so.
+    fn answer(
+        stream: &mut UnixStream,
+        request: &Request,
+        payload: &[u8],
+        content: &mut [u8],
+        result: Result<(), Errno>,
+    ) -> std::io::Result<()> {
+        let range = request.offset as usize..request.offset as usize + request.length as usize;
+        let reply = reply::simple(request.cookie, result);
+        match request.command {
+            _ if result.is_err() => stream.write_all(&reply),
+            nbd::Command::Read => stream.write_all(&[&reply[..], &content[range]].concat()),
+            nbd::Command::Write => {
+                content[range].copy_from_slice(payload);
+                stream.write_all(&reply)
+            }
+            nbd::Command::Flush => stream.write_all(&reply),
+            _ => stream.write_all(&reply::simple(request.cookie, Err(Errno::Inval))),
+        }
+    }
+
+    /// Ends a [`Act::Stall`].
+    fn resume(&self) {
+        self.resume.send(()).unwrap();
     }
 
     fn open(&self, wait: Duration) -> Arc<Disk> {
@@ -263,8 +328,49 @@ fn answered_writes_that_may_be_lost_fail_the_flush() {
         write(&engine, 0, b"a", true).await.unwrap();
         write(&engine, 0, b"b", false).await.unwrap();
         assert_eq!(read(&engine, 0, 1).await.unwrap(), b"b");
-        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::Disconnected));
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::WritesLost));
+        assert_eq!(JobError::WritesLost.errno(), libc::EIO);
         assert_eq!(one(&engine, Op::Flush).await, Err(JobError::SyncFailed));
+    });
+}
+
+#[test]
+fn a_flush_answers_for_no_write_that_came_after_it() {
+    // W1 F1 W2 F2, of two data threads: F1 is answered, and the server dies with W2.
+    let script: Script = |nth, _| [Act::Answer, Act::Hold, Act::Answer, Act::ReleaseAndHang][nth - 1];
+    let server = Scripted::start(vec![script, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let (first, second) = (Engine::new(&disk), Engine::new(&disk));
+        write(&first, 0, b"a", false).await.unwrap();
+        let flushes = async {
+            write(&second, 1, b"b", false).await.unwrap();
+            one(&second, Op::Flush).await
+        };
+        let (one, two) = tokio::join!(one(&first, Op::Flush), flushes);
+        assert_eq!((one, two), (Ok(Outcome::Done), Err(JobError::WritesLost)));
+    });
+}
+
+#[test]
+fn a_late_flush_answers_for_what_came_before_it() {
+    // The second flush, which covers both writes, is answered; the first never is.
+    let script: Script = |nth, request| match (nth, request.command) {
+        (2, _) => Act::Forget,
+        (_, nbd::Command::Read) => Act::Hang,
+        _ => Act::Answer,
+    };
+    let server = Scripted::start(vec![script, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let (first, second) = (Engine::new(&disk), Engine::new(&disk));
+        write(&first, 0, b"a", false).await.unwrap();
+        let flushes = async {
+            write(&second, 1, b"b", true).await.unwrap();
+            read(&second, 0, 1).await.unwrap();
+        };
+        let (flushed, ()) = tokio::join!(one(&first, Op::Flush), flushes);
+        assert_eq!(flushed, Ok(Outcome::Done), "sent again, with nothing to cover");
     });
 }
 
@@ -300,10 +406,154 @@ fn a_server_that_stays_away_is_an_error_in_bounded_time() {
 fn a_silent_server_is_a_lost_connection() {
     let forget: Script = |_, _| Act::Forget;
     let server = Scripted::start(vec![forget, answer_all]);
-    let disk = server.open(Duration::from_millis(300));
+    let disk = server.open(2 * WAIT);
     data_thread(async {
         let engine = Engine::new(&disk);
         assert_eq!(read(&engine, 0, 1).await.unwrap(), [0]);
+    });
+}
+
+/// How long jobs wait where that is the point.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Runs `job`, which must fail once the server was silent for [`WAIT`], and not twice as long.
+async fn fails_in_time<T: std::fmt::Debug + PartialEq>(job: impl Future<Output = Result<T, JobError>>) {
+    let start = Instant::now();
+    assert_eq!(job.await, Err(JobError::Disconnected));
+    let time = start.elapsed();
+    assert!(time >= WAIT && time < WAIT * 7 / 4, "{time:?}");
+}
+
+#[test]
+fn a_stalled_server_is_an_error_after_one_wait() {
+    let forget: Script = |_, _| Act::Forget;
+    // One that lets nobody in any more, and one that lets all in and answers nobody.
+    for connections in [1, 10] {
+        let server = Scripted::start(vec![forget; connections]);
+        let disk = server.open(WAIT);
+        data_thread(async {
+            let engine = Engine::new(&disk);
+            fails_in_time(read(&engine, 0, 1)).await;
+            fails_in_time(write(&engine, 0, b"a", false)).await;
+        });
+    }
+}
+
+#[test]
+fn a_request_that_is_never_answered_fails_while_others_are_answered() {
+    let script: Script = |nth, _| if nth == 1 { Act::Forget } else { Act::Answer };
+    let disk = Scripted::start(vec![script]).open(WAIT);
+    data_thread(async {
+        let (stuck, other) = (Engine::new(&disk), Engine::new(&disk));
+        let stuck = async {
+            fails_in_time(write(&stuck, 0, b"a", false)).await;
+        };
+        let others = async {
+            for _ in 0..WAIT.as_millis() / 100 {
+                assert_eq!(read(&other, 4096, 1).await.unwrap(), [0]);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::join!(stuck, others);
+    });
+}
+
+#[test]
+fn a_flush_that_is_answered_late_costs_one_error() {
+    let script: Script = |nth, _| if nth == 2 { Act::Stall } else { Act::Answer };
+    let server = Scripted::start(vec![script]);
+    let disk = server.open(WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", false).await.unwrap();
+        fails_in_time(one(&engine, Op::Flush)).await;
+        server.resume();
+        one(&engine, Op::Flush).await.unwrap();
+        write(&engine, 0, b"b", true).await.unwrap();
+        assert!(!disk.sync_failed());
+    });
+}
+
+#[test]
+fn a_flush_while_the_server_is_away_costs_one_error() {
+    let script: Script = |nth, _| if nth == 3 { Act::Away } else { Act::Answer };
+    let server = Scripted::start(vec![script, answer_all]);
+    let disk = server.open(WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", true).await.unwrap();
+        fails_in_time(one(&engine, Op::Flush)).await;
+        server.resume();
+        one(&engine, Op::Flush).await.unwrap();
+    });
+}
+
+#[test]
+fn a_write_of_unknown_outcome_does_not_fail_flushes_for_ever() {
+    for act in [Act::Stall, Act::Away] {
+        let script: Script = match act {
+            Act::Stall => |nth, _| if nth == 1 { Act::Stall } else { Act::Answer },
+            _ => |nth, _| if nth == 1 { Act::Away } else { Act::Answer },
+        };
+        let server = Scripted::start(vec![script, answer_all]);
+        let disk = server.open(WAIT);
+        data_thread(async {
+            let engine = Engine::new(&disk);
+            assert_eq!(write(&engine, 0, b"a", false).await, Err(JobError::Disconnected));
+            server.resume();
+            one(&engine, Op::Flush).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_late_error_of_a_flush_is_not_forgotten() {
+    // As with a local disk, the server's next sync would succeed over what this one lost.
+    let script: Script = |nth, _| if nth == 2 { Act::StallAndFail } else { Act::Answer };
+    let server = Scripted::start(vec![script]);
+    let disk = server.open(WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", false).await.unwrap();
+        fails_in_time(one(&engine, Op::Flush)).await;
+        server.resume();
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), b"a");
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::WritesLost));
+        assert!(disk.sync_failed());
+    });
+}
+
+#[test]
+fn a_write_that_was_given_up_does_not_land_after_a_later_one() {
+    // The server does the first write when it is asked to read elsewhere.
+    let script: Script = |nth, request| match (nth, request.offset) {
+        (1, _) => Act::Hold,
+        (_, 4096) => Act::Release,
+        _ => Act::Answer,
+    };
+    let disk = Scripted::start(vec![script]).open(WAIT);
+    data_thread(async {
+        let (engine, other) = (Engine::new(&disk), Engine::new(&disk));
+        assert_eq!(write(&engine, 0, b"a", false).await, Err(JobError::Disconnected));
+        let read_elsewhere = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            read(&other, 4096, 1).await.unwrap();
+        };
+        let (written, ()) = tokio::join!(write(&engine, 0, b"b", false), read_elsewhere);
+        written.unwrap();
+        assert_eq!(read(&engine, 0, 1).await.unwrap(), b"b");
+    });
+}
+
+#[test]
+fn a_server_that_fails_a_flush_fails_all_later_ones() {
+    let script: Script = |nth, _| if nth == 2 { Act::Fail } else { Act::Answer };
+    let disk = Scripted::start(vec![script]).open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", false).await.unwrap();
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::Os { errno: libc::EIO }));
+        assert_eq!(one(&engine, Op::Flush).await, Err(JobError::SyncFailed));
     });
 }
 

@@ -18,6 +18,7 @@ use crate::inbox::Event;
 use crate::net;
 use crate::node::Node;
 use crate::prefault::Prefault;
+use crate::seldom::Seldom;
 use crate::slab::Slab;
 
 /// Bytes of the receive buffer that all clients of a thread share (reads are readiness
@@ -48,6 +49,8 @@ pub(crate) struct Local {
     pub(crate) routing: Cell<bool>,
     /// Connections that have not finished their handshake or are served here.
     pub(crate) connections: Cell<u32>,
+    /// Paces the lines about clients that were not served.
+    pub(crate) refusals: Seldom,
     pub(crate) ended: Notify,
     /// Clients in their handshake have to go.
     pub(crate) leaving: Notify,
@@ -112,6 +115,7 @@ impl Local {
             outputs: RefCell::default(),
             routing: Cell::new(false),
             connections: Cell::new(0),
+            refusals: Seldom::default(),
             ended: Notify::new(),
             leaving: Notify::new(),
             demands: Cell::new(0),

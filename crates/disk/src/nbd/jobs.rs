@@ -1,4 +1,8 @@
 //! Jobs on an origin, as requests: one request of a job at a time, as many as its length needs.
+//!
+//! What a lost connection costs is counted, not flagged, because several flushes may be in flight (one of each
+//! engine): answered writes are numbered, a flush covers the writes answered before it was sent, and the
+//! writes up to [`Jobs::durable_through`] are those that the last *answered* flush covers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +11,7 @@ use std::time::Duration;
 
 use cards_wire::nbd::client::Event;
 use cards_wire::nbd::consts::{NBD_STATE_HOLE, NBD_STATE_ZERO};
-use cards_wire::nbd::{Command, Errno, Request};
+use cards_wire::nbd::{Errno, Request};
 use tokio::time::Instant;
 
 use super::link::{IN_FLIGHT_MAX, Link, Sink};
@@ -21,9 +25,14 @@ use crate::slab::Slab;
 #[derive(Debug)]
 struct Task {
     work: Work,
-    /// `None`: cancelled; its buffer must not be touched any more.
+    /// `None`: cancelled or expired; its buffer must not be touched any more.
     reply: Option<Reply>,
+    /// Start of the time that it may wait for the server: its arrival, or the last answer to a request of it.
     since: Instant,
+    /// A request of it was sent on some connection.
+    sent: bool,
+    /// Of a flush in flight: the last write that it covers.
+    covers: u64,
     /// Bytes that earlier requests did.
     done: u64,
     /// Bytes of the request in flight.
@@ -44,47 +53,112 @@ pub(super) struct Jobs {
     cookies: BTreeSet<u32>,
     /// Those of them that need another request.
     continued: VecDeque<u32>,
-    /// Writes were answered since the last flush was sent.
-    unflushed: bool,
-    /// Writes were answered before the flush that is in flight was sent.
-    flushing: bool,
-    /// A connection was lost with unflushed writes.
+    /// Jobs in `active` that change the disk.
+    writing: usize,
+    /// Expired writes in `active`: the server may still do them, at any moment.
+    in_doubt: usize,
+    /// Jobs that touch the range of a write in doubt.
+    held: Vec<Task>,
+    /// Number of the last write that was answered.
+    last_write: u64,
+    /// The last write that an answered flush covers.
+    durable_through: u64,
+    /// Writes that were answered but not flushed may be gone: no flush can succeed any more.
     writes_lost: bool,
+    /// When the server last said something.
+    heard: Instant,
+    /// Not before then has a job waited too long; `None` without jobs.
+    next_expiry: Option<Instant>,
+    /// How long a job waits for the server.
+    wait: Duration,
     /// Bytes of reads copied out of the receive buffer.
     copied: Arc<AtomicU64>,
 }
 
 impl Jobs {
-    pub(super) fn new(copied: Arc<AtomicU64>) -> Self {
+    /// No jobs yet; each will wait for `wait` at most.
+    pub(super) fn new(wait: Duration, copied: Arc<AtomicU64>) -> Self {
         Self {
             waiting: VecDeque::new(),
             active: Slab::new(),
             continued: VecDeque::new(),
             cookies: BTreeSet::new(),
-            unflushed: false,
-            flushing: false,
+            writing: 0,
+            in_doubt: 0,
+            held: Vec::new(),
+            last_write: 0,
+            durable_through: 0,
             writes_lost: false,
+            heard: Instant::now(),
+            next_expiry: None,
+            wait,
             copied,
         }
     }
 
     pub(super) fn push(&mut self, work: Work, reply: Reply) {
-        let (reply, since, extents) = (Some(reply), Instant::now(), Vec::new());
-        self.waiting.push_back(Task { work, reply, since, done: 0, asked: 0, extents, extents_cut: false });
+        let since = Instant::now();
+        self.waiting.push_back(Task {
+            work,
+            reply: Some(reply),
+            since,
+            sent: false,
+            covers: 0,
+            done: 0,
+            asked: 0,
+            extents: Vec::new(),
+            extents_cut: false,
+        });
+        self.next_expiry.get_or_insert(since + self.wait);
+    }
+
+    /// The server said something.
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Whether losing the connection would cost nothing: no write is in flight on it, and none unflushed.
+    pub(super) fn are_safe(&self) -> bool {
+        self.writing == 0 && self.durable_through == self.last_write
     }
 
     /// Answers everything of `mailbox` at once; afterwards its buffers are not used. Requests in flight go on
     /// without.
     pub(super) fn cancel(&mut self, mailbox: &Arc<Mailbox>, link: Option<&mut Link>) {
         let ours = |task: &Task| task.reply.as_ref().is_some_and(|reply| reply.is_for(mailbox));
-        let (cancelled, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(ours);
+        self.abandon(ours, link, JobError::Os { errno: libc::ECANCELED });
+    }
+
+    /// Fails the jobs that have waited too long, and says when to come back.
+    pub(super) fn expire(&mut self, link: Option<&mut Link>) -> Option<Instant> {
+        let now = Instant::now();
+        if self.next_expiry.is_none_or(|at| at > now) {
+            return self.next_expiry;
+        }
+        let (wait, heard) = (self.wait, self.heard);
+        // A job in the queue has been waiting for as long as the server has answered nobody. One in flight has a
+        // request to be answered.
+        let due = move |task: &Task| if task.sent { task.since } else { task.since.max(heard) } + wait;
+        self.abandon(|task| due(task) <= now, link, JobError::Disconnected);
+        let active = self.cookies.iter().filter_map(|&cookie| self.active.get(cookie));
+        let live = active.filter(|task| task.reply.is_some());
+        self.next_expiry = live.chain(&self.waiting).chain(&self.held).map(due).min();
+        self.next_expiry
+    }
+
+    /// Answers the jobs that `which` picks with `error`; afterwards their buffers are not used. Requests in
+    /// flight go on without.
+    fn abandon(&mut self, which: impl Fn(&Task) -> bool, link: Option<&mut Link>, error: JobError) {
+        let (mut abandoned, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(&which);
         self.waiting = waiting.into();
-        let mut replies: Vec<_> = cancelled.into_iter().filter_map(|task| task.reply).collect();
+        abandoned.extend(self.held.extract_if(.., |task| which(task)));
+        let mut replies: Vec<_> = abandoned.into_iter().filter_map(|task| task.reply).collect();
         let mut cookies = Vec::new();
         for &cookie in &self.cookies {
             let task = self.active.get_mut(cookie);
-            if ours(task) {
+            if task.reply.is_some() && which(task) {
                 replies.extend(task.reply.take());
+                self.in_doubt += usize::from(task.work.op.writes());
                 cookies.push(u64::from(cookie));
             }
         }
@@ -92,8 +166,18 @@ impl Jobs {
             link.keep_payloads(&cookies);
         }
         for reply in replies {
-            reply.send(Err(JobError::Os { errno: libc::ECANCELED }));
+            reply.send(Err(error));
         }
+    }
+
+    /// Whether `task` touches a range that the server may still change for an abandoned write.
+    fn is_in_doubt(&self, task: &Task) -> bool {
+        let Some((start, len)) = task.work.op.range().filter(|_| self.in_doubt > 0) else { return false };
+        let doubtful = self.cookies.iter().filter_map(|&cookie| self.active.get(cookie));
+        let mut doubtful = doubtful.filter(|other| other.reply.is_none() && other.work.op.writes());
+        doubtful.any(|other| {
+            other.work.op.range().is_some_and(|(at, other)| start < at + other && at < start + len)
+        })
     }
 
     /// Sends what may be sent.
@@ -102,9 +186,12 @@ impl Jobs {
             let cookie = if let Some(cookie) = self.continued.pop_front() {
                 cookie
             } else if let Some(task) = self.waiting.pop_front() {
-                let cookie = self.active.insert(task);
-                self.cookies.insert(cookie);
-                cookie
+                if self.is_in_doubt(&task) {
+                    // The server may do requests in flight in any order.
+                    self.held.push(task);
+                    continue;
+                }
+                self.insert(task)
             } else {
                 return;
             };
@@ -116,12 +203,13 @@ impl Jobs {
             match plan(&link.ready, &task.work.op, task.done) {
                 Plan::Answer(result) => self.answer(cookie, result),
                 Plan::Ask { .. } if self.writes_lost && matches!(task.work.op, Op::Flush) => {
-                    self.answer(cookie, Err(JobError::Disconnected));
+                    self.answer(cookie, Err(JobError::WritesLost));
                 }
                 Plan::Ask { command, flags, offset, length, payload } => {
                     task.asked = u64::from(length);
-                    if command == Command::Flush {
-                        self.flushing |= std::mem::take(&mut self.unflushed);
+                    task.covers = self.last_write;
+                    if !std::mem::replace(&mut task.sent, true) {
+                        task.since = task.since.max(self.heard);
                     }
                     link.ask(&Request { flags, command, cookie: u64::from(cookie), offset, length }, payload);
                 }
@@ -131,9 +219,13 @@ impl Jobs {
 
     /// The connection is gone; see the head of [`super`] for what becomes of the requests in flight.
     pub(super) fn connection_lost(&mut self) {
-        self.writes_lost |= self.unflushed || self.flushing;
-        (self.unflushed, self.flushing) = (false, false);
+        if self.durable_through < self.last_write {
+            self.writes_lost = true;
+            self.durable_through = self.last_write;
+        }
         self.continued.clear();
+        (self.writing, self.in_doubt) = (0, 0);
+        self.waiting.extend(self.held.drain(..));
         // Backwards, so that the oldest is the first to be sent again.
         for cookie in std::mem::take(&mut self.cookies).into_iter().rev() {
             let mut task = self.active.remove(cookie);
@@ -143,41 +235,38 @@ impl Jobs {
             if task.work.op.writes() {
                 task.answer(Err(JobError::Disconnected));
             } else {
-                // A flush too: if it had something to cover, `writes_lost` fails it.
+                // A flush too: if it had something to cover, `writes_lost` fails it. What it has waited counts.
                 task.extents.clear();
                 task.extents_cut = false;
-                task.since = Instant::now();
                 self.waiting.push_front(task);
             }
         }
     }
 
-    /// While there is no connection: fails what has waited for `wait`, and says when to come back.
-    pub(super) fn expire(&mut self, wait: Duration) -> Option<Instant> {
-        let now = Instant::now();
-        let mut next: Option<Instant> = None;
-        let waiting = std::mem::take(&mut self.waiting);
-        for task in waiting {
-            let due = task.since + wait;
-            if due <= now {
-                task.answer(Err(JobError::Disconnected));
-            } else {
-                next = Some(next.map_or(due, |next| next.min(due)));
-                self.waiting.push_back(task);
-            }
-        }
-        next
-    }
-
     /// Fails everything: the disk is closed.
     pub(super) fn close(&mut self) {
         self.connection_lost();
-        self.expire(Duration::ZERO);
+        self.abandon(|_| true, None, JobError::Disconnected);
+    }
+
+    fn insert(&mut self, task: Task) -> u32 {
+        self.writing += usize::from(task.work.op.writes());
+        let cookie = self.active.insert(task);
+        self.cookies.insert(cookie);
+        cookie
     }
 
     fn remove(&mut self, cookie: u32) -> Task {
         self.cookies.remove(&cookie);
-        self.active.remove(cookie)
+        let task = self.active.remove(cookie);
+        if task.work.op.writes() {
+            self.writing -= 1;
+            if task.reply.is_none() {
+                self.in_doubt -= 1;
+                self.waiting.extend(self.held.drain(..));
+            }
+        }
+        task
     }
 
     fn answer(&mut self, cookie: u32, result: Result<Outcome, JobError>) {
@@ -186,16 +275,19 @@ impl Jobs {
 
     fn done(&mut self, cookie: u32, result: Result<(), JobError>) {
         let task = self.active.get_mut(cookie);
-        match (&task.work.op, &result) {
-            (Op::Flush, Ok(())) => self.flushing = false,
-            (op, Ok(())) if op.writes() => self.unflushed = true,
-            _ => {}
+        if matches!(task.work.op, Op::Flush) {
+            match result {
+                Ok(()) => self.durable_through = self.durable_through.max(task.covers),
+                // Nobody waits for this answer, and the server's next flush may succeed without what this one lost.
+                Err(_) => self.writes_lost |= task.reply.is_none(),
+            }
         }
         if let Err(error) = result {
             self.answer(cookie, Err(error));
             return;
         }
         task.done += task.asked;
+        task.since = Instant::now();
         let outcome = match task.work.op {
             Op::Extents { .. } => Outcome::Extents(std::mem::take(&mut task.extents)),
             Op::Flush => Outcome::Done,
@@ -205,6 +297,10 @@ impl Jobs {
             }
             _ => Outcome::Done,
         };
+        // A client that was told of a failure has nothing that a flush must make durable.
+        if task.work.op.writes() && task.reply.is_some() {
+            self.last_write += 1;
+        }
         self.answer(cookie, Ok(outcome));
     }
 

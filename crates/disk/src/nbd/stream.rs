@@ -4,11 +4,15 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use cards_wire::nbd::client::{Address, Handshake, HandshakeError, Ready, Step, Uri};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{Interest, Ready as Readiness};
 use tokio::net::{TcpStream, UnixStream};
 
 /// For the connection and the handshake together.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Part of the wait after which a host that owes nothing is asked for a sign of life, and between two such questions.
+const PROBES: u32 = 4;
 
 /// An open export.
 #[derive(Debug)]
@@ -56,20 +60,25 @@ impl Stream {
     }
 }
 
-/// Connects and opens the export.
-pub(super) async fn establish(uri: &Uri) -> Result<Connection, ConnectError> {
-    match tokio::time::timeout(DEADLINE, handshake(uri)).await {
+/// Connects and opens the export. A host that acknowledges nothing for `wait` is gone, and the connection with it; one
+/// that does may have a server that stalls.
+pub(super) async fn establish(uri: &Uri, wait: Duration) -> Result<Connection, ConnectError> {
+    match tokio::time::timeout(DEADLINE, handshake(uri, wait)).await {
         Ok(result) => result,
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     }
 }
 
-async fn handshake(uri: &Uri) -> Result<Connection, ConnectError> {
+async fn handshake(uri: &Uri, wait: Duration) -> Result<Connection, ConnectError> {
     let mut handshake = Handshake::new(&uri.export)?;
     let stream = match &uri.address {
         Address::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
+            let probe = (wait / PROBES).max(Duration::from_secs(1));
+            let socket = SockRef::from(&stream);
+            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe))?;
+            socket.set_tcp_user_timeout(Some(wait))?;
             Stream::Tcp(stream)
         }
         Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),

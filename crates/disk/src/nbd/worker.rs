@@ -17,6 +17,11 @@ use crate::mailbox::{Mailbox, Reply};
 /// Pause before the second attempt to reconnect; doubles to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Part of the wait after which a silent connection is replaced if that costs nothing: its reads have the rest of the
+/// wait for another one.
+const SILENT_PART: u32 = 2;
+/// Multiple of the wait after which a silent connection is replaced whatever that costs.
+const SILENT_MAX: u32 = 10;
 
 /// What engines ask of the thread.
 #[derive(Debug)]
@@ -56,7 +61,7 @@ impl Worker {
             uri,
             inbox,
             wait,
-            jobs: Jobs::new(copied),
+            jobs: Jobs::new(wait, copied),
             link: Some(Link::new(first)),
             size,
             read_only,
@@ -83,16 +88,23 @@ impl Worker {
 
     /// Sends requests and receives replies; `Ok` when the disk is closed.
     async fn serve(&mut self) -> Result<(), Lost> {
-        let mut heard = Instant::now();
+        // Since when the server owes an answer and says nothing.
+        let mut silent = Instant::now();
         loop {
             let Some(link) = &mut self.link else { return Err(Lost::Closed) };
+            let due = self.jobs.expire(Some(link));
             let idle = link.in_flight() == 0;
             self.jobs.issue(link);
             link.send()?;
             if idle {
-                heard = Instant::now(); // silence counts from the first unanswered request
+                silent = Instant::now();
             }
-            let silent_at = if link.in_flight() > 0 { heard + self.wait } else { far() };
+            let patience =
+                if self.jobs.are_safe() { self.wait / SILENT_PART } else { self.wait * SILENT_MAX };
+            let silent_at = if link.in_flight() > 0 { silent + patience } else { far() };
+            if silent_at <= Instant::now() {
+                return Err(Lost::Silent);
+            }
             tokio::select! {
                 command = self.inbox.recv() => {
                     let mut next = command;
@@ -105,11 +117,12 @@ impl Worker {
                 }
                 ready = link.wait() => {
                     if ready?.is_readable() {
-                        heard = Instant::now();
+                        silent = Instant::now();
+                        self.jobs.heard(silent);
                         link.receive(&mut self.jobs)?;
                     }
                 }
-                () = sleep_until(silent_at) => return Err(Lost::Silent),
+                () = sleep_until(due.map_or(silent_at, |due| due.min(silent_at))) => {}
             }
         }
     }
@@ -118,14 +131,14 @@ impl Worker {
     async fn reconnect(&mut self) -> Next {
         let mut pause = Duration::ZERO;
         loop {
-            let uri = self.uri.clone();
+            let (uri, wait) = (self.uri.clone(), self.wait);
             let attempt = async move {
                 sleep(pause).await;
-                stream::establish(&uri).await
+                stream::establish(&uri, wait).await
             };
             tokio::pin!(attempt);
             let result = loop {
-                let due = self.jobs.expire(self.wait).unwrap_or_else(far);
+                let due = self.jobs.expire(None).unwrap_or_else(far);
                 tokio::select! {
                     result = &mut attempt => break result,
                     command = self.inbox.recv() => {

@@ -91,7 +91,12 @@ impl Local {
         let chosen = match result {
             Ok(chosen) => chosen,
             Err(Failed::Closed(Closed::Aborted) | Failed::Vanished) => return,
-            Err(error) => return tracing::info!("a client was not served: {error}"),
+            Err(error) => {
+                if self.refusals.may() {
+                    tracing::info!("a client was not served: {error}");
+                }
+                return;
+            }
         };
         let Chosen { card, volume, session, keeps, tail } = chosen;
         let window = match card.attach.read_ahead {

@@ -14,6 +14,7 @@ use super::lobby::Lobby;
 use crate::inbox::{Accepted, Event};
 use crate::local::{Local, spawn};
 use crate::node::Node;
+use crate::seldom::Seldom;
 use crate::serve::ServeError;
 
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
@@ -123,6 +124,7 @@ impl Acceptor {
 
 async fn accept(node: Arc<Node>, acceptor: Acceptor, lobby: Arc<Lobby>) {
     let mut thread = 0;
+    let seldom = Seldom::default();
     loop {
         let accepted = match acceptor.accept().await {
             Ok(accepted) => accepted,
@@ -136,10 +138,12 @@ async fn accept(node: Arc<Node>, acceptor: Acceptor, lobby: Arc<Lobby>) {
             return;
         }
         let Some(permit) = lobby.admit() else {
-            tracing::warn!(
-                "a client was turned away: {} connections already; raise `nbd.connections`",
-                node.config.nbd.connections
-            );
+            if seldom.may() {
+                tracing::warn!(
+                    "a client was turned away: {} connections already; raise `nbd.connections`",
+                    node.config.nbd.connections
+                );
+            }
             continue;
         };
         node.threads[thread].post(Event::Client(accepted, permit));

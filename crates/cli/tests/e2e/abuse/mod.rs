@@ -2,6 +2,7 @@
 
 mod battery;
 mod limits;
+mod log;
 mod memory;
 mod peer_port;
 mod unread;

@@ -1,6 +1,6 @@
 //! Clients with bad manners harm nobody but themselves.
 
-use super::{SEED, SIZE, three_patient_nodes};
+use super::{SEED, SIZE, three_nodes};
 use crate::harness::client::CMD_READ;
 use crate::harness::{MIB, content, scratch};
 
@@ -9,7 +9,7 @@ use std::io::Read;
 #[test]
 fn clients_that_vanish_with_reads_in_flight_harm_nobody() {
     let dir = scratch();
-    let mut cluster = three_patient_nodes(dir.path());
+    let mut cluster = three_nodes(dir.path());
     for number in [1, 2] {
         let export = cluster.export(number, "disk");
         for round in 0..20 {
@@ -27,7 +27,7 @@ fn clients_that_vanish_with_reads_in_flight_harm_nobody() {
 #[test]
 fn a_slow_client_does_not_hold_up_another() {
     let dir = scratch();
-    let cluster = three_patient_nodes(dir.path());
+    let cluster = three_nodes(dir.path());
     let export = cluster.export(2, "disk");
     let mut slow = export.open();
     let requests: Vec<u64> = (0..SIZE / MIB).cycle().take(48).map(|at| at * MIB).collect();
@@ -48,7 +48,7 @@ fn a_slow_client_does_not_hold_up_another() {
 #[test]
 fn many_connections_read_at_once() {
     let dir = scratch();
-    let cluster = three_patient_nodes(dir.path());
+    let cluster = three_nodes(dir.path());
     let exports = cluster.disk();
     std::thread::scope(|scope| {
         for reader in 0..12 {

@@ -31,10 +31,3 @@ fn image(dir: &Path, name: &str) -> PathBuf {
 fn three_nodes(dir: &Path) -> Cluster {
     Cluster::start(Plan::new(dir, 3).disk(Disk::file(&image(dir, "disk.img"))))
 }
-
-/// The same for those who wait for nobody to die: patience costs them nothing.
-fn three_patient_nodes(dir: &Path) -> Cluster {
-    let mut plan = Plan::new(dir, 3).disk(Disk::file(&image(dir, "disk.img")));
-    plan.disk_wait = "20s";
-    Cluster::start(plan)
-}

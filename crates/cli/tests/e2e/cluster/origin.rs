@@ -81,7 +81,7 @@ fn a_lost_origin_is_eio() {
         origin.replace(server.process);
         uri
     };
-    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::remote(&uri)));
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::remote(&uri)).impatient());
     let mut client = cluster.export(2, "disk").open();
     content::check(&client.read(0, 4096).expect("a read"), 0, SEED);
     drop(origin);

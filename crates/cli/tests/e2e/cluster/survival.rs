@@ -59,9 +59,7 @@ fn a_hung_cache_costs_no_error() {
 fn a_dead_disk_node_gives_eio_and_then_service() {
     let dir = scratch();
     let plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
-    let mut plan = plan.cache("64M");
-    plan.disk_wait = "2s";
-    let mut cluster = Cluster::start(plan);
+    let mut cluster = Cluster::start(plan.cache("64M").impatient());
     let mut client = cluster.export(2, "disk").open();
     content::check(&client.read(0, 4096).expect("a read"), 0, SEED);
     cluster.node(1).kill();

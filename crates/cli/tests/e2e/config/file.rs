@@ -64,7 +64,7 @@ const MISTAKES: &[Mistake] = &[
         remedies: &["once", "twice", "duplicate"],
     },
     Mistake {
-        replace: "disk_wait = \"2s\"",
+        replace: "disk_wait = \"15s\"",
         by: "disk_wait = \"2 fortnights\"",
         words: &["disk_wait", "2 fortnights"],
         remedies: &["ms", "seconds"],

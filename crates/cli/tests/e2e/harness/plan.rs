@@ -127,7 +127,9 @@ impl Plan {
         };
         let nodes = (1..=count).map(node).collect();
         let dir = dir.to_path_buf();
-        let (disk_wait, lease) = ("2s", "1s");
+        // Long, so that no request fails because the machine is busy; short enough for [`super::SHORT`]. Those that wait for
+        // the error say so with [`Self::impatient`].
+        let (disk_wait, lease) = ("15s", "1s");
         let coordinator = Coordinator::None;
         Plan { dir, nodes, coordinator, block: "64K", disk_wait, lease, read_ahead: "auto", namespace: None }
     }
@@ -143,6 +145,12 @@ impl Plan {
 
     pub(crate) fn cache(mut self, cache: &'static str) -> Plan {
         self.nodes.iter_mut().for_each(|node| node.cache = cache);
+        self
+    }
+
+    /// Requests fail soon after their disk node is gone.
+    pub(crate) fn impatient(mut self) -> Plan {
+        self.disk_wait = "2s";
         self
     }
 
