@@ -202,7 +202,8 @@ impl Nodes {
         }
         run.errors.unreachable(node, run.world.now(), until);
         run.world.schedule(run.world.now(), Action::Pause(node, until));
-        self.paused.insert(node, until);
+        let end = self.paused.entry(node).or_insert(until);
+        *end = until.max(*end);
         if self.rng.chance(500) {
             for peer in run.all_nodes().filter(|peer| *peer != node) {
                 self.sever(run, node, peer, pause);
