@@ -280,3 +280,14 @@ fn requests_keep_their_order_while_their_node_stands_still_again() {
         assert_eq!(control.cards().count(), 0, "the last word was to give the card up");
     }
 }
+
+#[test]
+fn who_reads_from_a_device_that_is_closed_waits_no_longer_than_until_it_is_closed_again() {
+    let mut bench = Bench::new(READER);
+    bench.act(Action::CloseDevice(READER, V));
+    let read = bench.world.submit(READER, Request::ReadDevice { block: BLOCK });
+    bench.run(STEP);
+    assert_eq!(bench.answer(read), None, "it waits until the device is opened");
+    bench.act(Action::CloseDevice(READER, V));
+    assert_eq!(bench.answer(read).map(|(_, outcome)| outcome), Some(Outcome::Lost));
+}
