@@ -75,6 +75,11 @@ impl Nodes {
         }
     }
 
+    /// When all connections can be there again: a cut goes on after the storm, for as long as it was to last.
+    pub(crate) fn last_cut(&self, now: Instant) -> Instant {
+        self.held.values().copied().fold(now, Instant::max)
+    }
+
     /// Whether the node is dead and does not come back.
     pub(crate) fn stays_dead(&self, node: NodeId) -> bool {
         self.stay_dead.contains(&node)

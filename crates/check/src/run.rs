@@ -182,7 +182,9 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
         run.world.models().calm();
         run.observers.count(Observer::WakeUps, run.tickets.len() as u64);
         actors.calm(&mut run);
-        let settled = run.world.now() + disk_wait + lease * 4 + run.options.nodes.pause + SETTLE;
+        let all_connect = actors.nodes.last_cut(run.world.now());
+        let settled =
+            all_connect.max(run.world.now() + run.options.nodes.pause) + disk_wait + lease * 4 + SETTLE;
         run.until(&mut actors, settled)?;
     } else {
         run.until(&mut actors, Instant::default() + SETTLE)?;
