@@ -163,7 +163,9 @@ impl Command {
             };
             format!("{} --seed {seed}{drawn}{}", caller.program, overrides.flags())
         };
-        let (cold, again) = (drawn.mode == Mode::ColdRead, replay(&self.overrides));
+        let mut run = drawn.clone();
+        self.overrides.apply(&mut run);
+        let (cold, again) = (run.mode == Mode::ColdRead, replay(&self.overrides));
         if self.no_shrink || caller.verbose {
             return Failed { seed, cold, failure, replay: again, tried: 0, simplest: None };
         }
