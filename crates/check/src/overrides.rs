@@ -251,7 +251,7 @@ mod tests {
         {
             let overrides = parse(flags).expect(flags);
             let colds = (1..).map(Options::draw).filter(|options| options.mode == Mode::ColdRead);
-            for mut options in colds.take(20) {
+            for mut options in colds.take(8) {
                 let seed = options.seed;
                 overrides.apply(&mut options);
                 let spoilt = flags.contains("chaos") || flags.contains("loss");
