@@ -101,6 +101,33 @@ impl Observer {
     ];
 }
 
+impl Observer {
+    /// What [`Self::finds`] calls it: the file that it is in.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Linearizability => "linearizable",
+            Self::Exclusion => "exclusion",
+            Self::Leases => "leases",
+            Self::Pages => "pages",
+            Self::Fencing => "fencing",
+            Self::Succession => "succession",
+            Self::Takeovers => "takeovers",
+            Self::Grace => "grace",
+            Self::Durability => "durability",
+            Self::WakeUps => "wake_ups",
+            Self::Leaks => "leaks",
+            Self::SingleFlight => "single_flight",
+            Self::Errors => "errors",
+            Self::Counters => "counters",
+        }
+    }
+
+    /// What it has found, with its name.
+    pub(crate) fn finds(self) -> impl Fn(String) -> String {
+        move |what| format!("{what} (judge: {})", self.name())
+    }
+}
+
 /// How often each had something to judge.
 pub type Judged = BTreeMap<Observer, u64>;
 
@@ -167,18 +194,18 @@ impl Observers {
         }
         for seen in seen {
             if let Seen::Sent { at, from, to, word: Word::Control(message), .. } = seen {
-                let judged = self.pages.said(*from, *to, message)?;
+                let judged = self.pages.said(*from, *to, message).map_err(Observer::Pages.finds())?;
                 self.count(Observer::Pages, u64::from(judged));
                 self.succession.said(&self.cards, *from, world.life(*from), message);
                 if let Some((card, before)) = self.cards.follow(*at, *from, *to, message) {
                     self.granted(*at, world.life(*to), &card, before.as_ref())?;
                 }
             }
-            let late = self.fencing.saw(seen)?;
+            let late = self.fencing.saw(seen).map_err(Observer::Fencing.finds())?;
             self.count(Observer::Fencing, u64::from(late));
-            let others = self.takeovers.saw(&self.cards, seen)?;
+            let others = self.takeovers.saw(&self.cards, seen).map_err(Observer::Takeovers.finds())?;
             self.count(Observer::Takeovers, u64::from(others));
-            let early = self.grace.saw(&self.cards, self.nodes, seen)?;
+            let early = self.grace.saw(&self.cards, self.nodes, seen).map_err(Observer::Grace.finds())?;
             self.count(Observer::Grace, u64::from(early));
             self.durability.saw(seen);
             if self.cold {
@@ -190,9 +217,10 @@ impl Observers {
 
     fn granted(&mut self, at: Instant, life: u64, card: &Card, before: Option<&Card>) -> Result<(), String> {
         self.fencing.granted(&self.cards, at, card, before);
-        self.takeovers.granted(&self.cards, at, card)?;
+        self.takeovers.granted(&self.cards, at, card).map_err(Observer::Takeovers.finds())?;
         if self.writable.contains(&card.volume) {
-            let judged = self.succession.granted(at, life, card, before)?;
+            let judged =
+                self.succession.granted(at, life, card, before).map_err(Observer::Succession.finds())?;
             self.count(Observer::Succession, u64::from(judged));
         }
         Ok(())
@@ -214,19 +242,21 @@ impl Observers {
         match (&ticket.what, &completion.outcome) {
             (What::Read(_), Outcome::Read { .. }) if away && self.leased.contains(&ticket.volume) => {
                 self.count(Observer::Leases, 1);
-                leases::judge(&self.cards, ticket, at)
+                leases::judge(&self.cards, ticket, at).map_err(Observer::Leases.finds())
             }
             (What::Write { range, durable, .. }, Outcome::Done) => {
-                self.takeovers.written(&self.cards, ticket, at)?;
+                self.takeovers.written(&self.cards, ticket, at).map_err(Observer::Takeovers.finds())?;
                 if !durable {
                     return Ok(());
                 }
                 self.count(Observer::Durability, 1);
-                self.durability.judge(world, history, ticket, Some(*range), at)
+                self.durability
+                    .judge(world, history, ticket, Some(*range), at)
+                    .map_err(Observer::Durability.finds())
             }
             (What::Flush, Outcome::Done) => {
                 self.count(Observer::Durability, 1);
-                self.durability.judge(world, history, ticket, None, at)
+                self.durability.judge(world, history, ticket, None, at).map_err(Observer::Durability.finds())
             }
             _ => Ok(()),
         }
@@ -234,7 +264,7 @@ impl Observers {
 
     /// Something has happened to a page.
     pub(crate) fn paged(&mut self, event: &PageEvent) -> Result<(), String> {
-        let judged = self.pages.happened(&self.cards, event)?;
+        let judged = self.pages.happened(&self.cards, event).map_err(Observer::Pages.finds())?;
         self.count(Observer::Pages, u64::from(judged));
         Ok(())
     }

@@ -3,10 +3,13 @@
 mod batches;
 mod parse;
 mod report;
+mod story;
 mod verdict;
 
+use std::cell::RefCell;
 use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -22,6 +25,7 @@ use crate::run::{self, Failure};
 use crate::seeds::{Summary, run_caught};
 use crate::shrink::shrink;
 use report::{Failed, Ran, Report};
+use story::{About, Story};
 
 /// What to run, and what to print.
 #[derive(clap::Args, Clone, Debug)]
@@ -47,6 +51,12 @@ pub struct Command {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    /// With --seed: tell all of the story of a volume (v0.1) or a node (n2), whether the seed fails or not
+    #[arg(long, value_name = "WHAT", requires = "seed", conflicts_with = "json", value_parser = story::parse)]
+    about: Option<About>,
+    /// With --seed: tell the story from this time of the run on, in seconds
+    #[arg(long, value_name = "SECONDS", requires = "seed", conflicts_with = "json")]
+    from: Option<f64>,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -93,8 +103,11 @@ impl Command {
         } else {
             Trace::hashed()
         };
-        let mut options = self.drawn(seed);
-        self.overrides.apply(&mut options);
+        let options = self.options(seed, &self.overrides);
+        if self.tells_all() && !caller.verbose {
+            let story = self.story(options.clone(), None);
+            story.lines.iter().for_each(report::say);
+        }
         let (summary, ran) = match run_caught(options, trace) {
             Ok(report) => {
                 let ran = Ran::new(&report);
@@ -154,7 +167,7 @@ impl Command {
     }
 
     fn failed(&self, seed: u64, failure: Failure, caller: &Caller<'_>) -> Failed {
-        let drawn = self.drawn(seed);
+        let (drawn, run) = (self.drawn(seed), self.options(seed, &self.overrides));
         let replay = |overrides: &Overrides| {
             let drawn = match (self.first, self.second) {
                 (true, _) => " --first",
@@ -163,9 +176,17 @@ impl Command {
             };
             format!("{} --seed {seed}{drawn}{}", caller.program, overrides.flags())
         };
-        let (cold, again) = (drawn.mode == Mode::ColdRead, replay(&self.overrides));
+        let (cold, again, drawn_lines) = (run.mode == Mode::ColdRead, replay(&self.overrides), run.told());
+        // Whoever wants to see all of this run has asked for it already.
+        let told = self.json || caller.verbose || self.tells_all();
+        let story = |failure: &Failure, overrides: &Overrides| {
+            let about = About::named_in(&failure.to_string());
+            (!told).then(|| self.story(self.options(seed, overrides), about))
+        };
         if self.no_shrink || caller.verbose {
-            return Failed { seed, cold, failure, replay: again, tried: 0, simplest: None };
+            let story = story(&failure, &self.overrides);
+            let (drawn, simplest) = (drawn_lines, None);
+            return Failed { seed, cold, failure, drawn, replay: again, tried: 0, simplest, story };
         }
         if std::io::stderr().is_terminal() {
             eprintln!("seed {seed} has failed; looking for a simpler run that fails");
@@ -173,7 +194,37 @@ impl Command {
         let shrunk = shrink(&drawn, &self.overrides, &failure, caller.stop);
         let simpler = shrunk.overrides != self.overrides;
         let simplest = simpler.then(|| (replay(&shrunk.overrides), shrunk.failure));
-        Failed { seed, cold, failure, replay: again, tried: shrunk.runs, simplest }
+        let story = match &simplest {
+            Some((_, failure)) => story(failure, &shrunk.overrides),
+            None => story(&failure, &self.overrides),
+        };
+        Failed { seed, cold, failure, drawn: drawn_lines, replay: again, tried: shrunk.runs, simplest, story }
+    }
+
+    /// All of a story has been asked for.
+    fn tells_all(&self) -> bool {
+        self.about.is_some() || self.from.is_some()
+    }
+
+    /// Runs `options` once more for the story of it: all of what was asked for, or the end of what is about `about`.
+    fn story(&self, options: Options, about: Option<About>) -> report::Told {
+        let last = if self.tells_all() { usize::MAX } else { story::LAST };
+        let about = self.about.clone().or(about);
+        let name = about.as_ref().map(|about| about.name().to_owned());
+        let story = Story::new(about, self.from.unwrap_or(0.0), last, options.world.shards);
+        let story = Rc::new(RefCell::new(story));
+        let sink = Rc::clone(&story);
+        // How it ends is known.
+        drop(run_caught(options, Trace::to(move |line| sink.borrow_mut().line(line))));
+        let mut story = story.borrow_mut();
+        let lines = story.finish();
+        report::Told { about: name, lines, of: story.told, trace: story.seen }
+    }
+
+    fn options(&self, seed: u64, overrides: &Overrides) -> Options {
+        let mut options = self.drawn(seed);
+        overrides.apply(&mut options);
+        options
     }
 
     fn drawn(&self, seed: u64) -> Options {

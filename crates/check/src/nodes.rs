@@ -75,6 +75,11 @@ impl Nodes {
         }
     }
 
+    /// When all connections can be there again: a cut goes on after the storm, for as long as it was to last.
+    pub(crate) fn last_cut(&self, now: Instant) -> Instant {
+        self.held.values().copied().fold(now, Instant::max)
+    }
+
     /// Whether the node is dead and does not come back.
     pub(crate) fn stays_dead(&self, node: NodeId) -> bool {
         self.stay_dead.contains(&node)
@@ -202,7 +207,8 @@ impl Nodes {
         }
         run.errors.unreachable(node, run.world.now(), until);
         run.world.schedule(run.world.now(), Action::Pause(node, until));
-        self.paused.insert(node, until);
+        let end = self.paused.entry(node).or_insert(until);
+        *end = until.max(*end);
         if self.rng.chance(500) {
             for peer in run.all_nodes().filter(|peer| *peer != node) {
                 self.sever(run, node, peer, pause);

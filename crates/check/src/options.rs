@@ -28,6 +28,7 @@ mod clocks;
 mod draw;
 mod first;
 mod second;
+mod told;
 
 use cards_core::{Duration, NodeId, VolumeId};
 use cards_world::WorldConfig;

@@ -10,7 +10,7 @@ use cards_core::{Duration, NodeId, VolumeId};
 pub use kind::Kind;
 pub use left_out::LeftOut;
 
-use crate::options::{Clocks, Options};
+use crate::options::{Clocks, Mode, Options};
 use crate::rng::Rng;
 
 /// Overrides of what the seed draws.
@@ -20,7 +20,7 @@ pub struct Overrides {
     /// Policy of all volumes
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub policy: Option<String>,
-    /// Messages lost, in per mille
+    /// Messages lost, in per mille; a cold read, which has no faults, becomes a storm
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u32).range(0..=500))]
     pub loss: Option<u32>,
     /// How long the storm lasts, in milliseconds
@@ -91,7 +91,14 @@ impl Overrides {
     /// Puts them in place of what was drawn.
     pub fn apply(&self, options: &mut Options) {
         if let Some(policy) = &self.policy {
+            let had_room = options.sets_apart();
             options.world.volumes.iter_mut().for_each(|spec| spec.policy.clone_from(policy));
+            if options.sets_apart() && !had_room {
+                options.make_room();
+            }
+        }
+        if self.spoils_cold_reads() {
+            options.mode = Mode::Storm;
         }
         if let Some(storm_ms) = self.storm_ms {
             options.storm = Duration::from_millis(storm_ms);
@@ -112,6 +119,14 @@ impl Overrides {
         if let Some(drift) = self.drift {
             drift.apply(options);
         }
+    }
+
+    /// What is claimed of a cold read is claimed without faults, and of no policy that answers at random. It becomes a
+    /// storm, with the clients that were drawn for it.
+    fn spoils_cold_reads(&self) -> bool {
+        let is_random =
+            |spec: &String| cards_core::policy::build(spec).is_ok_and(|policy| policy.is_random());
+        self.loss.is_some_and(|loss| loss > 0) || self.policy.as_ref().is_some_and(is_random)
     }
 
     /// As flags again, for the command that replays a run: each with a space in front.
@@ -225,6 +240,26 @@ mod tests {
             overrides.apply(&mut options);
             let report = crate::seeds::run_caught(options, cards_world::Trace::hashed());
             assert_eq!(report.expect("it passes").faults, crate::faults::Counts::new(), "seed {seed}");
+        }
+    }
+
+    /// Each claim of a cold read needs what the seed has drawn for it.
+    #[test]
+    fn overrides_leave_cold_reads_what_they_need() {
+        for flags in
+            ["--policy central", "--policy chaos", "--loss 400", "--nodes 2 --policy central --clients 1"]
+        {
+            let overrides = parse(flags).expect(flags);
+            let colds = (1..).map(Options::draw).filter(|options| options.mode == Mode::ColdRead);
+            for mut options in colds.take(8) {
+                let seed = options.seed;
+                overrides.apply(&mut options);
+                let spoilt = flags.contains("chaos") || flags.contains("loss");
+                assert_eq!(options.mode == Mode::Storm, spoilt, "seed {seed} {flags}");
+                if let Err(failure) = crate::seeds::run_caught(options, cards_world::Trace::hashed()) {
+                    panic!("seed {seed} {flags}: {failure}");
+                }
+            }
         }
     }
 

@@ -182,7 +182,9 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
         run.world.models().calm();
         run.observers.count(Observer::WakeUps, run.tickets.len() as u64);
         actors.calm(&mut run);
-        let settled = run.world.now() + disk_wait + lease * 4 + run.options.nodes.pause + SETTLE;
+        let all_connect = actors.nodes.last_cut(run.world.now());
+        let settled =
+            all_connect.max(run.world.now() + run.options.nodes.pause) + disk_wait + lease * 4 + SETTLE;
         run.until(&mut actors, settled)?;
     } else {
         run.until(&mut actors, Instant::default() + SETTLE)?;
@@ -260,7 +262,8 @@ impl Run {
         let seen = std::mem::take(&mut self.world.models().seen);
         self.observers.saw(&self.world, &seen).map_err(Failure::Wrong)?;
         if self.steps.is_multiple_of(EXCLUSION_EVERY) {
-            let judged = checkers::exclusion(self).map_err(Failure::Wrong)?;
+            let judged =
+                checkers::exclusion(self).map_err(Observer::Exclusion.finds()).map_err(Failure::Wrong)?;
             self.observers.count(Observer::Exclusion, judged);
         }
         while let Some((node, volume)) = self.world.eviction() {
@@ -304,15 +307,15 @@ impl Run {
 
     /// Those judge who look at the whole, at the end.
     fn judge(&mut self) -> Result<Stats, String> {
-        self.errors.judge()?;
+        self.errors.judge().map_err(Observer::Errors.finds())?;
         self.observers.count(Observer::Errors, self.errors.count());
-        let operations = checkers::contents(self)?;
+        let operations = checkers::contents(self).map_err(Observer::Linearizability.finds())?;
         self.observers.count(Observer::Linearizability, operations);
-        let shards = checkers::leaks(self)?;
+        let shards = checkers::leaks(self).map_err(Observer::Leaks.finds())?;
         self.observers.count(Observer::Leaks, shards);
-        let stats = checkers::counters(self)?;
+        let stats = checkers::counters(self).map_err(Observer::Counters.finds())?;
         if self.options.mode == Mode::ColdRead {
-            let blocks = checkers::single_flight(self)?;
+            let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;
             self.observers.count(Observer::SingleFlight, blocks);
         }
         Ok(stats)

@@ -4,8 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use cards_check::Options;
+use cards_check::overrides::Overrides;
 use cards_check::seeds::run_caught;
 use cards_world::Trace;
+use clap::{Args as _, FromArgMatches as _};
+
+/// What the flags behind a seed put in place of what it draws.
+fn overrides(flags: &str) -> Overrides {
+    let command = Overrides::augment_args(clap::Command::new("seed").no_binary_name(true));
+    let matches =
+        command.try_get_matches_from(flags.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
+    Overrides::from_arg_matches(&matches).unwrap_or_else(|error| panic!("{error}"))
+}
 
 #[test]
 fn seeds_that_once_failed_pass() {
@@ -25,9 +35,12 @@ fn seeds_that_once_failed_pass() {
                 Some(("second", number)) => (Options::second, number),
                 _ => (Options::draw, line.trim()),
             };
+            let (number, flags) = number.split_once(' ').unwrap_or((number, ""));
             let seed = number.parse().unwrap_or_else(|_| panic!("{}: `{line}` is no seed", path.display()));
-            if let Err(failure) = run_caught(draw(seed), Trace::hashed()) {
-                panic!("{}: seed {seed}: {failure}", path.display());
+            let mut options = draw(seed);
+            overrides(flags).apply(&mut options);
+            if let Err(failure) = run_caught(options, Trace::hashed()) {
+                panic!("{}: {line}: {failure}", path.display());
             }
         }
     }

@@ -12,8 +12,11 @@ fn check(flags: &str) -> Output {
 /// The flags of the replay commands, and what stands before each.
 fn replays(output: &Output) -> Vec<String> {
     let errors = String::from_utf8(output.stderr.clone()).expect("text");
-    let replays = errors.lines().filter_map(|line| line.strip_prefix("replay: ")?.split_once(" -- "));
-    replays.map(|(_, flags)| flags.trim_end_matches(" --verbose").to_owned()).collect()
+    let command = |line: &str| {
+        let command = line.strip_prefix("replay ").or_else(|| line.strip_prefix("simplest "))?;
+        Some(command.split_once(" -- ")?.1.to_owned())
+    };
+    errors.lines().filter_map(command).collect()
 }
 
 #[test]

@@ -74,7 +74,8 @@ pub enum ControlInput {
         /// The message.
         message: ControlMessage,
     },
-    /// Attach a volume here, and keep it attached.
+    /// Attach a volume here, and keep it attached. A card that is attached already stays as it is: that it may do less, or
+    /// has another policy, is an error.
     Attach {
         /// Comes back in [`ControlOutput::AttachDone`].
         token: Token,

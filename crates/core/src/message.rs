@@ -417,7 +417,7 @@ pub enum Refusal {
     ReadOnly,
     /// Another node has the volume for itself, or is taking it over.
     Exclusive(NodeId),
-    /// The card would be the only one, and another node has one.
+    /// The card would be the only one, and another node has one; or it would do more than the one that this node has.
     InUse(NodeId),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,

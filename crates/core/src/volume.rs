@@ -24,7 +24,7 @@ pub enum Handover {
     Disk,
 }
 
-/// What a card may do with its volume.
+/// What a card may do with its volume, from little to much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Read.
@@ -41,6 +41,12 @@ impl Access {
     #[must_use]
     pub const fn may_write(self) -> bool {
         !matches!(self, Self::Read)
+    }
+
+    /// Whether a card with it may do all that one with `other` may.
+    #[must_use]
+    pub const fn covers(self, other: Self) -> bool {
+        self as u8 >= other as u8
     }
 }
 

@@ -220,11 +220,15 @@ impl Device {
         std::mem::take(&mut self.pages).len()
     }
 
-    /// Closes the device. Clients that wait get no answer.
-    pub(crate) fn close(&mut self) -> Vec<Token> {
+    /// Closes the device.
+    pub(crate) fn close(&mut self) {
         self.open = false;
         self.keeping = false;
         self.pages.clear();
+    }
+
+    /// The reads of its clients end without an answer.
+    pub(crate) fn abandon(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.reads).into_keys().collect()
     }
 }

@@ -92,7 +92,8 @@ pub enum Action {
     Boot(NodeId),
     /// Its process dies.
     Crash(NodeId),
-    /// It stands still until then: nothing is lost, everything waits.
+    /// It stands still until then: nothing is lost, everything waits, and comes in the order in which it came. Pauses
+    /// overlap: the last end counts.
     Pause(NodeId, Instant),
     /// `at` has shaken hands with `peer`. Nothing happens when one of them is not running.
     PeerUp {
@@ -193,7 +194,8 @@ struct Place {
     /// Counts the lives; zero before the first.
     life: u64,
     running: Option<Life>,
-    paused_until: Instant,
+    /// When the pauses end that it is in, in order. What waits goes through each of them, and so keeps its order.
+    pauses: Vec<Instant>,
     /// The life of each peer that this node has a connection to.
     links: Vec<Option<u64>>,
 }
@@ -228,8 +230,7 @@ impl<M: Models> World<M> {
     pub fn new(config: WorldConfig, models: M, trace: Option<Trace>) -> Self {
         assert!(config.sectors > 0 && config.block_bytes.is_multiple_of(config.sectors));
         let nodes = config.nodes.len();
-        let place =
-            || Place { life: 0, running: None, paused_until: Instant::default(), links: vec![None; nodes] };
+        let place = || Place { life: 0, running: None, pauses: Vec::new(), links: vec![None; nodes] };
         Self {
             models,
             now: Instant::default(),
@@ -435,8 +436,7 @@ impl<M: Models> World<M> {
             Event::DiskHalf { .. } | Event::AtDevice { .. } => return None,
             Event::DiskDone { key, .. } => self.disk_ops.get(key)?.node,
         };
-        let until = self.place(node).paused_until;
-        (until > self.now).then_some(until)
+        self.place(node).pauses.iter().copied().find(|&end| end > self.now)
     }
 
     fn act(&mut self, action: Action) {
@@ -445,7 +445,11 @@ impl<M: Models> World<M> {
             Action::Crash(node) => self.crash(node),
             Action::Pause(node, until) => {
                 trace!(self, "{node:?} pauses until {until:?}");
-                self.place_mut(node).paused_until = until;
+                let now = self.now;
+                let pauses = &mut self.place_mut(node).pauses;
+                pauses.retain(|&end| end > now);
+                pauses.push(until);
+                pauses.sort_unstable();
             }
             Action::PeerUp { at, peer, proof } => self.peer_up(at, peer, proof),
             Action::PeerDown { at, peer } => self.peer_down(at, peer),

@@ -1,12 +1,13 @@
 //! No wake-up is lost: whatever waits goes on when nothing hinders it any more, within bounded time.
 
+use super::Observer;
 use crate::run::{Failure, Run};
 
 /// Every request has its answer.
 pub(crate) fn all_woken(run: &Run, when: &str) -> Result<(), Failure> {
     match unanswered(run) {
         None => Ok(()),
-        Some(story) => Err(Failure::Stuck(format!("{story} {when}"))),
+        Some(story) => Err(Failure::Stuck(Observer::WakeUps.finds()(format!("{story} {when}")))),
     }
 }
 

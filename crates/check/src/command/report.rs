@@ -47,12 +47,27 @@ pub(super) struct Failed {
     /// It is a cold read.
     pub(super) cold: bool,
     pub(super) failure: Failure,
+    /// What the seed has drawn: the name and the words of each line.
+    pub(super) drawn: Vec<(&'static str, String)>,
     /// The command that runs it again.
     pub(super) replay: String,
     /// Simpler runs that were tried.
     pub(super) tried: u32,
     /// The command that runs the simplest of them that fails too, and how it fails.
     pub(super) simplest: Option<(String, Failure)>,
+    /// How the simplest run went, unless that is told already.
+    pub(super) story: Option<Told>,
+}
+
+/// A story, or the end of it.
+pub(super) struct Told {
+    /// Of what; none: of everything.
+    pub(super) about: Option<String>,
+    pub(super) lines: Vec<String>,
+    /// Lines of the whole story.
+    pub(super) of: u64,
+    /// Lines of the trace.
+    pub(super) trace: u64,
 }
 
 impl Ran {
@@ -134,17 +149,39 @@ impl Ran {
 
 impl Failed {
     fn print(&self) {
+        eprint!("{}", self.page());
+    }
+
+    /// What a person reads first: no more than a page.
+    pub(super) fn page(&self) -> String {
         let cold = if self.cold { " (cold read, no faults)" } else { "" };
-        eprintln!("seed {}{cold}: {}", self.seed, self.failure);
-        eprintln!("replay: {} --verbose", self.replay);
+        let mut lines = vec![format!("seed {}{cold}: {}", self.seed, self.failure)];
+        let mut head = "drawn";
+        for (name, words) in &self.drawn {
+            lines.push(format!("{head:10}{name:13}{words}"));
+            head = "";
+        }
+        lines.push(format!("replay    {}", self.replay));
         match &self.simplest {
             Some((replay, failure)) => {
-                eprintln!("the simplest run that fails too, of {} tried: {failure}", self.tried);
-                eprintln!("replay: {replay} --verbose");
+                lines.push(format!("simplest  {replay}"));
+                let how = match *failure == self.failure {
+                    true => ", which fails in the same way".to_owned(),
+                    false => format!(": {failure}"),
+                };
+                lines.push(format!("          of {} that were tried{how}", self.tried));
             }
-            None if self.tried > 0 => eprintln!("of {} simpler runs none fails in the same way", self.tried),
+            None if self.tried > 0 => {
+                lines.push(format!("          of {} simpler runs none fails in the same way", self.tried));
+            }
             None => {}
         }
+        if let Some(story) = &self.story {
+            let replay = self.simplest.as_ref().map_or(&self.replay, |(replay, _)| replay);
+            lines.extend(story.page(replay));
+        }
+        lines.push(String::new());
+        lines.join("\n")
     }
 
     fn to_json(&self) -> Value {
@@ -161,6 +198,23 @@ impl Failed {
             "tried": self.tried,
             "simplest": simplest,
         })
+    }
+}
+
+impl Told {
+    /// The end of the story, and how to see more of the run that `replay` replays.
+    fn page(&self, replay: &str) -> Vec<String> {
+        let Self { about, lines, of, trace } = self;
+        let (of_what, flag) = match about {
+            Some(name) => (format!("story of {name}"), format!("--about {name}")),
+            None => ("story".to_owned(), "--from 0".to_owned()),
+        };
+        let mut page = vec![format!("{of_what}, the last {} of {of} lines", lines.len())];
+        page.extend(lines.iter().cloned());
+        page.push(format!(
+            "more: {replay} {flag} (--from SECONDS: later ones; --verbose: all {trace} lines of the trace)"
+        ));
+        page
     }
 }
 

@@ -94,3 +94,56 @@ fn a_run_in_which_nobody_lives_is_stuck() {
     let failure = run_caught(options, Trace::hashed()).unwrap_err();
     assert_eq!(Verdict::from(&failure), Verdict::Stuck, "{failure}");
 }
+
+fn failed(flags: &str, failure: Failure) -> report::Failed {
+    let summary = Summary { failed: Some((8, failure)), ..Summary::default() };
+    report(flags, summary).failed.expect("it has failed")
+}
+
+#[test]
+fn a_failure_is_told_on_a_page() {
+    // It has not failed at all, so nothing simpler fails.
+    let volume = Options::draw(8).world.volumes[0].id;
+    let what = format!("n1 gets a card of {volume:?}");
+    let first = format!("seed 8: wrong: {what} (judge: takeovers)");
+    let what = Observer::Takeovers.finds()(what);
+    let page = failed("--no-shrink", Failure::Wrong(what)).page();
+    let lines: Vec<&str> = page.lines().collect();
+    assert_eq!(lines[0], first);
+    let options = Options::draw(8).told();
+    assert!(lines[1].starts_with("drawn     nodes        "), "{page}");
+    for (line, (name, words)) in lines[1..].iter().zip(&options) {
+        assert!(line[10..].starts_with(name) && line.ends_with(words.as_str()), "{line}");
+    }
+    let rest = &lines[1 + options.len()..];
+    assert_eq!(rest[0], "replay    check --seed 8");
+    assert!(rest[1].starts_with(&format!("story of {volume:?}, the last 24 of ")), "{page}");
+    assert_eq!(rest.len(), 2 + story::LAST + 1, "{page}");
+    assert!(
+        rest.last().unwrap().starts_with(&format!("more: check --seed 8 --about {volume:?} (")),
+        "{page}"
+    );
+    assert!(lines.len() < 60, "no page is that long: {page}");
+}
+
+#[test]
+fn the_simplest_run_follows_its_replay() {
+    let failure = Failure::Wrong("as it was".to_owned());
+    let mut failed = failed("--no-shrink", failure.clone());
+    (failed.tried, failed.story) = (52, None);
+    failed.simplest = Some(("check --seed 8 --no-loss".to_owned(), failure));
+    let page = failed.page();
+    let end = "replay    check --seed 8\nsimplest  check --seed 8 --no-loss\n          of 52 that were tried, which fails in the same way\n";
+    assert!(page.ends_with(end), "{page}");
+    failed.simplest = None;
+    assert!(failed.page().ends_with("of 52 simpler runs none fails in the same way\n"));
+}
+
+#[test]
+fn a_story_is_told_of_one_seed_only() {
+    let refused =
+        |flags: &str| Line::try_parse_from(std::iter::once("check").chain(flags.split(' '))).is_err();
+    assert!(refused("--about v0.0") && refused("--from 1") && refused("--seed 1 --about 7"));
+    assert!(refused("--seed 1 --about v0.0 --json"));
+    assert!(!refused("--seed 1 --about n1 --from 2.8"));
+}

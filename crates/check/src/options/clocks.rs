@@ -16,7 +16,7 @@ const BEYOND: u32 = 3_000;
 /// The clocks of all nodes: how fast each is, in thousandths of the time of the world.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    rates: Vec<u32>,
+    pub(super) rates: Vec<u32>,
 }
 
 impl Clocks {

@@ -38,9 +38,7 @@ impl Options {
                 volume.coherence = if policy_tells { Coherence::Policy } else { Coherence::Confirmed };
             }
         }
-        // Some policies leave a node a fifth of its cache; a cold volume fits in that too.
-        let apart =
-            options.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"));
+        let apart = options.sets_apart();
         if rng.chance(60) && storm {
             for volume in options.world.volumes.iter_mut().filter(|v| v.coherence == Coherence::Confirmed) {
                 "chaos".clone_into(&mut volume.policy);
@@ -78,10 +76,22 @@ impl Options {
             if rng.chance(500) {
                 node.replacement = rng.pick(&Replacement::ALL);
             }
-            if apart && !storm {
-                node.capacity_blocks *= 5;
-            }
+        }
+        if apart {
+            options.make_room();
         }
         options
+    }
+
+    /// Whether some policy leaves a node only a part of its cache: a fifth, at the worst.
+    pub(crate) fn sets_apart(&self) -> bool {
+        self.world.volumes.iter().any(|v| v.policy.contains("central") || v.policy.contains("split"))
+    }
+
+    /// A cold volume fits in that part too.
+    pub(crate) fn make_room(&mut self) {
+        if self.mode == Mode::ColdRead {
+            self.world.nodes.iter_mut().for_each(|node| node.capacity_blocks *= 5);
+        }
     }
 }

@@ -7,8 +7,9 @@ use super::{Control, ControlOutput, ControlTimer, RESEND};
 use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::policy;
 use crate::time::{Duration, Instant};
-use crate::volume::Access;
+use crate::volume::{Access, VolumeSpec};
 
 /// A card of this node, attached or to be attached.
 pub(super) struct Card {
@@ -36,6 +37,21 @@ pub(super) struct Wish {
     pub(super) access: Access,
     /// Cards in the way are given up, for [`Access::Exclusive`].
     pub(super) takeover: bool,
+}
+
+impl Wish {
+    /// Whether the volume can be attached like this, whatever cards there are.
+    pub(super) fn fits(&self, spec: &VolumeSpec) -> Result<(), Refusal> {
+        let same =
+            self.policy.is_empty() || policy::normalize(&self.policy) == policy::normalize(&spec.policy);
+        if !same {
+            return Err(Refusal::PolicyIs(spec.policy.clone()));
+        }
+        if spec.read_only && self.access.may_write() {
+            return Err(Refusal::ReadOnly);
+        }
+        Ok(())
+    }
 }
 
 impl Card {
@@ -67,11 +83,14 @@ impl Control {
         access: Access,
         takeover: bool,
     ) {
-        if let Some(generation) = self.cards.get(&volume).and_then(|card| card.generation) {
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
+        let wish = Wish { policy, access, takeover };
+        if let Some(card) = self.cards.get(&volume)
+            && let Some(generation) = card.generation
+        {
+            let result = self.suffices(volume, card.wish.access, &wish).map(|()| generation);
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
             return;
         }
-        let wish = Wish { policy, access, takeover };
         if volume.disk_node() == self.config.node {
             let result = self.attach_own(volume, &wish);
             if let Ok(generation) = result {
@@ -95,6 +114,14 @@ impl Control {
             self.answer_attach(&superseded, volume);
         }
         self.send_attach(volume);
+    }
+
+    /// Whether an attached card with `access` is what `wish` asks for. The card stays, whatever the answer is.
+    fn suffices(&self, volume: VolumeId, access: Access, wish: &Wish) -> Result<(), Refusal> {
+        if let Some(spec) = self.specs.get(&volume) {
+            wish.fits(spec)?;
+        }
+        if access.covers(wish.access) { Ok(()) } else { Err(Refusal::InUse(self.config.node)) }
     }
 
     /// Another node takes this node's own volume over.

@@ -9,7 +9,6 @@ use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
-use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::volume::Access;
 
@@ -107,14 +106,7 @@ impl Control {
     fn check_attach(&self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
-        let Wish { policy, access, .. } = wish;
-        let same = policy.is_empty() || policy::normalize(policy) == policy::normalize(&spec.policy);
-        if !same {
-            return Err(Refusal::PolicyIs(spec.policy.clone()));
-        }
-        if spec.read_only && access.may_write() {
-            return Err(Refusal::ReadOnly);
-        }
+        wish.fits(spec)?;
         if let Some(&(by, until)) = self.desk.takeovers.get(&volume)
             && by != node
             && self.now < until
@@ -128,7 +120,7 @@ impl Control {
             if theirs == Access::Exclusive {
                 return Err(Refusal::Exclusive(other));
             }
-            if *access == Access::Exclusive {
+            if wish.access == Access::Exclusive {
                 return Err(Refusal::InUse(other));
             }
         }

@@ -225,6 +225,26 @@ fn a_takeover_fences_first() {
     assert!(p.is_attached(1));
 }
 
+/// Else a card is believed to be alone while others write, or to write while its disk node refuses what it writes.
+#[test]
+fn a_card_that_is_there_is_no_answer_to_who_asks_for_more() {
+    for node in [0, 1] {
+        let mut p = Pair::new(false);
+        let in_use = Err(Refusal::InUse(NodeId(node)));
+        let generation = p.attach(node, "", Access::Read).unwrap();
+        assert_eq!(p.attach(node, "", Access::Write), in_use);
+        assert_eq!(p.attach(node, "", Access::Exclusive), in_use);
+        assert_eq!(p.attach(node, "hdc", Access::Read), Err(Refusal::PolicyIs("hscc".to_string())));
+        assert_eq!(p.attach(node, "", Access::Read), Ok(generation), "it has stayed");
+        p.give(node, ControlInput::Detach { volume: V });
+        p.run();
+        let generation = p.attach(node, "", Access::Write).unwrap();
+        assert_eq!(p.attach(node, "", Access::Read), Ok(generation), "it may read as well");
+        assert_eq!(p.attach(node, "", Access::Exclusive), in_use);
+        p.attach(2, "", Access::Write).expect("nobody has the volume for itself");
+    }
+}
+
 #[test]
 fn a_takeover_waits_for_the_lease_of_a_card_that_is_cut_off() {
     let mut p = Pair::new(false);
@@ -234,7 +254,7 @@ fn a_takeover_waits_for_the_lease_of_a_card_that_is_cut_off() {
     p.pass(LEASE / 2);
     p.ask(0, "", Access::Exclusive, true);
     p.pass(LEASE / 2);
-    assert!(p.is_attached(0), "a card that is there is answered as it is");
+    assert!(p.is_attached(0), "a card that is there stays as it is");
     p.give(0, ControlInput::Detach { volume: V });
     p.outputs.clear();
     p.ask(0, "", Access::Exclusive, true);

@@ -73,17 +73,17 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// The device is closed.
+    /// Closes the device. Clients that came while it was closed already get no answer, either.
     pub(super) fn close_device(&mut self, node: NodeId, volume: VolumeId) {
+        for client in self.device(node, volume).abandon() {
+            self.complete(client, Outcome::Lost);
+        }
         let device = self.device(node, volume);
         if !device.open {
             return;
         }
-        let waiting = device.close();
+        device.close();
         let is_connected = device.connection.is_some();
-        for client in waiting {
-            self.complete(client, Outcome::Lost);
-        }
         self.page_events.push_back(PageEvent::Withdrawn(node, volume, everything()));
         if is_connected {
             self.say_keeps(node, volume, false);

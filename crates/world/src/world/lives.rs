@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskWork, Input, Instant, NodeId, Placement, Shard, ShardConfig,
-    Token, mix,
+    Control, ControlConfig, ControlInput, DiskWork, Input, NodeId, Placement, Shard, ShardConfig, Token, mix,
 };
 
 use super::{Asker, World};
@@ -63,7 +62,7 @@ impl<M: Models> World<M> {
         let place = self.place_mut(node);
         place.life = life;
         place.running = Some(running);
-        place.paused_until = Instant::default();
+        place.pauses.clear();
         place.links.fill(None);
         self.drain_control(node);
         for shard in 0..self.config.shards {
@@ -90,7 +89,7 @@ impl<M: Models> World<M> {
         }
         let place = self.place_mut(node);
         place.running = None;
-        place.paused_until = Instant::default();
+        place.pauses.clear();
         let asks = |asker: &Asker| match *asker {
             Asker::Client(at) | Asker::Device(at, _) => at == node,
             Asker::DeviceClient(_) => false,

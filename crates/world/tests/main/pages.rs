@@ -252,3 +252,42 @@ fn words_of_a_device_keep_their_order_while_its_node_stands_still_again() {
     let (_, events) = bench.read(READER);
     assert_eq!(events, [PageEvent::Filled(READER, BLOCK)]);
 }
+
+/// A client that gives up what it has asked for must not have it afterwards.
+#[test]
+fn requests_keep_their_order_while_their_node_stands_still_again() {
+    // The second pause ends after the first, or before it.
+    for ends in [[20, 40], [40, 20]] {
+        let mut bench = Bench::new(READER);
+        let pause = |bench: &mut Bench, millis| {
+            let until = bench.world.now() + Duration::from_millis(millis);
+            bench.act(Action::Pause(READER, until));
+        };
+        let detached = |bench: &mut Bench| {
+            bench.world.submit(READER, Request::Detach { volume: V });
+        };
+        detached(&mut bench);
+        bench.run(Duration::from_millis(5));
+        pause(&mut bench, ends[0]);
+        let access = Access::Write;
+        let attach = Request::Attach { volume: V, policy: String::new(), access, takeover: false };
+        bench.world.submit(READER, attach);
+        bench.run(STEP);
+        pause(&mut bench, ends[1]);
+        detached(&mut bench);
+        bench.run(Duration::from_millis(60));
+        let control = bench.world.control(READER).expect("it runs");
+        assert_eq!(control.cards().count(), 0, "the last word was to give the card up");
+    }
+}
+
+#[test]
+fn who_reads_from_a_device_that_is_closed_waits_no_longer_than_until_it_is_closed_again() {
+    let mut bench = Bench::new(READER);
+    bench.act(Action::CloseDevice(READER, V));
+    let read = bench.world.submit(READER, Request::ReadDevice { block: BLOCK });
+    bench.run(STEP);
+    assert_eq!(bench.answer(read), None, "it waits until the device is opened");
+    bench.act(Action::CloseDevice(READER, V));
+    assert_eq!(bench.answer(read).map(|(_, outcome)| outcome), Some(Outcome::Lost));
+}
