@@ -165,8 +165,9 @@ pub enum Body {
         generation: Generation,
         /// The writer's number for it; grows from command to command.
         request: RequestId,
-        /// All requests below this one are answered: their repetitions are stale.
-        oldest: RequestId,
+        /// Where the disk node keeps its answer. What was in this slot before has ended at the writer: a repetition of
+        /// it is stale.
+        slot: u16,
         /// What to do.
         kind: CommandKind,
         /// From here, in bytes.

@@ -447,11 +447,11 @@ impl Shard {
             }
             Body::Sync { generation } => self.sync(from, message.volume, generation),
             Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
-            Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
                 let command = disk_command::PeerCommand {
                     generation,
                     request,
-                    oldest,
+                    slot,
                     change: change::Change::new(kind, offset, length),
                     fua,
                     again,

@@ -300,6 +300,12 @@ impl Shard {
         if let Some((&op, command)) = op
             && command.waits_for(from)
         {
+            let blocks = command.blocks(self.config.block_bytes);
+            if let Some((_, answers)) =
+                self.volumes.get_mut(&id).and_then(|volume| volume.desk.answered.to_mut(from))
+            {
+                answers.overtaken(&blocks);
+            }
             self.gave_up(from, id, first, count, counter);
             self.confirmed(op, from);
         }

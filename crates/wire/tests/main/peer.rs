@@ -129,14 +129,14 @@ fn bodies() -> impl Strategy<Value = Body> {
         (
             generation(),
             request(),
-            request(),
+            any::<u16>(),
             commands(),
             any::<u64>(),
             1..=peer::MAX_WRITE,
             any::<(bool, bool)>()
         )
-            .prop_map(|(generation, request, oldest, kind, offset, length, (fua, again))| {
-                Body::Command { generation, request, oldest, kind, offset, length, fua, again }
+            .prop_map(|(generation, request, slot, kind, offset, length, (fua, again))| {
+                Body::Command { generation, request, slot, kind, offset, length, fua, again }
             }),
         (request(), stamp(), option::of(errors())).prop_map(|(request, stamp, error)| Body::CommandDone {
             request,

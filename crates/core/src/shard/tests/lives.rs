@@ -20,16 +20,8 @@ impl Cluster {
     /// A write of a life of node 1 at the disk node; whether that answers.
     fn command(&mut self, generation: Generation, request: RequestId) -> bool {
         let (kind, length) = (CommandKind::Write, BLOCK_BYTES);
-        let body = Body::Command {
-            generation,
-            request,
-            oldest: request,
-            kind,
-            offset: 0,
-            length,
-            fua: false,
-            again: false,
-        };
+        let body =
+            Body::Command { generation, request, slot: 0, kind, offset: 0, length, fua: false, again: false };
         let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
         self.log.clear();
         self.arrive(NodeId(1), NodeId(0), message, Payload::Buffer(crate::ids::BufferId(1)));
