@@ -76,7 +76,8 @@ pub enum ControlInput {
     },
     /// Attach a volume here, and keep it attached.
     Attach {
-        /// Comes back in [`ControlOutput::AttachDone`].
+        /// Comes back in [`ControlOutput::AttachDone`]. A volume whose card is attached is attached again only if that
+        /// card may do what is asked for.
         token: Token,
         /// The volume.
         volume: VolumeId,
@@ -171,6 +172,13 @@ pub enum ControlOutput {
         volume: VolumeId,
         /// The card, or why not.
         result: Result<Generation, Refusal>,
+    },
+    /// This node's card of a volume of its own is gone: another node takes the volume over.
+    Evicted {
+        /// The volume.
+        volume: VolumeId,
+        /// Why.
+        refusal: Refusal,
     },
     /// Ask a disk of this node for its holes.
     ReadExtents {

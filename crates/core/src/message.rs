@@ -420,6 +420,8 @@ pub enum Refusal {
     Exclusive(NodeId),
     /// The card would be the only one, and another node has one.
     InUse(NodeId),
+    /// The node itself has a card already, which may do no more than this.
+    Attached(Access),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
 }

@@ -42,6 +42,12 @@ impl Access {
     pub const fn may_write(self) -> bool {
         !matches!(self, Self::Read)
     }
+
+    /// Whether a card with it may do all that one with `other` may.
+    #[must_use]
+    pub const fn includes(self, other: Self) -> bool {
+        self as u8 >= other as u8
+    }
 }
 
 /// The description of a volume, the same at every node.

@@ -67,8 +67,15 @@ impl Control {
         access: Access,
         takeover: bool,
     ) {
-        if let Some(generation) = self.cards.get(&volume).and_then(|card| card.generation) {
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
+        if let Some(card) = self.cards.get(&volume)
+            && let Some(generation) = card.generation
+        {
+            let result = match self.check_policy(volume, &policy) {
+                Err(refusal) => Err(refusal),
+                Ok(()) if !card.wish.access.includes(access) => Err(Refusal::Attached(card.wish.access)),
+                Ok(()) => Ok(generation),
+            };
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
             return;
         }
         let wish = Wish { policy, access, takeover };
@@ -100,8 +107,7 @@ impl Control {
     /// Another node takes this node's own volume over.
     pub(super) fn evict_own(&mut self, volume: VolumeId, refusal: Refusal) {
         self.detach(volume);
-        let (token, result) = (Token(u64::MAX), Err(refusal));
-        self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+        self.outputs.push_back(ControlOutput::Evicted { volume, refusal });
     }
 
     /// Whoever waits for a card that is given up is told so.

@@ -104,14 +104,20 @@ impl Control {
         }
     }
 
+    /// All cards of a volume use one policy.
+    pub(super) fn check_policy(&self, volume: VolumeId, wanted: &str) -> Result<(), Refusal> {
+        let Some(spec) = self.specs.get(&volume).filter(|_| !wanted.is_empty()) else { return Ok(()) };
+        match policy::normalize(wanted) == policy::normalize(&spec.policy) {
+            true => Ok(()),
+            false => Err(Refusal::PolicyIs(spec.policy.clone())),
+        }
+    }
+
     fn check_attach(&self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
         let Wish { policy, access, .. } = wish;
-        let same = policy.is_empty() || policy::normalize(policy) == policy::normalize(&spec.policy);
-        if !same {
-            return Err(Refusal::PolicyIs(spec.policy.clone()));
-        }
+        self.check_policy(volume, policy)?;
         if spec.read_only && access.may_write() {
             return Err(Refusal::ReadOnly);
         }

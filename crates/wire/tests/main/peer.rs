@@ -155,6 +155,10 @@ fn messages() -> impl Strategy<Value = Message> {
     )
 }
 
+fn accesses() -> impl Strategy<Value = Access> {
+    prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclusive)]
+}
+
 fn controls() -> impl Strategy<Value = ControlMessage> {
     use ControlMessage as C;
     let request = || any::<u64>().prop_map(RequestId);
@@ -166,9 +170,10 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         Just(Refusal::ReadOnly),
         nodes().prop_map(Refusal::Exclusive),
         nodes().prop_map(Refusal::InUse),
+        accesses().prop_map(Refusal::Attached),
         Just(Refusal::NoAnswer),
     ];
-    let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclusive)];
+    let access = accesses();
     let extent = (any::<u32>(), any::<bool>()).prop_map(|(length, hole)| Extent { length, hole });
     let extents = prop_oneof![
         proptest::collection::vec(extent, 0..64).prop_map(Ok),
