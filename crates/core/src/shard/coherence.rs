@@ -63,6 +63,7 @@ impl Shard {
         volume.card = Some(generation);
         if renewed {
             volume.given_up.clear();
+            volume.begin_life(generation.life());
         }
         volume.synced = volume.at_disk_node || volume.needs_no_lease();
         if !volume.synced {
@@ -213,6 +214,9 @@ impl Shard {
     /// What a message says of complete writes.
     pub(super) fn hear_floor(&mut self, from: NodeId, id: VolumeId, floor: Stamp) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if volume.is_past(floor) {
+            return;
+        }
         if from == id.disk_node() {
             volume.horizon = volume.horizon.max(floor);
         }

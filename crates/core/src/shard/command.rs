@@ -358,10 +358,14 @@ impl Shard {
         stamp: Stamp,
         result: Result<(), IoError>,
     ) {
-        let Some(command) = self.commands.open.get(&request) else { return };
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
         if command.volume.disk_node() != from {
             return;
         }
+        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(stamp));
+        // Its place is not one among the writes of the card's life, and nobody knows what came after it.
+        command.overtaken |= is_past;
+        let stamp = if is_past { Stamp(0) } else { stamp };
         match result {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}
