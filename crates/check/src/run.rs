@@ -182,7 +182,7 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
         run.world.models().calm();
         run.observers.count(Observer::WakeUps, run.tickets.len() as u64);
         actors.calm(&mut run);
-        let settled = run.world.now() + disk_wait + lease * 4 + run.options.nodes.pause + SETTLE;
+        let settled = run.world.now() + disk_wait * 2 + lease * 4 + run.options.nodes.pause + SETTLE;
         run.until(&mut actors, settled)?;
     } else {
         run.until(&mut actors, Instant::default() + SETTLE)?;

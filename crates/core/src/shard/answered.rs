@@ -18,6 +18,7 @@ use core::ops::Range;
 
 use crate::ids::{NodeId, RequestId, STRIPE_BLOCKS, Stamp};
 use crate::message::IoError;
+use crate::time::{Duration, Instant};
 
 /// Commands that one card has under way at a time, at both ends. More wait at the card.
 pub(super) const SLOTS_MAX: u16 = 4096;
@@ -39,6 +40,8 @@ pub(super) struct Answered {
 pub(super) struct Answers {
     /// When the life got a card last, in the order of all.
     begun: u64,
+    /// Since when it has none.
+    resting: Option<Instant>,
     slots: BTreeMap<u16, Known>,
     /// Blocks of commands that their sender may repeat without knowing what came after them: the ends of a range, and
     /// the slot.
@@ -68,16 +71,38 @@ pub(super) struct Place {
 
 impl Answered {
     /// A life of a node has got a card.
-    pub(super) fn begin(&mut self, node: NodeId, life: u64) {
+    pub(super) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
+        self.rest(node, now);
         self.begun += 1;
         self.lives.insert(node, life);
-        self.answers.entry((node, life)).or_default().begun = self.begun;
+        let answers = self.answers.entry((node, life)).or_default();
+        (answers.begun, answers.resting) = (self.begun, None);
         let of_node = || self.answers.range((node, 0)..=(node, u64::MAX));
         if of_node().count() > LIVES_MAX
             && let Some(first) = of_node().min_by_key(|(_, answers)| answers.begun).map(|(&key, _)| key)
         {
             self.answers.remove(&first);
         }
+    }
+
+    /// The node's card is gone.
+    pub(super) fn rest(&mut self, node: NodeId, now: Instant) {
+        if let Some((_, answers)) = self.to_mut(node) {
+            answers.resting.get_or_insert(now);
+        }
+    }
+
+    /// Lives that have no card.
+    pub(super) fn resting(&self) -> usize {
+        self.answers.values().filter(|answers| answers.resting.is_some()).count()
+    }
+
+    /// Forgets lives that have had no card for so long; when to do so again.
+    pub(super) fn forget_resting(&mut self, now: Instant, patience: Duration) -> Option<Instant> {
+        let until = |answers: &Answers| answers.resting.map(|since| since + patience);
+        self.answers.retain(|_, answers| until(answers).is_none_or(|until| now < until));
+        self.lives.retain(|&node, &mut life| self.answers.contains_key(&(node, life)));
+        self.answers.values().filter_map(until).min()
     }
 
     /// What was answered to the life that has the node's card.
@@ -178,7 +203,7 @@ mod tests {
         let mut answered = Answered::default();
         assert!(answered.to_mut(NODE).is_none());
         for life in [5, 7, 5] {
-            answered.begin(NODE, life);
+            answered.begin(NODE, life, Instant(0));
             let (now, answers) = answered.to_mut(NODE).unwrap();
             assert_eq!(now, life);
             let place = place(0, life << 20);
@@ -191,16 +216,38 @@ mod tests {
     #[test]
     fn few_lives_are_remembered_those_of_other_nodes_apart() {
         let mut answered = Answered::default();
-        answered.begin(NodeId(2), 9);
-        (0..100).rev().for_each(|life| answered.begin(NODE, life));
+        answered.begin(NodeId(2), 9, Instant(0));
+        (0..100).rev().for_each(|life| answered.begin(NODE, life, Instant(0)));
         assert_eq!(answered.answers.len(), LIVES_MAX + 1);
         assert!(answered.to(NODE).is_some() && answered.to(NodeId(2)).is_some());
     }
 
     #[test]
+    fn a_life_without_a_card_is_forgotten_when_it_can_repeat_nothing_any_more() {
+        let patience = Duration::from_nanos(10);
+        let mut answered = Answered::default();
+        answered.begin(NODE, 5, Instant(1));
+        answered.begin(NODE, 7, Instant(2));
+        answered.begin(NodeId(2), 7, Instant(2));
+        assert_eq!(
+            (answered.resting(), answered.forget_resting(Instant(2), patience)),
+            (1, Some(Instant(12)))
+        );
+        answered.rest(NODE, Instant(4));
+        answered.rest(NODE, Instant(9));
+        assert_eq!(answered.forget_resting(Instant(12), patience), Some(Instant(14)));
+        answered.begin(NODE, 7, Instant(13));
+        assert_eq!(answered.forget_resting(Instant(14), patience), None);
+        answered.rest(NODE, Instant(14));
+        assert_eq!(answered.forget_resting(Instant(24), patience), None);
+        assert!(answered.to(NODE).is_none() && answered.to(NodeId(2)).is_some());
+        assert_eq!((answered.answers.len(), answered.lives.len()), (1, 1));
+    }
+
+    #[test]
     fn a_slot_knows_its_last_command_and_that_those_before_it_are_stale() {
         let mut answered = Answered::default();
-        answered.begin(NODE, 1);
+        answered.begin(NODE, 1, Instant(0));
         let (life, answers) = answered.to_mut(NODE).unwrap();
         (0..1000).for_each(|request| answers.put(place(1, request), 7..9, None));
         answers.put(place(0, 1), 0..0, None);
@@ -218,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_done_may_be_repeated_until_its_sender_knows_what_came_after_it() {
         let mut answered = Answered::default();
-        answered.begin(NODE, 1);
+        answered.begin(NODE, 1, Instant(0));
         let (_, answers) = answered.to_mut(NODE).unwrap();
         let outcome = Some(Outcome { stamp: Stamp(1), result: Ok(()) });
         answers.put(place(0, 1), 100..100 + STRIPE_BLOCKS, outcome);

@@ -133,6 +133,7 @@ impl Shard {
     pub(super) fn suspended(&mut self, id: VolumeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card = None;
+        volume.given_up.clear();
         volume.synced = false;
         if self.now >= volume.lease_until {
             self.commands.unleased(id);
@@ -153,7 +154,7 @@ impl Shard {
     ) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
-            volume.desk.answered.begin(node, life);
+            volume.desk.answered.begin(node, life, self.now);
             volume.desk.grants.forget(node);
             match access.may_write() {
                 true => volume.desk.readers.remove(&node),
@@ -181,10 +182,26 @@ impl Shard {
         volume.desk.readers.remove(&node);
         volume.desk.lost.remove(&node);
         volume.desk.grants.forget(node);
+        volume.desk.answered.rest(node, self.now);
+        self.forget_answers(id);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
         for op in ops {
             self.confirmed(op, node);
+        }
+    }
+
+    /// At the disk node: forgets what cards were answered that are gone for so long that nothing can be repeated: no
+    /// command is open for longer than [`super::ShardConfig::disk_wait`], by clocks of which none is as slow as two
+    /// thirds of another.
+    pub(super) fn forget_answers(&mut self, id: VolumeId) {
+        let patience = self.config.disk_wait * 3 / 2;
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let before = core::mem::replace(&mut volume.desk.forget_at, Instant::NEVER);
+        self.timers.clear(before, Timer::Answers(id));
+        if let Some(next) = volume.desk.answered.forget_resting(self.now, patience) {
+            volume.desk.forget_at = next;
+            self.timers.set(next, Timer::Answers(id));
         }
     }
 

@@ -110,6 +110,11 @@ impl Grants {
         Some(range.clone()).filter(|range| range.contains(&local))
     }
 
+    /// The cards that something is remembered of, some more than once.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.asked.keys().chain(self.regions.values().flat_map(|region| region.given_up.keys()))
+    }
+
     fn iter(&self) -> impl Iterator<Item = (NodeId, Range<u32>)> {
         self.regions
             .values()
@@ -143,7 +148,11 @@ impl GivenUp {
         Some(lost.range.clone()).filter(|range| range.contains(&local))
     }
 
-    /// The card is a new one.
+    pub(super) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// The card is a new one, or gone.
     pub(super) fn clear(&mut self) {
         self.regions.clear();
     }

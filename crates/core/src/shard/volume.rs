@@ -69,6 +69,8 @@ pub(super) struct Desk {
     pub(super) grants: Grants,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
+    /// When some of it is forgotten.
+    pub(super) forget_at: Instant,
     /// Blocks that were written in this life, as long as there are few.
     touched: BTreeSet<u32>,
 }
@@ -119,7 +121,7 @@ impl Volume {
             horizon: Stamp(0),
             recent: BTreeMap::new(),
             given_up: GivenUp::default(),
-            desk: Desk { last_stamp: first_stamp, ..Desk::default() },
+            desk: Desk { last_stamp: first_stamp, forget_at: Instant::NEVER, ..Desk::default() },
         }
     }
 
