@@ -16,6 +16,7 @@ mod leaks;
 mod leases;
 pub mod linearizable;
 mod pages;
+mod repeats;
 mod single_flight;
 mod succession;
 mod takeovers;
@@ -36,6 +37,7 @@ use durability::Durability;
 use fencing::Fencing;
 use grace::Grace;
 use pages::Pages;
+use repeats::Repeats;
 use single_flight::Fetches;
 use succession::Succession;
 use takeovers::Takeovers;
@@ -69,6 +71,8 @@ pub enum Observer {
     Grace,
     /// Flushes, and writes that were to be durable.
     Durability,
+    /// Sectors that a command wrote again.
+    Repeats,
     /// Requests without an answer when the faults stopped.
     WakeUps,
     /// Shards when all is quiet.
@@ -83,7 +87,7 @@ pub enum Observer {
 
 impl Observer {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Linearizability,
         Self::Exclusion,
         Self::Leases,
@@ -93,6 +97,7 @@ impl Observer {
         Self::Takeovers,
         Self::Grace,
         Self::Durability,
+        Self::Repeats,
         Self::WakeUps,
         Self::Leaks,
         Self::SingleFlight,
@@ -149,6 +154,7 @@ pub(crate) struct Observers {
     grace: Grace,
     nodes: u16,
     durability: Durability,
+    repeats: Repeats,
     fetches: Fetches,
 }
 
@@ -157,10 +163,12 @@ impl Observers {
         let volumes = options.world.volumes.iter();
         let writable = volumes.clone().filter(|spec| !spec.read_only).map(|spec| spec.id).collect();
         let leased = volumes.filter(|spec| !spec.read_only && spec.coherence == Coherence::Confirmed);
+        let leased: BTreeSet<VolumeId> = leased.map(|spec| spec.id).collect();
         Self {
             judged: Judged::new(),
+            repeats: Repeats::new(leased.iter().copied().collect()),
             writable,
-            leased: leased.map(|spec| spec.id).collect(),
+            leased,
             cold: options.mode == Mode::ColdRead,
             cards: Cards::new(options),
             pages: Pages::new(options),
@@ -208,6 +216,8 @@ impl Observers {
             let early = self.grace.saw(&self.cards, self.nodes, seen).map_err(Observer::Grace.finds())?;
             self.count(Observer::Grace, u64::from(early));
             self.durability.saw(seen);
+            let again = self.repeats.saw(seen)?;
+            self.count(Observer::Repeats, again);
             if self.cold {
                 self.fetches.saw(seen);
             }
@@ -282,6 +292,11 @@ impl Observers {
     /// This life of the node cannot prove that the one before has ended.
     pub(crate) fn unproven(&mut self, node: NodeId, life: u64) {
         self.succession.unproven(node, life);
+    }
+
+    /// A client of the node writes something with this tag.
+    pub(crate) fn tagged(&mut self, tag: u64, node: NodeId) {
+        self.repeats.tagged(tag, node);
     }
 
     /// A node dies.

@@ -65,6 +65,8 @@ pub struct Options {
     pub think: Duration,
     /// Reads go around in a working set of so many blocks that moves on.
     pub hot_blocks: u32,
+    /// Writes that go anywhere and not to the working set, per mille.
+    pub writes_elsewhere: u32,
     /// Clients ask for blocks ahead of their use.
     pub read_ahead: bool,
     /// Messages.

@@ -184,7 +184,7 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
         actors.calm(&mut run);
         let all_connect = actors.nodes.last_cut(run.world.now());
         let settled =
-            all_connect.max(run.world.now() + run.options.nodes.pause) + disk_wait + lease * 4 + SETTLE;
+            all_connect.max(run.world.now() + run.options.nodes.pause) + disk_wait * 2 + lease * 4 + SETTLE;
         run.until(&mut actors, settled)?;
     } else {
         run.until(&mut actors, Instant::default() + SETTLE)?;

@@ -262,6 +262,7 @@ impl Workload {
             let tag = if kind == CommandKind::Write {
                 self.last_tag += 1;
                 tags.push(self.last_tag);
+                run.observers.tagged(self.last_tag, node);
                 self.last_tag
             } else {
                 0

@@ -77,7 +77,8 @@ pub enum ControlInput {
     /// Attach a volume here, and keep it attached. A card that is attached already stays as it is: that it may do less, or
     /// has another policy, is an error.
     Attach {
-        /// Comes back in [`ControlOutput::AttachDone`].
+        /// Comes back in [`ControlOutput::AttachDone`]. A volume whose card is attached is attached again only if that
+        /// card may do what is asked for.
         token: Token,
         /// The volume.
         volume: VolumeId,
@@ -172,6 +173,13 @@ pub enum ControlOutput {
         volume: VolumeId,
         /// The card, or why not.
         result: Result<Generation, Refusal>,
+    },
+    /// This node's card of a volume of its own is gone: another node takes the volume over.
+    Evicted {
+        /// The volume.
+        volume: VolumeId,
+        /// Why.
+        refusal: Refusal,
     },
     /// Ask a disk of this node for its holes.
     ReadExtents {

@@ -165,8 +165,9 @@ pub enum Body {
         generation: Generation,
         /// The writer's number for it; grows from command to command.
         request: RequestId,
-        /// All requests below this one are answered: their repetitions are stale.
-        oldest: RequestId,
+        /// Where the disk node keeps its answer. What was in this slot before has ended at the writer: a repetition of
+        /// it is stale.
+        slot: u16,
         /// What to do.
         kind: CommandKind,
         /// From here, in bytes.
@@ -419,6 +420,8 @@ pub enum Refusal {
     Exclusive(NodeId),
     /// The card would be the only one, and another node has one; or it would do more than the one that this node has.
     InUse(NodeId),
+    /// The node itself has a card already, which may do no more than this.
+    Attached(Access),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
 }

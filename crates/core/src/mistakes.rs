@@ -44,6 +44,8 @@ pub enum Mistake {
     BelieveLateGrant,
     /// A card that has its lock back uses copies from before.
     UseBeforeGrant,
+    /// A command on blocks whose lock its sender has given up is no lock on them.
+    ForgetGivenUpCommand,
     /// A card that is being given up may still write.
     ForgetFence,
     /// A new life of a node is believed to follow its last one, which may be alive.
@@ -70,7 +72,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -90,6 +92,7 @@ impl Mistake {
         Self::ForgetGivenUp,
         Self::BelieveLateGrant,
         Self::UseBeforeGrant,
+        Self::ForgetGivenUpCommand,
         Self::ForgetFence,
         Self::BelieveSuccession,
         Self::ConfirmBeforeWithdrawn,

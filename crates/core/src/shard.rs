@@ -366,7 +366,13 @@ impl Shard {
             let gone = |node: &&NodeId| !desk.cards.contains_key(*node);
             // Elsewhere a write is remembered until the next message tells that it is complete.
             let recent = if volume.at_disk_node { volume.recent.len() } else { 0 };
-            recent + desk.open.len() + desk.readers.iter().chain(&desk.lost).filter(gone).count()
+            let given_up = if volume.card.is_none() { volume.given_up.len() } else { 0 };
+            recent
+                + desk.open.len()
+                + desk.readers.iter().chain(&desk.lost).filter(gone).count()
+                + desk.answered.resting()
+                + desk.grants.nodes().filter(gone).count()
+                + given_up
         };
         self.fetches.len()
             + self.leaving.len()
@@ -447,11 +453,11 @@ impl Shard {
             }
             Body::Sync { generation } => self.sync(from, message.volume, generation),
             Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
-            Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
                 let command = disk_command::PeerCommand {
                     generation,
                     request,
-                    oldest,
+                    slot,
                     change: change::Change::new(kind, offset, length),
                     fua,
                     again,
@@ -470,6 +476,7 @@ impl Shard {
                 Timer::Invalidate(op) => self.invalidate_timeout(op),
                 Timer::Leaving(block) => self.forget_leaving(block),
                 Timer::Sync(volume) => self.send_sync(volume),
+                Timer::Answers(volume) => self.forget_answers(volume),
                 Timer::Policy(volume) => self.tick_policy(volume),
             }
         }

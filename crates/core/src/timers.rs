@@ -18,6 +18,8 @@ pub enum Timer {
     Leaving(BlockId),
     /// When to ask again which writes are complete.
     Sync(VolumeId),
+    /// When to forget what the commands of cards that are gone were answered.
+    Answers(VolumeId),
     /// When the volume's policy wants to be called.
     Policy(VolumeId),
 }

@@ -329,7 +329,9 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
                     CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
                     CoreRefusal::ReadOnly => RefusalKind::ReadOnly,
                     CoreRefusal::NoAnswer => RefusalKind::Unreachable,
-                    CoreRefusal::Exclusive(_) | CoreRefusal::InUse(_) => RefusalKind::Busy,
+                    CoreRefusal::Exclusive(_) | CoreRefusal::InUse(_) | CoreRefusal::Attached(_) => {
+                        RefusalKind::Busy
+                    }
                 };
                 break Refusal { kind, message };
             }

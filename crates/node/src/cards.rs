@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cards_core::{ControlInput, Generation, Input, Instant, Refusal, Token, VolumeId, VolumeSpec};
+use cards_core::{Access, ControlInput, Generation, Input, Instant, Refusal, Token, VolumeId, VolumeSpec};
 
 use crate::config::{Attach, Attached};
 use crate::local::{Local, spawn};
 use crate::node::Node;
 
+/// The token of all attachments: their answers are found by the volume.
+const BY_VOLUME: Token = Token(0);
 /// How long to wait before an attachment is tried again that another node's card kept out.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -169,8 +171,7 @@ impl Local {
         let (volume, takeover) = (spec.id, card.takeover.load(Relaxed));
         let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
         let access = mode.access(spec.read_only);
-        // The answer is found by the volume, not by the token.
-        self.control(ControlInput::Attach { token: Token(u64::MAX), volume, policy, access, takeover });
+        self.control(ControlInput::Attach { token: BY_VOLUME, volume, policy, access, takeover });
     }
 
     /// A card's lease runs until then.
@@ -182,12 +183,7 @@ impl Local {
     }
 
     /// The disk node has answered.
-    pub(crate) fn attach_done(
-        self: &Rc<Self>,
-        _: Token,
-        volume: VolumeId,
-        result: Result<Generation, Refusal>,
-    ) {
+    pub(crate) fn attach_done(self: &Rc<Self>, volume: VolumeId, result: Result<Generation, Refusal>) {
         let Some(card) = self.node.cards.of(volume) else { return };
         let name = &card.attach.volume;
         match result {
@@ -250,6 +246,14 @@ pub(crate) fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String
         Refusal::Exclusive(holder) => format!(
             "node {} has volume {volume:?} for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
             node.name(*holder)
+        ),
+        Refusal::Attached(access) => format!(
+            "volume {volume:?} has a card here that may not do this, only {}; run `cards volume detach {volume}` first",
+            match access {
+                Access::Read => "read",
+                Access::Write => "read and write beside others",
+                Access::Exclusive => "read and write alone",
+            }
         ),
         Refusal::InUse(holder) => format!(
             "node {} has a card of volume {volume:?}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take the volume over with `--takeover`",

@@ -199,7 +199,8 @@ impl Local {
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
             ControlOutput::Withdraw { volume } => self.withdraw_all(volume),
-            ControlOutput::AttachDone { token, volume, result } => self.attach_done(token, volume, result),
+            ControlOutput::AttachDone { volume, result, .. } => self.attach_done(volume, result),
+            ControlOutput::Evicted { volume, refusal } => self.attach_done(volume, Err(refusal)),
             ControlOutput::ReadExtents { op, volume, offset, length } => {
                 self.read_extents(op, volume, offset, length);
             }

@@ -1,17 +1,17 @@
 //! Which life of the node this process is, and which one it follows.
 
-use std::fs::{File, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
-use std::path::Path;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A life of a node. While it lasts, no other process can begin one in the same directory.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Its number: milliseconds since 1970, but later than that of the last life in this directory. So a clock that
-    /// was set back does not make a node older than it was.
+    /// Its number: milliseconds since 1970, but later than that of the node's last life that is known of. So a clock that
+    /// was set back, or is behind after a start of the machine, does not make a node older than it was.
     pub(crate) incarnation: u64,
-    /// The last life in this directory. It is over: its process had the lock that this one has.
+    /// The last life in this `runtime_dir`. It is over: its process had the lock that this one has.
     pub(crate) succeeds: Option<u64>,
     /// None if the directory takes no locks; nothing is known of earlier lives then.
     _lock: Option<File>,
@@ -21,15 +21,21 @@ pub(crate) struct Life {
 #[derive(Debug)]
 pub(crate) struct InUse;
 
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 64;
+
 impl Life {
-    /// Begins a life in `runtime_dir`.
+    /// Begins a life of a node. Its number goes into both directories: `runtime_dir`, which is locked, may be empty after a
+    /// start of the machine; `state_dir` is not.
     ///
     /// # Errors
-    /// Another process lives there.
-    pub(crate) fn begin(runtime_dir: &Path) -> Result<Self, InUse> {
+    /// Another process lives in `runtime_dir`.
+    pub(crate) fn begin(runtime_dir: &Path, state_dir: &Path, node: &str) -> Result<Self, InUse> {
         let path = runtime_dir.join("incarnation");
+        let lasting = state_dir.join(format!("incarnation.{node}"));
         let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
-        let now = now.unwrap_or(0);
+        let after = |last: Option<u64>| now.unwrap_or(0).max(last.unwrap_or(0) + 1);
+        let known = File::open(&lasting).ok().and_then(|file| number_in(&file).ok().flatten());
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let kept = opened.and_then(|mut file| {
             match file.try_lock() {
@@ -37,25 +43,49 @@ impl Life {
                 Err(TryLockError::Error(error)) => return Err(error),
                 Ok(()) => {}
             }
-            let mut text = Vec::new();
-            (&file).take(64).read_to_end(&mut text)?;
-            let last: Option<u64> = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok());
-            // The core shifts it by 20 bits: what a broken file says must not overflow that.
-            let last = last.filter(|last| (1..1 << 43).contains(last));
-            let incarnation = now.max(last.unwrap_or(0) + 1);
+            let last = number_in(&file)?;
+            let incarnation = after(last.max(known));
             file.rewind()?;
             file.set_len(0)?;
             writeln!(file, "{incarnation}")?;
             Ok(Ok(Self { incarnation, succeeds: last, _lock: Some(file) }))
         });
-        kept.unwrap_or_else(|error| {
+        let life = kept.unwrap_or_else(|error| {
             tracing::warn!(
                 "{}: {error}; after a restart this node may have to wait until the leases of its last life are over",
                 path.display()
             );
-            Ok(Self { incarnation: now.max(1), succeeds: None, _lock: None })
-        })
+            Ok(Self { incarnation: after(known), succeeds: None, _lock: None })
+        })?;
+        if let Err(error) = keep(&lasting, life.incarnation) {
+            tracing::warn!(
+                "{}: {error}; if the machine starts again with its clock behind, other nodes drop what they have cached of this node's disks; see to state_dir",
+                lasting.display()
+            );
+        }
+        Ok(life)
     }
+}
+
+/// The number in a file. The core shifts it by 20 bits: what a broken file says must not overflow that.
+fn number_in(file: &File) -> io::Result<Option<u64>> {
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    let number: Option<u64> = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok());
+    Ok(number.filter(|number| (1..1 << 43).contains(number)))
+}
+
+/// Writes the number so that it survives the machine, and the one before it a crash meanwhile.
+fn keep(path: &Path, incarnation: u64) -> io::Result<()> {
+    let directory = path.parent().map(PathBuf::from).unwrap_or_default();
+    fs::create_dir_all(&directory)?;
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = File::create(&new)?;
+    writeln!(file, "{incarnation}")?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(&directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -65,25 +95,51 @@ mod tests {
     #[test]
     fn lives_follow_each_other_even_if_the_clock_goes_back() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Life::begin(dir.path()).unwrap();
+        let begin = || begin(dir.path());
+        let first = begin().unwrap();
         assert_eq!(first.succeeds, None);
         let number = first.incarnation;
         drop(first);
-        let second = Life::begin(dir.path()).unwrap();
+        let second = begin().unwrap();
         assert!(second.incarnation > number && second.succeeds == Some(number), "{second:?}");
         drop(second);
-        let file = dir.path().join("incarnation");
-        std::fs::write(&file, format!("{}\n", number + 1_000_000_000)).unwrap();
-        assert_eq!(Life::begin(dir.path()).unwrap().incarnation, number + 1_000_000_001);
-        std::fs::write(&file, "rubbish").unwrap();
-        let after = Life::begin(dir.path()).unwrap();
+        let file = dir.path().join("run/incarnation");
+        fs::write(&file, format!("{}\n", number + 1_000_000_000)).unwrap();
+        assert_eq!(begin().unwrap().incarnation, number + 1_000_000_001);
+        fs::write(&file, "rubbish").unwrap();
+        fs::write(dir.path().join("state/incarnation.n1"), "rubbish").unwrap();
+        let after = begin().unwrap();
         assert!(after.incarnation < number + 1_000_000_000 && after.succeeds.is_none());
+    }
+
+    fn begin(dir: &Path) -> Result<Life, InUse> {
+        fs::create_dir_all(dir.join("run")).unwrap();
+        Life::begin(&dir.join("run"), &dir.join("state"), "n1")
+    }
+
+    #[test]
+    fn lives_follow_each_other_over_a_start_of_the_machine_with_its_clock_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let number = begin(dir.path()).unwrap().incarnation + 1_000_000_000;
+        fs::write(dir.path().join("run/incarnation"), format!("{number}\n")).unwrap();
+        assert_eq!(begin(dir.path()).unwrap().incarnation, number + 1);
+        fs::remove_dir_all(dir.path().join("run")).unwrap();
+        let after = begin(dir.path()).unwrap();
+        assert_eq!((after.incarnation, after.succeeds), (number + 2, None));
+    }
+
+    #[test]
+    fn a_life_begins_where_nothing_can_be_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("state"), "no directory").unwrap();
+        let number = begin(dir.path()).unwrap().incarnation;
+        assert!(begin(dir.path()).unwrap().incarnation > number);
     }
 
     #[test]
     fn two_do_not_live_in_one_directory() {
         let dir = tempfile::tempdir().unwrap();
-        let _life = Life::begin(dir.path()).unwrap();
-        assert!(Life::begin(dir.path()).is_err());
+        let _life = begin(dir.path()).unwrap();
+        assert!(begin(dir.path()).is_err());
     }
 }

@@ -191,7 +191,7 @@ impl Daemon {
         }
         std::fs::create_dir_all(&config.runtime_dir)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
-        let life = Life::begin(&config.runtime_dir)
+        let life = Life::begin(&config.runtime_dir, &config.state_dir, &config.node)
             .map_err(|InUse| ServeError::InUse { path: config.runtime_dir.clone() })?;
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2)

@@ -15,10 +15,10 @@
 //! | 14 | 2 | shard | block messages |
 //! | 16 | 8 | floor | block messages |
 //! | 24 | 2 | free blocks | block messages |
-//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note | Read, Store, Note |
+//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command |
 //! | 28 | 4 | block; for a Command its length | most block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone, Question, Answer |
-//! | 40 | 8 | stamp; for a Command the oldest request | Data, Store, Invalidate, InvalidateAck, Synced, Command, CommandDone |
+//! | 40 | 8 | stamp | Data, Store, Invalidate, InvalidateAck, Granted, Synced, CommandDone |
 //! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Sync, Synced, Command, Store |
 //! | 56 | 8 | argument: offset, count of blocks, previous node, evictor, value, or age in milliseconds | Command, Invalidate, Store, Note, Data |
 //!
@@ -53,7 +53,7 @@ use cards_core::{ControlMessage, STRIPE_BLOCKS};
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 64;

@@ -62,6 +62,11 @@ pub trait Disk {
     /// Decides how an operation goes that starts now.
     fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming;
 
+    /// These tags are on the medium now, from this sector on.
+    fn wrote(&mut self, volume: VolumeId, first: u64, tags: &[u64]) {
+        let _ = (volume, first, tags);
+    }
+
     /// The process dies with half of a write not yet on the medium: does the operating system finish it?
     fn finishes_after_crash(&mut self, volume: VolumeId) -> bool {
         let _ = volume;

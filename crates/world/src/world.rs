@@ -200,9 +200,6 @@ struct Place {
     links: Vec<Option<u64>>,
 }
 
-/// The token of a card that is told something it has not asked for.
-const UNASKED: Token = Token(u64::MAX);
-
 /// Nodes, their disks, and everything under way between them.
 pub struct World<M> {
     config: WorldConfig,
@@ -607,13 +604,12 @@ impl<M: Models> World<M> {
                     self.device_connects(node, volume);
                     self.complete(token, Outcome::Attached(generation));
                 }
-                // Without a request of this node: another node takes this node's own volume over.
-                ControlOutput::AttachDone { token: UNASKED, volume, result } => {
-                    trace!(self, "{node:?} loses its own {volume:?}: {result:?}");
-                    self.evictions.push_back((node, volume));
-                }
                 ControlOutput::AttachDone { token, volume: _, result: Err(refusal) } => {
                     self.complete(token, Outcome::Refused(refusal));
+                }
+                ControlOutput::Evicted { volume, refusal } => {
+                    trace!(self, "{node:?} loses its own {volume:?}: {refusal:?}");
+                    self.evictions.push_back((node, volume));
                 }
                 ControlOutput::ReadExtents { op, volume, offset, length } => {
                     let (now, life) = (self.now, self.place(node).life);

@@ -16,6 +16,10 @@ impl Disk for Faults {
         timing
     }
 
+    fn wrote(&mut self, volume: VolumeId, first: u64, tags: &[u64]) {
+        self.seen.push(Seen::Wrote { volume, first, tags: tags.to_vec() });
+    }
+
     fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
         self.disk_rng.chance(500)
     }

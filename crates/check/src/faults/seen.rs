@@ -1,4 +1,5 @@
-//! What the models see: every message when it is sent, and every operation of a disk when it begins.
+//! What the models see: every message when it is sent, and every operation of a disk when it begins,
+//! and every write when it reaches the medium.
 
 use cards_core::{Body, ControlMessage, DiskWork, Instant, Message, NodeId, VolumeId};
 use cards_world::models::Parcel;
@@ -31,6 +32,15 @@ pub enum Seen {
         done: Instant,
         /// Whether it does what it should.
         ok: bool,
+    },
+    /// A write, or half of one, has reached a medium.
+    Wrote {
+        /// Of this volume.
+        volume: VolumeId,
+        /// From this sector on.
+        first: u64,
+        /// One tag for each sector.
+        tags: Vec<u64>,
     },
 }
 

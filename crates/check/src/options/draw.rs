@@ -56,18 +56,32 @@ impl Options {
         }
         let mut rng = Rng::new(seed, 13);
         if rng.chance(150) && !late {
-            // Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.
-            options.world.lease = millis(&mut rng, 100, 250);
-            options.nodes.crash_every = millis(&mut rng, 100, 400);
-            options.nodes.downtime = millis(&mut rng, 5, 60);
-            options.nodes.isolate = 0;
-            options.network.loss = rng.pick(&[50, 150, 300]);
-            options.hot_blocks = rng.pick(&[1, 2]);
-            (options.writers, options.clients) = (3, 3);
-            options.think = Duration::from_millis(1);
+            options.under_restarts(&mut rng);
         }
         options.draw_devices(&mut Rng::new(seed, 14));
+        let mut rng = Rng::new(seed, 20);
+        if rng.chance(80) && !late {
+            // Nobody reads, so after a while nobody has locks on what is written.
+            options.under_restarts(&mut rng);
+            options.clients = 0;
+            options.writes_elsewhere = 0;
+            options.world.devices.clear();
+            options.world.exclusive.clear();
+        }
         options
+    }
+
+    /// Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.
+    fn under_restarts(&mut self, rng: &mut Rng) {
+        let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.range(low, high));
+        self.world.lease = millis(rng, 100, 250);
+        self.nodes.crash_every = millis(rng, 100, 400);
+        self.nodes.downtime = millis(rng, 5, 60);
+        self.nodes.isolate = 0;
+        self.network.loss = rng.pick(&[50, 150, 300]);
+        self.hot_blocks = rng.pick(&[1, 2]);
+        (self.writers, self.clients) = (3, 3);
+        self.think = Duration::from_millis(1);
     }
 
     /// Volumes as local devices, where their kernels can be told of writes.

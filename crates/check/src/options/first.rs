@@ -133,6 +133,7 @@ impl Options {
             storm: Duration::from_millis(rng.range(500, 4_000)),
             think: Duration::from_millis(rng.pick(&[1, 10, 40])),
             hot_blocks: rng.pick(&[2, 8, 32]),
+            writes_elsewhere: 300,
             read_ahead: rng.chance(400),
             network,
             disk,

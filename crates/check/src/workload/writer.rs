@@ -50,7 +50,7 @@ impl Workload {
                 let at_once = self.rng.range(1, 3) as u32;
                 let hot = self.rng.below(u64::from(run.options.hot_blocks)) as u32;
                 for _ in 0..at_once {
-                    let around = match self.rng.chance(700) {
+                    let around = match self.rng.chance(1000 - run.options.writes_elsewhere) {
                         true => hot % spec.blocks() as u32,
                         false => self.rng.below(spec.blocks()) as u32,
                     };

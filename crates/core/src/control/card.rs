@@ -121,14 +121,13 @@ impl Control {
         if let Some(spec) = self.specs.get(&volume) {
             wish.fits(spec)?;
         }
-        if access.covers(wish.access) { Ok(()) } else { Err(Refusal::InUse(self.config.node)) }
+        if access.covers(wish.access) { Ok(()) } else { Err(Refusal::Attached(access)) }
     }
 
     /// Another node takes this node's own volume over.
     pub(super) fn evict_own(&mut self, volume: VolumeId, refusal: Refusal) {
         self.detach(volume);
-        let (token, result) = (Token(u64::MAX), Err(refusal));
-        self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+        self.outputs.push_back(ControlOutput::Evicted { volume, refusal });
     }
 
     /// Whoever waits for a card that is given up is told so.

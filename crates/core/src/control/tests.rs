@@ -196,6 +196,23 @@ fn who_has_a_volume_for_itself_is_named_to_others() {
     assert!(p.attach(2, "", Access::Exclusive).is_ok());
 }
 
+/// What a node's card may do is not what somebody asks for who comes later.
+#[test]
+fn a_volume_is_not_attached_for_more_than_its_card_may_do() {
+    for node in [0, 1] {
+        let mut p = Pair::new(false);
+        let card = p.attach(node, "", Access::Read).unwrap();
+        assert_eq!(p.attach(node, "", Access::Write), Err(Refusal::Attached(Access::Read)));
+        assert_eq!(p.attach(node, "", Access::Read), Ok(card));
+        p.give(node, ControlInput::Detach { volume: V });
+        p.run();
+        let card = p.attach(node, "", Access::Write).unwrap();
+        assert_eq!(p.attach(node, "", Access::Exclusive), Err(Refusal::Attached(Access::Write)));
+        assert_eq!(p.attach(node, "", Access::Read), Ok(card));
+        assert!(matches!(p.attach(node, "central", Access::Write), Err(Refusal::PolicyIs(_))));
+    }
+}
+
 /// The cards that are in the way write nothing from then on, and are gone before the new one begins.
 #[test]
 fn a_takeover_fences_first() {

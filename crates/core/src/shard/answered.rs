@@ -3,14 +3,25 @@
 //! A command is repeated by the life of the node that has sent it, and by no other, so what is known belongs to a life.
 //! Lives do not follow each other in the order of their numbers: a clock may have been set back between two, and a name
 //! that another process had taken can come back to the first. What that one had sent before is known still.
+//!
+//! A life has its commands in *slots*: one at a time in each, a later one with a higher number. So a command in a slot
+//! says that the one before it has ended at its sender, and what is remembered is what is in flight, however long one
+//! of them takes.
+//!
+//! Until its slot is used again or another node's write was announced to its sender, a command counts as a lock on its
+//! blocks ([`super::grants`]): a sender that does not know the answer may repeat it to the next life of this node, and
+//! must know what came after it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
 
-use crate::ids::{NodeId, RequestId, Stamp};
+use crate::ids::{NodeId, RequestId, STRIPE_BLOCKS, Stamp};
 use crate::message::IoError;
+use crate::time::{Duration, Instant};
 
-/// Commands of one card the disk node takes at the same time.
-const OPEN_MAX: usize = 4096;
+/// Commands that one card has under way at a time, at both ends. More wait at the card.
+pub(super) const SLOTS_MAX: u16 = 4096;
 /// Lives of a node that are remembered. A command is given up by its sender after a while
 /// ([`super::ShardConfig::disk_wait`]), in which a node does not begin as many.
 const LIVES_MAX: usize = 8;
@@ -29,9 +40,20 @@ pub(super) struct Answered {
 pub(super) struct Answers {
     /// When the life got a card last, in the order of all.
     begun: u64,
-    oldest: RequestId,
-    /// None while the command is under way.
-    results: BTreeMap<RequestId, Option<Outcome>>,
+    /// Since when it has none.
+    resting: Option<Instant>,
+    slots: BTreeMap<u16, Known>,
+    /// Blocks of commands that their sender may repeat without knowing what came after them: the ends of a range, and
+    /// the slot.
+    repeatable: BTreeSet<(u32, u32, u16)>,
+}
+
+/// The last command in a slot.
+struct Known {
+    request: RequestId,
+    blocks: Range<u32>,
+    /// None while it is under way.
+    outcome: Option<Outcome>,
 }
 
 #[derive(Clone, Copy)]
@@ -40,18 +62,47 @@ pub(super) struct Outcome {
     pub(super) result: Result<(), IoError>,
 }
 
+/// A command of a card, as its sender names it.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) slot: u16,
+    pub(super) request: RequestId,
+}
+
 impl Answered {
     /// A life of a node has got a card.
-    pub(super) fn begin(&mut self, node: NodeId, life: u64) {
+    pub(super) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
+        self.rest(node, now);
         self.begun += 1;
         self.lives.insert(node, life);
-        self.answers.entry((node, life)).or_default().begun = self.begun;
+        let answers = self.answers.entry((node, life)).or_default();
+        (answers.begun, answers.resting) = (self.begun, None);
         let of_node = || self.answers.range((node, 0)..=(node, u64::MAX));
         if of_node().count() > LIVES_MAX
             && let Some(first) = of_node().min_by_key(|(_, answers)| answers.begun).map(|(&key, _)| key)
         {
             self.answers.remove(&first);
         }
+    }
+
+    /// The node's card is gone.
+    pub(super) fn rest(&mut self, node: NodeId, now: Instant) {
+        if let Some((_, answers)) = self.to_mut(node) {
+            answers.resting.get_or_insert(now);
+        }
+    }
+
+    /// Lives that have no card.
+    pub(super) fn resting(&self) -> usize {
+        self.answers.values().filter(|answers| answers.resting.is_some()).count()
+    }
+
+    /// Forgets lives that have had no card for so long; when to do so again.
+    pub(super) fn forget_resting(&mut self, now: Instant, patience: Duration) -> Option<Instant> {
+        let until = |answers: &Answers| answers.resting.map(|since| since + patience);
+        self.answers.retain(|_, answers| until(answers).is_none_or(|until| now < until));
+        self.lives.retain(|&node, &mut life| self.answers.contains_key(&(node, life)));
+        self.answers.values().filter_map(until).min()
     }
 
     /// What was answered to the life that has the node's card.
@@ -66,51 +117,73 @@ impl Answered {
     }
 
     /// A command is done.
-    pub(super) fn done(&mut self, node: NodeId, life: u64, request: RequestId, outcome: Outcome) {
-        if let Some(known) = self.answers.get_mut(&(node, life)).and_then(|a| a.results.get_mut(&request)) {
-            *known = Some(outcome);
+    pub(super) fn done(&mut self, node: NodeId, life: u64, place: Place, outcome: Outcome) {
+        let known =
+            self.answers.get_mut(&(node, life)).and_then(|answers| answers.slots.get_mut(&place.slot));
+        if let Some(known) = known.filter(|known| known.request == place.request) {
+            known.outcome = Some(outcome);
         }
     }
 
     /// A command will not be done: if its life asks again, it is a new one.
-    pub(super) fn forget(&mut self, node: NodeId, life: u64, request: RequestId) {
-        if let Some(answers) = self.answers.get_mut(&(node, life)) {
-            answers.results.remove(&request);
+    pub(super) fn forget(&mut self, node: NodeId, life: u64, place: Place) {
+        if let Some(answers) = self.answers.get_mut(&(node, life))
+            && answers.slots.get(&place.slot).is_some_and(|known| known.request == place.request)
+        {
+            answers.clear(place.slot);
         }
     }
 }
 
 impl Answers {
-    /// The command has come before.
-    pub(super) fn knows(&self, request: RequestId) -> bool {
-        self.is_stale(request) || self.results.contains_key(&request)
+    /// The command has come before, or one after it in its slot.
+    pub(super) fn knows(&self, place: Place) -> bool {
+        self.slots.get(&place.slot).is_some_and(|known| place.request <= known.request)
     }
 
-    /// Its sender has heard the answer: only an old repetition can come.
-    pub(super) fn is_stale(&self, request: RequestId) -> bool {
-        request < self.oldest
+    /// Its sender has used the slot again: only an old repetition can come.
+    pub(super) fn is_stale(&self, place: Place) -> bool {
+        self.slots.get(&place.slot).is_some_and(|known| place.request < known.request)
     }
 
     /// If the command has come before: how it ended, if it has.
-    pub(super) fn get(&self, request: RequestId) -> Option<Option<Outcome>> {
-        self.results.get(&request).copied()
-    }
-
-    /// No more are taken before some are forgotten.
-    pub(super) fn is_full(&self) -> bool {
-        self.results.len() >= OPEN_MAX
+    pub(super) fn get(&self, place: Place) -> Option<Option<Outcome>> {
+        self.slots.get(&place.slot).filter(|known| known.request == place.request).map(|known| known.outcome)
     }
 
     /// Notes a command, or how it ended.
-    pub(super) fn put(&mut self, request: RequestId, outcome: Option<Outcome>) {
-        self.results.insert(request, outcome);
+    pub(super) fn put(&mut self, place: Place, blocks: Range<u32>, outcome: Option<Outcome>) {
+        self.clear(place.slot);
+        if !blocks.is_empty() {
+            self.repeatable.insert((blocks.start, blocks.end, place.slot));
+        }
+        self.slots.insert(place.slot, Known { request: place.request, blocks, outcome });
     }
 
-    /// The sender has the answers to all requests below this one.
-    pub(super) fn forget_below(&mut self, oldest: RequestId) {
-        if oldest > self.oldest {
-            self.oldest = oldest;
-            self.results = self.results.split_off(&oldest);
+    fn clear(&mut self, slot: u16) {
+        if let Some(Known { blocks, .. }) = self.slots.remove(&slot) {
+            self.repeatable.remove(&(blocks.start, blocks.end, slot));
+        }
+    }
+
+    /// Commands on some of these blocks that their sender may repeat. (None has more blocks than a stripe.)
+    fn repeatable_on(&self, blocks: &Range<u32>) -> impl Iterator<Item = (u32, u32, u16)> {
+        let first = blocks.start.saturating_sub(STRIPE_BLOCKS);
+        let near = self.repeatable.range((first, 0, 0)..(blocks.end, 0, 0)).copied();
+        near.filter(|&(_, end, _)| blocks.start < end)
+    }
+
+    /// Whether the sender may repeat a command on some of these blocks.
+    pub(super) fn may_repeat(&self, blocks: &Range<u32>) -> bool {
+        self.repeatable_on(blocks).next().is_some()
+    }
+
+    /// The sender has confirmed somebody else's write to these blocks: it knows that what is done there was overtaken.
+    pub(super) fn overtaken(&mut self, blocks: &Range<u32>) {
+        let done = |slot: &u16| self.slots.get(slot).is_some_and(|known| known.outcome.is_some());
+        let done: Vec<_> = self.repeatable_on(blocks).filter(|(_, _, slot)| done(slot)).collect();
+        for known in done {
+            self.repeatable.remove(&known);
         }
     }
 }
@@ -121,28 +194,89 @@ mod tests {
 
     const NODE: NodeId = NodeId(3);
 
+    const fn place(slot: u16, request: u64) -> Place {
+        Place { slot, request: RequestId(request) }
+    }
+
     #[test]
     fn lives_are_known_apart_and_again() {
         let mut answered = Answered::default();
         assert!(answered.to_mut(NODE).is_none());
         for life in [5, 7, 5] {
-            answered.begin(NODE, life);
+            answered.begin(NODE, life, Instant(0));
             let (now, answers) = answered.to_mut(NODE).unwrap();
             assert_eq!(now, life);
-            let request = RequestId(life << 20);
-            assert_eq!(answers.knows(request), life == 5 && answers.begun == 3, "{life}");
-            answers.put(request, None);
-            answers.forget_below(request);
+            let place = place(0, life << 20);
+            assert_eq!(answers.knows(place), life == 5 && answers.begun == 3, "{life}");
+            answers.put(place, 0..1, None);
         }
-        assert!(answered.to(NODE).unwrap().is_stale(RequestId(4 << 20)));
+        assert!(answered.to(NODE).unwrap().is_stale(place(0, 4 << 20)));
     }
 
     #[test]
     fn few_lives_are_remembered_those_of_other_nodes_apart() {
         let mut answered = Answered::default();
-        answered.begin(NodeId(2), 9);
-        (0..100).rev().for_each(|life| answered.begin(NODE, life));
+        answered.begin(NodeId(2), 9, Instant(0));
+        (0..100).rev().for_each(|life| answered.begin(NODE, life, Instant(0)));
         assert_eq!(answered.answers.len(), LIVES_MAX + 1);
         assert!(answered.to(NODE).is_some() && answered.to(NodeId(2)).is_some());
+    }
+
+    #[test]
+    fn a_life_without_a_card_is_forgotten_when_it_can_repeat_nothing_any_more() {
+        let patience = Duration::from_nanos(10);
+        let mut answered = Answered::default();
+        answered.begin(NODE, 5, Instant(1));
+        answered.begin(NODE, 7, Instant(2));
+        answered.begin(NodeId(2), 7, Instant(2));
+        assert_eq!(
+            (answered.resting(), answered.forget_resting(Instant(2), patience)),
+            (1, Some(Instant(12)))
+        );
+        answered.rest(NODE, Instant(4));
+        answered.rest(NODE, Instant(9));
+        assert_eq!(answered.forget_resting(Instant(12), patience), Some(Instant(14)));
+        answered.begin(NODE, 7, Instant(13));
+        assert_eq!(answered.forget_resting(Instant(14), patience), None);
+        answered.rest(NODE, Instant(14));
+        assert_eq!(answered.forget_resting(Instant(24), patience), None);
+        assert!(answered.to(NODE).is_none() && answered.to(NodeId(2)).is_some());
+        assert_eq!((answered.answers.len(), answered.lives.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_slot_knows_its_last_command_and_that_those_before_it_are_stale() {
+        let mut answered = Answered::default();
+        answered.begin(NODE, 1, Instant(0));
+        let (life, answers) = answered.to_mut(NODE).unwrap();
+        (0..1000).for_each(|request| answers.put(place(1, request), 7..9, None));
+        answers.put(place(0, 1), 0..0, None);
+        assert_eq!((answers.slots.len(), answers.repeatable.len()), (2, 1));
+        assert!(answers.is_stale(place(1, 998)) && answers.knows(place(1, 998)));
+        assert!(answers.get(place(1, 999)).unwrap().is_none() && !answers.knows(place(1, 1000)));
+        answered.done(NODE, life, place(1, 998), Outcome { stamp: Stamp(1), result: Ok(()) });
+        answered.forget(NODE, life, place(1, 998));
+        assert!(answered.to(NODE).unwrap().get(place(1, 999)).unwrap().is_none());
+        answered.forget(NODE, life, place(1, 999));
+        assert!(!answered.to(NODE).unwrap().knows(place(1, 999)));
+        assert!(!answered.to(NODE).unwrap().may_repeat(&(7..9)));
+    }
+
+    #[test]
+    fn what_is_done_may_be_repeated_until_its_sender_knows_what_came_after_it() {
+        let mut answered = Answered::default();
+        answered.begin(NODE, 1, Instant(0));
+        let (_, answers) = answered.to_mut(NODE).unwrap();
+        let outcome = Some(Outcome { stamp: Stamp(1), result: Ok(()) });
+        answers.put(place(0, 1), 100..100 + STRIPE_BLOCKS, outcome);
+        answers.put(place(1, 2), 110..111, None);
+        answers.put(place(2, 3), 300..301, outcome);
+        assert!(answers.may_repeat(&(99 + STRIPE_BLOCKS..200)) && answers.may_repeat(&(0..101)));
+        assert!(!answers.may_repeat(&(0..100)) && !answers.may_repeat(&(100 + STRIPE_BLOCKS..300)));
+        answers.overtaken(&(110..111));
+        assert!(!answers.may_repeat(&(100..110)), "all of the command is overtaken");
+        assert!(answers.may_repeat(&(110..111)), "this one is still to come");
+        assert!(answers.may_repeat(&(300..301)));
+        assert!(answers.get(place(0, 1)).is_some(), "its answer is known still");
     }
 }

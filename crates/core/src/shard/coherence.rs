@@ -63,6 +63,7 @@ impl Shard {
         volume.card = Some(generation);
         if renewed {
             volume.given_up.clear();
+            volume.begin_life(generation.life());
         }
         volume.synced = volume.at_disk_node || volume.needs_no_lease();
         if !volume.synced {
@@ -132,6 +133,7 @@ impl Shard {
     pub(super) fn suspended(&mut self, id: VolumeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card = None;
+        volume.given_up.clear();
         volume.synced = false;
         if self.now >= volume.lease_until {
             self.commands.unleased(id);
@@ -152,7 +154,7 @@ impl Shard {
     ) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
-            volume.desk.answered.begin(node, life);
+            volume.desk.answered.begin(node, life, self.now);
             volume.desk.grants.forget(node);
             match access.may_write() {
                 true => volume.desk.readers.remove(&node),
@@ -180,10 +182,26 @@ impl Shard {
         volume.desk.readers.remove(&node);
         volume.desk.lost.remove(&node);
         volume.desk.grants.forget(node);
+        volume.desk.answered.rest(node, self.now);
+        self.forget_answers(id);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
         for op in ops {
             self.confirmed(op, node);
+        }
+    }
+
+    /// At the disk node: forgets what cards were answered that are gone for so long that nothing can be repeated: no
+    /// command is open for longer than [`super::ShardConfig::disk_wait`], by clocks of which none is as slow as two
+    /// thirds of another.
+    pub(super) fn forget_answers(&mut self, id: VolumeId) {
+        let patience = self.config.disk_wait * 3 / 2;
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let before = core::mem::replace(&mut volume.desk.forget_at, Instant::NEVER);
+        self.timers.clear(before, Timer::Answers(id));
+        if let Some(next) = volume.desk.answered.forget_resting(self.now, patience) {
+            volume.desk.forget_at = next;
+            self.timers.set(next, Timer::Answers(id));
         }
     }
 
@@ -213,6 +231,9 @@ impl Shard {
     /// What a message says of complete writes.
     pub(super) fn hear_floor(&mut self, from: NodeId, id: VolumeId, floor: Stamp) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if volume.is_past(floor) {
+            return;
+        }
         if from == id.disk_node() {
             volume.horizon = volume.horizon.max(floor);
         }
@@ -300,6 +321,12 @@ impl Shard {
         if let Some((&op, command)) = op
             && command.waits_for(from)
         {
+            let blocks = command.blocks(self.config.block_bytes);
+            if let Some((_, answers)) =
+                self.volumes.get_mut(&id).and_then(|volume| volume.desk.answered.to_mut(from))
+            {
+                answers.overtaken(&blocks);
+            }
             self.gave_up(from, id, first, count, counter);
             self.confirmed(op, from);
         }

@@ -1,10 +1,11 @@
 //! Writes, zeroes, trims and flushes at the node whose client asked. What the disk node does is in [`super::disk_command`].
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::Shard;
+use super::answered::SLOTS_MAX;
 use super::change::{Change, overlap};
 use super::disk_command::Client;
 use crate::cache::Mark;
@@ -12,8 +13,13 @@ use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId}
 use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, IoError};
 use crate::mistakes::{Mistake, makes};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timers::Timer;
+
+/// A command that was answered [`IoError::Busy`] is sent again after this, ...
+const BUSY_FIRST: Duration = Duration::from_millis(10);
+/// ... which doubles up to this.
+const BUSY_MOST: Duration = Duration::from_secs(1);
 
 /// What this node's clients have asked of other nodes' disks.
 #[derive(Default)]
@@ -24,12 +30,36 @@ pub(super) struct Commands {
     /// Given up, but the disk node may still do them until the card is attached anew. Their blocks stay
     /// locked: this node gets no invalidation for what it writes itself.
     doubtful: Vec<(VolumeId, Range<u32>)>,
-    /// Those that wait for reads of their blocks to end, which have waited for writes before.
+    /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
     later: VecDeque<Later>,
+    slots: BTreeMap<VolumeId, Slots>,
+}
+
+/// Which slots of a volume the open commands have ([`super::answered`]).
+#[derive(Default)]
+struct Slots {
+    /// Used before, and free.
+    free: BTreeSet<u16>,
+    /// Never used yet: this one and those above.
+    unused: u16,
+}
+
+impl Slots {
+    fn is_full(&self) -> bool {
+        self.free.is_empty() && self.unused >= SLOTS_MAX
+    }
+
+    /// The lowest one, so that few are remembered at the other end.
+    fn take(&mut self) -> Option<u16> {
+        let fresh = (self.unused < SLOTS_MAX).then_some(self.unused);
+        self.free.pop_first().or_else(|| fresh.inspect(|_| self.unused += 1))
+    }
 }
 
 /// A command of a client that has not begun.
 struct Later {
+    /// Its client is told that it has failed then, or a little later if it has waited so long.
+    give_up: Instant,
     token: Token,
     volume: VolumeId,
     change: Change,
@@ -40,6 +70,7 @@ struct Later {
 struct Command {
     token: Token,
     volume: VolumeId,
+    slot: u16,
     change: Change,
     fua: bool,
     payload: Payload,
@@ -53,6 +84,8 @@ struct Command {
     has_pages: bool,
     deadline: Instant,
     give_up: Instant,
+    /// How long it pauses when it is answered [`IoError::Busy`] the next time.
+    pause: Duration,
 }
 
 impl Commands {
@@ -62,6 +95,17 @@ impl Commands {
 
     pub(super) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    fn is_full(&self, volume: VolumeId) -> bool {
+        self.slots.get(&volume).is_some_and(Slots::is_full)
+    }
+
+    /// A command has ended.
+    fn free_slot(&mut self, command: &Command) {
+        if let Some(slots) = self.slots.get_mut(&command.volume) {
+            slots.free.insert(command.slot);
+        }
     }
 
     /// One open command changes the block, and there were no others meanwhile.
@@ -140,7 +184,8 @@ impl Shard {
             self.disk_command(id, change, fua, payload, Client::Local(token));
             return;
         }
-        let later = Later { token, volume: id, change, fua, payload };
+        let give_up = self.now + self.config.disk_wait;
+        let later = Later { give_up, token, volume: id, change, fua, payload };
         if self.must_wait(&later) {
             self.commands.later.push_back(later);
         } else {
@@ -148,13 +193,16 @@ impl Shard {
         }
     }
 
-    /// A read of one of the blocks goes first.
+    /// No slot is free, or a read of one of the blocks goes first.
     fn must_wait(&self, command: &Later) -> bool {
+        if self.commands.is_full(command.volume) {
+            return true;
+        }
         let mut blocks = command.change.blocks(self.config.block_bytes);
         blocks.any(|index| self.fetches.goes_first(BlockId::new(command.volume, index)))
     }
 
-    /// Reads have ended that commands may have waited for.
+    /// Reads or commands have ended that commands may have waited for.
     pub(super) fn start_later_commands(&mut self) {
         for command in core::mem::take(&mut self.commands.later) {
             if self.must_wait(&command) {
@@ -165,7 +213,10 @@ impl Shard {
         }
     }
 
-    fn begin_command(&mut self, Later { token, volume: id, change, fua, payload }: Later) {
+    fn begin_command(&mut self, later: Later) {
+        let Later { give_up, token, volume: id, change, fua, payload } = later;
+        let Some(slot) = self.commands.slots.entry(id).or_default().take() else { return };
+        // From here on: what comes later in the slot has a higher number.
         let request = self.next_request();
         let blocks = change.blocks(self.config.block_bytes);
         for index in blocks.clone() {
@@ -174,10 +225,11 @@ impl Shard {
         }
         self.lock_copies(id, blocks.clone());
         let has_pages = self.withdraw_for_client(id, blocks, request);
-        let give_up = self.now + self.config.disk_wait;
+        let give_up = give_up.max(self.now + self.config.peer_timeout);
         let command = Command {
             token,
             volume: id,
+            slot,
             change,
             fua,
             payload,
@@ -187,6 +239,7 @@ impl Shard {
             has_pages,
             deadline: give_up,
             give_up,
+            pause: BUSY_FIRST,
         };
         self.timers.set(give_up, Timer::Command(request));
         self.commands.open.insert(request, command);
@@ -194,7 +247,6 @@ impl Shard {
     }
 
     fn send_command(&mut self, request: RequestId) {
-        let oldest = self.commands.open.first_key_value().map_or(request, |(&oldest, _)| oldest);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
         command.deadline = command.give_up.min(self.now + self.config.peer_timeout);
@@ -219,8 +271,8 @@ impl Shard {
             return;
         }
         let Change { kind, offset, length } = command.change;
-        let fua = command.fua;
-        let body = Body::Command { generation, request, oldest, kind, offset, length, fua, again };
+        let (slot, fua) = (command.slot, command.fua);
+        let body = Body::Command { generation, request, slot, kind, offset, length, fua, again };
         let (id, payload) = (command.volume, command.payload);
         self.send(id.disk_node(), id, body, payload);
     }
@@ -253,6 +305,7 @@ impl Shard {
 
     fn give_up_command(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.remove(&request) else { return };
+        self.commands.free_slot(&command);
         self.timers.clear(command.deadline, Timer::Command(request));
         let volume = command.volume;
         let blocks = command.change.blocks(self.config.block_bytes);
@@ -271,6 +324,7 @@ impl Shard {
         }
         self.put_back(command.payload);
         self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
+        self.start_later_commands();
     }
 
     /// Keeps blocks locked. The same ones need be kept only once, however often a client tries again.
@@ -304,19 +358,34 @@ impl Shard {
         stamp: Stamp,
         result: Result<(), IoError>,
     ) {
-        let Some(command) = self.commands.open.get(&request) else { return };
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
         if command.volume.disk_node() != from {
             return;
         }
-        if result == Err(IoError::NotAttached) {
+        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(stamp));
+        // Its place is not one among the writes of the card's life, and nobody knows what came after it.
+        command.overtaken |= is_past;
+        let stamp = if is_past { Stamp(0) } else { stamp };
+        match result {
             // The card is being attached again; the command follows it.
-            return;
+            Err(IoError::NotAttached) => {}
+            Err(IoError::Busy) => self.pause_command(request),
+            _ => self.end_command(request, stamp, result),
         }
-        self.end_command(request, stamp, result);
+    }
+
+    /// The disk node has no room for the command now.
+    fn pause_command(&mut self, request: RequestId) {
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
+        self.timers.clear(command.deadline, Timer::Command(request));
+        command.deadline = command.give_up.min(self.now + command.pause);
+        self.timers.set(command.deadline, Timer::Command(request));
+        command.pause = (command.pause * 2).min(BUSY_MOST);
     }
 
     fn end_command(&mut self, request: RequestId, stamp: Stamp, result: Result<(), IoError>) {
         let Some(command) = self.commands.open.remove(&request) else { return };
+        self.commands.free_slot(&command);
         self.timers.clear(command.deadline, Timer::Command(request));
         let blocks = command.change.blocks(self.config.block_bytes);
         self.learn_write(command.volume, blocks.clone(), stamp);
@@ -335,6 +404,7 @@ impl Shard {
         }
         self.put_back(command.payload);
         self.outputs.push_back(Output::Done { token: command.token, result });
+        self.start_later_commands();
     }
 
     /// One command less changes the block. When there is none, it can be read again.

@@ -1,9 +1,10 @@
 //! Writes, zeroes, trims and flushes at the disk node.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::Shard;
-use super::answered::Outcome;
+use super::answered::{Outcome, Place, SLOTS_MAX};
 use super::change::{Change, overlap};
 use super::coherence::RESEND;
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
@@ -18,7 +19,7 @@ use crate::timers::Timer;
 pub(super) struct PeerCommand {
     pub(super) generation: Generation,
     pub(super) request: RequestId,
-    pub(super) oldest: RequestId,
+    pub(super) slot: u16,
     pub(super) change: Change,
     pub(super) fua: bool,
     pub(super) again: bool,
@@ -48,7 +49,7 @@ pub(super) enum Client {
     Peer {
         node: NodeId,
         life: u64,
-        request: RequestId,
+        place: Place,
         generation: Generation,
         /// It was sent to an earlier life of this node.
         again: bool,
@@ -56,6 +57,11 @@ pub(super) enum Client {
 }
 
 impl DiskCommand {
+    /// The blocks it changes.
+    pub(super) fn blocks(&self, block_bytes: u32) -> Range<u32> {
+        self.change.blocks(block_bytes)
+    }
+
     /// The card has not confirmed yet.
     pub(super) fn waits_for(&self, node: NodeId) -> bool {
         self.unconfirmed.contains(&node)
@@ -73,10 +79,11 @@ const SILENT_AFTER: u32 = 20;
 
 impl Shard {
     pub(super) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
-        let Body::Command { generation, request, .. } = message.body else { return Landing::Discard };
+        let Body::Command { generation, request, slot, .. } = message.body else { return Landing::Discard };
         let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
         let known = volume.desk.cards.get(&from) == Some(&generation);
-        let done = volume.desk.answered.to(from).is_some_and(|answers| answers.knows(request));
+        let done =
+            volume.desk.answered.to(from).is_some_and(|answers| answers.knows(Place { slot, request }));
         if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
     }
 
@@ -88,7 +95,8 @@ impl Shard {
         command: PeerCommand,
         payload: Payload,
     ) {
-        let PeerCommand { generation, request, oldest, change, fua, again } = command;
+        let PeerCommand { generation, request, slot, change, fua, again } = command;
+        let (place, blocks) = (Place { slot, request }, change.blocks(self.config.block_bytes));
         let kind = change.kind;
         let Some(volume) = self.volumes.get_mut(&id) else {
             self.put_back(payload);
@@ -112,7 +120,7 @@ impl Shard {
             return;
         };
         // A repetition gets the answer of the first time, whatever the card may do by now.
-        let known = answers.get(request).filter(|_| !makes(Mistake::RepeatCommands));
+        let known = answers.get(place).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
             if let Some(Outcome { stamp, result }) = known {
                 self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
@@ -120,28 +128,28 @@ impl Shard {
             self.put_back(payload);
             return;
         }
-        if answers.is_stale(request) {
+        if answers.is_stale(place) {
             self.put_back(payload);
             return;
         }
-        answers.forget_below(oldest);
-        if answers.is_full() {
+        // Its bytes found no room, or came when its card was not yet known.
+        let without_bytes = kind == CommandKind::Write && payload == Payload::None;
+        if slot >= SLOTS_MAX || without_bytes && refused.is_none() {
+            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::Busy) };
+            self.send(from, id, body, Payload::None);
             self.put_back(payload);
             return;
         }
         if let Some(error) = refused {
             // For good: a repetition of it on its way must not be done when the card may write again.
             let (stamp, result) = (Stamp(0), Err(error));
-            answers.put(request, Some(Outcome { stamp, result }));
+            answers.put(place, 0..0, Some(Outcome { stamp, result }));
             self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
             self.put_back(payload);
             return;
         }
-        if kind == CommandKind::Write && payload == Payload::None {
-            return;
-        }
-        answers.put(request, None);
-        let client = Client::Peer { node: from, life, request, generation, again };
+        answers.put(place, blocks, None);
+        let client = Client::Peer { node: from, life, place, generation, again };
         self.disk_command(id, change, fua, payload, client);
     }
 
@@ -200,13 +208,13 @@ impl Shard {
     fn start(&mut self, mut command: DiskCommand) {
         let (id, op) = (command.volume, command.op);
         let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if let Client::Peer { node, life, request, generation, .. } = command.client
+        if let Client::Peer { node, life, place, generation, .. } = command.client
             && volume.desk.cards.get(&node) != Some(&generation)
             && !makes(Mistake::AcceptOldCard)
         {
             // The card was given up while its command was held up. Whoever has the node's new card may have
             // copies that this command would not invalidate. If the same life asks again, it is a new command.
-            volume.desk.answered.forget(node, life, request);
+            volume.desk.answered.forget(node, life, place);
             self.put_back(command.payload);
             return;
         }
@@ -335,9 +343,10 @@ impl Shard {
     fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
         match command.client {
             Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
-            Client::Peer { node, life, request, .. } => {
+            Client::Peer { node, life, place, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                volume.desk.answered.done(node, life, request, Outcome { stamp, result });
+                volume.desk.answered.done(node, life, place, Outcome { stamp, result });
+                let request = place.request;
                 self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
             }
         }

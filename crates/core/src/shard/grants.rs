@@ -11,6 +11,10 @@
 //! Ranges are counted in the blocks of a shard, in their order, and lie within a *region* of [`REGION`] of them; a card
 //! gives up one range in a region.
 //!
+//! A command is a lock, too: whoever has sent one is asked before somebody else's write to its blocks, whatever it has
+//! given up, until it has the answer or has confirmed such a write ([`super::answered`]). So it knows of every write that
+//! came after a command which it may have to repeat.
+//!
 //! **Safety.** If the disk node believes that a card has given a range up, it has: it has no copy there, accepts none,
 //! and knows that it must ask. Only a confirmation makes the disk node believe it. A grant makes it forget, and is
 //! remembered by the card only if it has given nothing up there since it asked; a confirmation older than the last
@@ -106,6 +110,11 @@ impl Grants {
         Some(range.clone()).filter(|range| range.contains(&local))
     }
 
+    /// The cards that something is remembered of, some more than once.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.asked.keys().chain(self.regions.values().flat_map(|region| region.given_up.keys()))
+    }
+
     fn iter(&self) -> impl Iterator<Item = (NodeId, Range<u32>)> {
         self.regions
             .values()
@@ -139,7 +148,11 @@ impl GivenUp {
         Some(lost.range.clone()).filter(|range| range.contains(&local))
     }
 
-    /// The card is a new one.
+    pub(super) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// The card is a new one, or gone.
     pub(super) fn clear(&mut self) {
         self.regions.clear();
     }
@@ -171,12 +184,17 @@ impl Shard {
             && !makes(Mistake::ForgetGivenUp)
     }
 
-    /// Cards whose copies of the blocks must go before they are written.
+    /// Cards that must hear of a write to the blocks before it is done: those with a lock there, for their copies must
+    /// go, and those with commands there that they may repeat.
     pub(super) fn holders(&self, id: VolumeId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
         let Some(volume) = self.volumes.get(&id) else { return Vec::new() };
         let locals = self.locals(blocks);
         let others = volume.desk.cards.keys().copied().filter(|&node| node != writer);
-        others.filter(|&node| !volume.desk.grants.is_given_up(node, &locals)).collect()
+        let may_repeat = |node| {
+            volume.desk.answered.to(node).is_some_and(|answers| answers.may_repeat(blocks))
+                && !makes(Mistake::ForgetGivenUpCommand)
+        };
+        others.filter(|&node| !volume.desk.grants.is_given_up(node, &locals) || may_repeat(node)).collect()
     }
 
     /// A card has confirmed that it has no copies: what it has given up with them.

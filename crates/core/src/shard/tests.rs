@@ -23,6 +23,7 @@ mod handover;
 mod hazards;
 mod hdc;
 mod hints;
+mod in_flight;
 mod lives;
 mod lost;
 mod nchance;

@@ -19,6 +19,13 @@ pub(super) struct Volume {
     pub(super) at_disk_node: bool,
     /// This node's card, while it is attached.
     pub(super) card: Option<Generation>,
+    /// Lives of the disk node that this node has had cards of: the latest few by number. They need not follow each
+    /// other: its clock may have been set back between two.
+    pub(super) lives: BTreeSet<u64>,
+    /// The one that the last card was of.
+    pub(super) life: Option<u64>,
+    /// Stamps from here on are of a life of the disk node that has a higher number than the card's, and came before it.
+    pub(super) ceiling: Option<Stamp>,
     /// The card knows which writes are complete.
     pub(super) synced: bool,
     /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
@@ -62,10 +69,14 @@ pub(super) struct Desk {
     pub(super) grants: Grants,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
+    /// When some of it is forgotten.
+    pub(super) forget_at: Instant,
     /// Blocks that were written in this life, as long as there are few.
     touched: BTreeSet<u32>,
 }
 
+/// So many lives of a disk node are remembered.
+const LIVES_MAX: usize = 16;
 /// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
 const TOUCHED_MAX: usize = 1 << 14;
 
@@ -96,6 +107,9 @@ impl Volume {
             policy,
             at_disk_node,
             card: None,
+            lives: BTreeSet::new(),
+            life: None,
+            ceiling: None,
             synced: false,
             leave_copies: None,
             pages: false,
@@ -107,8 +121,29 @@ impl Volume {
             horizon: Stamp(0),
             recent: BTreeMap::new(),
             given_up: GivenUp::default(),
-            desk: Desk { last_stamp: first_stamp, ..Desk::default() },
+            desk: Desk { last_stamp: first_stamp, forget_at: Instant::NEVER, ..Desk::default() },
         }
+    }
+
+    /// The card is of this life of the disk node. What another one has said of writes says nothing of this one's.
+    pub(super) fn begin_life(&mut self, life: u64) {
+        if self.life.replace(life) == Some(life) {
+            return;
+        }
+        self.lives.insert(life);
+        if self.lives.len() > LIVES_MAX {
+            self.lives.pop_first();
+        }
+        self.ceiling = self.lives.range(life + 1..).next().map(|above| Stamp(above << 20));
+        if !self.at_disk_node {
+            (self.floor, self.horizon, self.accept_from) = (Stamp(0), Stamp(0), Stamp(0));
+            self.recent.clear();
+        }
+    }
+
+    /// The stamp is of a life of the disk node that came before the card's, and had a higher number.
+    pub(super) fn is_past(&self, stamp: Stamp) -> bool {
+        self.ceiling.is_some_and(|ceiling| stamp >= ceiling)
     }
 
     /// Whether copies of the volume may be kept here and used now.
@@ -156,6 +191,7 @@ impl Volume {
         !self.confirms()
             || makes(Mistake::UseStale)
             || as_of >= self.floor.max(self.accept_from)
+                && !self.is_past(as_of)
                 && self.recent.get(&block).is_none_or(|&written| written <= as_of)
     }
 }

@@ -21,7 +21,7 @@ use crate::traffic::Traffic;
 
 /// Bytes of the buffer for headers and bodies, and for payloads that nobody wants.
 const BUFFER: usize = 4096;
-/// Bytes of writes by peers that may be held at a time; more are read past, and sent again.
+/// Bytes of writes by peers that may be held at a time; more are read past, and the shard answers that it is busy.
 const WRITES_MAX: usize = 256 << 20;
 
 /// The receiving end of a connection.
@@ -52,10 +52,8 @@ enum State {
 enum Target {
     Slot(Place),
     Buffer(Vec<u8>),
-    /// Read past; the shard hears of the message if it has asked for that.
-    Nowhere {
-        tell: bool,
-    },
+    /// Read past: the shard hears of the message without it.
+    Nowhere,
 }
 
 impl Incoming {
@@ -102,7 +100,7 @@ impl Incoming {
                     (&mut slot[*arrived..*length], HEADER_SIZE)
                 }
                 Target::Buffer(bytes) => (&mut bytes[*arrived..], HEADER_SIZE),
-                Target::Nowhere { .. } => (&mut [], BUFFER.min(*length - *arrived)),
+                Target::Nowhere => (&mut [], BUFFER.min(*length - *arrived)),
             },
             State::Body { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
             State::Locks { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
@@ -142,9 +140,9 @@ impl Incoming {
                                 .copy_from_slice(bytes);
                         },
                         Target::Buffer(buffer) => buffer[to].copy_from_slice(bytes),
-                        Target::Nowhere { .. } => {}
+                        Target::Nowhere => {}
                     }
-                    if !matches!(target, Target::Nowhere { .. }) {
+                    if !matches!(target, Target::Nowhere) {
                         Traffic::add(&self.local.node.traffic.bytes_copied, take);
                     }
                     self.start += take;
@@ -223,11 +221,9 @@ impl Incoming {
         let shard = message.shard;
         let target = match local.shard(shard, |state| state.shard.landing(self.peer, &message)) {
             Landing::Slot(slot) => Target::Slot(Place { shard, slot }),
-            Landing::Buffer if local.node.buffers.bytes() + length as usize > WRITES_MAX => {
-                Target::Nowhere { tell: false }
-            }
+            Landing::Buffer if local.node.buffers.bytes() + length as usize > WRITES_MAX => Target::Nowhere,
             Landing::Buffer => Target::Buffer(vec![0; length as usize]),
-            Landing::Discard => Target::Nowhere { tell: true },
+            Landing::Discard => Target::Nowhere,
         };
         let block = local.node.arena.block();
         let fits = length as usize == block;
@@ -248,8 +244,7 @@ impl Incoming {
             Target::Buffer(bytes) => {
                 Payload::Buffer(self.local.node.buffers.insert(self.local.index, Bytes::new(bytes)))
             }
-            Target::Nowhere { tell: true } => Payload::None,
-            Target::Nowhere { tell: false } => return,
+            Target::Nowhere => Payload::None,
         };
         self.handle(message, payload);
     }

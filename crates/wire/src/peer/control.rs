@@ -29,11 +29,7 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.u64(request.0);
             out.u16(volume.0);
             out.string("policy", policy, MAX_POLICY)?;
-            out.byte(match access {
-                Access::Read => 0,
-                Access::Write => 1,
-                Access::Exclusive => 2,
-            });
+            out.byte(access_code(*access));
             out.flag(*takeover);
         }
         ControlMessage::Attached { request, volume, generation, lease_us } => {
@@ -96,12 +92,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             request: reader.request()?,
             volume: reader.volume()?,
             policy: reader.string("policy", MAX_POLICY)?,
-            access: match reader.byte("access")? {
-                0 => Access::Read,
-                1 => Access::Write,
-                2 => Access::Exclusive,
-                value => return Err(FrameError::Field { what: "access", value: value.into() }),
-            },
+            access: decode_access(&mut reader)?,
             takeover: reader.flag("takeover")?,
         },
         ATTACHED => ControlMessage::Attached {
@@ -142,6 +133,23 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
     Ok(message)
 }
 
+fn access_code(access: Access) -> u8 {
+    match access {
+        Access::Read => 0,
+        Access::Write => 1,
+        Access::Exclusive => 2,
+    }
+}
+
+fn decode_access(reader: &mut Reader<'_>) -> Result<Access, FrameError> {
+    match reader.byte("access")? {
+        0 => Ok(Access::Read),
+        1 => Ok(Access::Write),
+        2 => Ok(Access::Exclusive),
+        value => Err(FrameError::Field { what: "access", value: value.into() }),
+    }
+}
+
 fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError> {
     match refusal {
         Refusal::NoSuchVolume => out.byte(0),
@@ -159,6 +167,10 @@ fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError>
             out.byte(5);
             out.u16(node.0);
         }
+        Refusal::Attached(access) => {
+            out.byte(6);
+            out.byte(access_code(*access));
+        }
     }
     Ok(())
 }
@@ -171,6 +183,7 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
         3 => reader.node().map(Refusal::Exclusive),
         4 => Ok(Refusal::NoAnswer),
         5 => reader.node().map(Refusal::InUse),
+        6 => decode_access(reader).map(Refusal::Attached),
         value => Err(FrameError::Field { what: "refusal", value: value.into() }),
     }
 }

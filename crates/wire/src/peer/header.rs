@@ -331,15 +331,15 @@ impl Fields {
             Body::Synced { generation, stamp } => {
                 Self { kind: KIND_SYNCED, stamp: stamp.0, generation: generation.0, ..common }
             }
-            Body::Command { generation, request, oldest, kind, offset, length, fua, again } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
                 let (detail, no_hole) = command_fields(kind);
                 Self {
                     kind: KIND_COMMAND,
                     flags: flag(fua, FLAG_FUA) | flag(again, FLAG_AGAIN) | no_hole,
                     detail,
+                    node: slot,
                     block: length,
                     request: request.0,
-                    stamp: oldest.0,
                     generation: generation.0,
                     argument: offset,
                     ..common
@@ -411,7 +411,7 @@ impl Fields {
             KIND_COMMAND => Body::Command {
                 generation,
                 request,
-                oldest: RequestId(self.stamp),
+                slot: self.node,
                 kind: self.command()?,
                 offset: self.argument,
                 length: self.block,

@@ -227,7 +227,7 @@ fn frames() -> Seeds {
     let command = |kind, length| Body::Command {
         generation,
         request,
-        oldest: RequestId(5),
+        slot: 5,
         kind,
         offset: 4096,
         length,

@@ -129,14 +129,14 @@ fn bodies() -> impl Strategy<Value = Body> {
         (
             generation(),
             request(),
-            request(),
+            any::<u16>(),
             commands(),
             any::<u64>(),
             1..=peer::MAX_WRITE,
             any::<(bool, bool)>()
         )
-            .prop_map(|(generation, request, oldest, kind, offset, length, (fua, again))| {
-                Body::Command { generation, request, oldest, kind, offset, length, fua, again }
+            .prop_map(|(generation, request, slot, kind, offset, length, (fua, again))| {
+                Body::Command { generation, request, slot, kind, offset, length, fua, again }
             }),
         (request(), stamp(), option::of(errors())).prop_map(|(request, stamp, error)| Body::CommandDone {
             request,
@@ -155,6 +155,10 @@ fn messages() -> impl Strategy<Value = Message> {
     )
 }
 
+fn accesses() -> impl Strategy<Value = Access> {
+    prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclusive)]
+}
+
 fn controls() -> impl Strategy<Value = ControlMessage> {
     use ControlMessage as C;
     let request = || any::<u64>().prop_map(RequestId);
@@ -166,9 +170,10 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         Just(Refusal::ReadOnly),
         nodes().prop_map(Refusal::Exclusive),
         nodes().prop_map(Refusal::InUse),
+        accesses().prop_map(Refusal::Attached),
         Just(Refusal::NoAnswer),
     ];
-    let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclusive)];
+    let access = accesses();
     let extent = (any::<u32>(), any::<bool>()).prop_map(|(length, hole)| Extent { length, hole });
     let extents = prop_oneof![
         proptest::collection::vec(extent, 0..64).prop_map(Ok),
@@ -342,7 +347,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 4, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 5, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
     expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);

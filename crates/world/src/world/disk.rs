@@ -55,7 +55,9 @@ impl<M: Models> World<M> {
                 let range = range((length / sector_bytes) as usize);
                 match (kind, payload) {
                     (CommandKind::Write, Payload::Buffer(buffer)) => {
-                        media.write(first + range.start, &memory.buffer(buffer)[range]);
+                        let (first, tags) = (first + range.start, &memory.buffer(buffer)[range]);
+                        media.write(first, tags);
+                        self.models.wrote(volume, first as u64, tags);
                     }
                     (CommandKind::Write, _) => panic!("a write without a buffer reaches the disk"),
                     (CommandKind::Zero { .. } | CommandKind::Trim, _) => {

@@ -164,7 +164,7 @@ impl Plan {
         let node = &self.nodes[index];
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
-            "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
+            "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\nstate_dir = \"{runtime}/state\"\n\
              block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
             node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
         );
@@ -175,7 +175,7 @@ impl Plan {
                 }
             }
             coordinator => {
-                writeln!(text, "address = \"{}\"\nstate_dir = \"{runtime}/state\"", node.address).unwrap();
+                writeln!(text, "address = \"{}\"", node.address).unwrap();
                 text += &coordinator.toml();
             }
         }

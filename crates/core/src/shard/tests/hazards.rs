@@ -353,7 +353,7 @@ fn a_command_that_was_sent_to_the_next_life_is_not_given_up_for_a_later_one() {
 const LATER: Generation = Generation(2 << 20 | 1);
 
 impl Cluster {
-    fn restart_disk_node(&mut self) {
+    pub(super) fn restart_disk_node(&mut self) {
         self.restart_disk_node_into_grace();
         self.give(0, Input::WritesAllowed);
     }
@@ -369,7 +369,7 @@ impl Cluster {
         }
     }
 
-    fn attach_again(&mut self, node: u16) {
+    pub(super) fn attach_again(&mut self, node: u16) {
         self.give(node, Input::Suspended { volume: V });
         self.give(0, Input::CardDetached { volume: V, node: NodeId(node) });
         self.give(
@@ -387,7 +387,7 @@ impl Cluster {
         self.run();
     }
 
-    fn run_but_lose_first_done(&mut self) {
+    pub(super) fn run_but_lose_first_done(&mut self) {
         loop {
             if let Some((from, to, message, payload)) = self.wire.pop_front() {
                 if matches!(message.body, Body::CommandDone { .. }) {
