@@ -56,6 +56,8 @@ pub enum Mistake {
     ForgetPagesAtDisk,
     /// A card that was lost is attached anew while a kernel still has pages.
     KeepPagesAfterSuspension,
+    /// A command is sent while an earlier one of its node for the same bytes is open.
+    SendUnchained,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -70,7 +72,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -96,6 +98,7 @@ impl Mistake {
         Self::ForgetOwnPages,
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
+        Self::SendUnchained,
     ];
 
     /// Those of the lock service.

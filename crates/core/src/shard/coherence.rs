@@ -18,7 +18,7 @@
 use alloc::vec::Vec;
 
 use super::Shard;
-use super::volume::Volume;
+use super::volume::{Volume, Writer};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
 use crate::io::Payload;
@@ -188,13 +188,18 @@ impl Shard {
     }
 
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
-    pub(super) fn open_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) -> Stamp {
+    pub(super) fn open_write(
+        &mut self,
+        id: VolumeId,
+        blocks: core::ops::Range<u32>,
+        writer: Writer,
+    ) -> Stamp {
         let locals = self.locals(&blocks);
         let Some(volume) = self.volumes.get_mut(&id) else { return Stamp(0) };
         volume.desk.last_stamp.0 += 1;
         let stamp = volume.desk.last_stamp;
         volume.desk.open.insert(stamp);
-        volume.desk.touch(blocks.clone());
+        volume.desk.touch(blocks.clone(), writer);
         volume.desk.grants.write(&locals, stamp);
         for index in blocks {
             volume.recent.insert(index, stamp);

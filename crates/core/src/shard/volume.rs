@@ -62,24 +62,55 @@ pub(super) struct Desk {
     pub(super) grants: Grants,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
-    /// Blocks that were written in this life, as long as there are few.
-    touched: BTreeSet<u32>,
+    /// Blocks that were written in this life, and by whom, as long as there are few.
+    touched: BTreeMap<u32, Touched>,
+    /// Who has written anything in this life.
+    writers: Option<Touched>,
+}
+
+/// Whose writes have touched something in this life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touched {
+    /// Those of one process.
+    By(Writer),
+    /// Those of several.
+    ByMany,
+}
+
+/// A process that writes: a node, and which life of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Writer {
+    pub(super) node: NodeId,
+    pub(super) life: u64,
+}
+
+impl Touched {
+    /// What is true after another write.
+    fn and(self, writer: Writer) -> Self {
+        if self == Self::By(writer) { self } else { Self::ByMany }
+    }
 }
 
 /// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
 const TOUCHED_MAX: usize = 1 << 14;
 
 impl Desk {
-    pub(super) fn touch(&mut self, blocks: Range<u32>) {
-        if self.touched.len() < TOUCHED_MAX {
-            self.touched.extend(blocks);
+    pub(super) fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
+        self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
+        for block in blocks {
+            if self.touched.len() < TOUCHED_MAX {
+                let touched = self.touched.entry(block).or_insert(Touched::By(writer));
+                *touched = touched.and(writer);
+            }
         }
     }
 
-    /// Nobody has written the blocks in this life. No, if that is not known any more.
-    pub(super) fn is_untouched(&self, blocks: Range<u32>) -> bool {
+    /// Nobody else than `writer` has written the blocks in this life. No, if that is not known any more.
+    pub(super) fn is_untouched(&self, blocks: Range<u32>, writer: Writer) -> bool {
+        let own = Touched::By(writer);
         makes(Mistake::RepeatAfterRestart)
-            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).next().is_none()
+            || self.writers.is_none_or(|writers| writers == own)
+            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).all(|(_, &by)| by == own)
     }
 }
 
