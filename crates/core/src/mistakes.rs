@@ -58,6 +58,12 @@ pub enum Mistake {
     KeepPagesAfterSuspension,
     /// A command is sent while an earlier one of its node for the same bytes is open.
     SendUnchained,
+    /// The disk node does not note that it goes on without a card.
+    NoDropRecord,
+    /// A command is done again though another node could write in a life of the disk node between.
+    RepeatOverPriorLife,
+    /// The disk node's next life does not know who has a volume for itself.
+    ForgetExclusive,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -72,7 +78,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -99,6 +105,9 @@ impl Mistake {
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
         Self::SendUnchained,
+        Self::NoDropRecord,
+        Self::RepeatOverPriorLife,
+        Self::ForgetExclusive,
     ];
 
     /// Those of the lock service.

@@ -312,6 +312,11 @@ impl Shard {
             Input::Members { placement } => self.members_changed(placement),
             Input::Volume { spec } => self.volume_known(spec),
             Input::Attached { volume, generation } => self.attached(volume, generation),
+            Input::RepeatFrom { volume, generation } => {
+                if let Some(volume) = self.volumes.get_mut(&volume) {
+                    volume.repeat_from = generation;
+                }
+            }
             Input::LeaveCopies { volume, leave } => {
                 if let Some(volume) = self.volumes.get_mut(&volume) {
                     volume.leave_copies = leave;

@@ -5,15 +5,19 @@
 //! missing, damaged or of another disk says nothing: the disk then has a new persistence life, since nobody knows what
 //! was lost.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cards_core::{CardJournal, ControlInput, Generation, NodeId, VolumeId};
 use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::inbox::Event;
 use crate::node::Node;
 
 /// The layout of [`Entry`]. A file of another version counts as damaged.
@@ -47,6 +51,20 @@ struct Entry {
     why: Why,
     /// The disk may have lost contents that cards of an earlier life still use: it is not read until they are gone.
     held: bool,
+    /// The cards of the disk's volume, see [`CardJournal`].
+    #[serde(default)]
+    cards: Cards,
+}
+
+/// A [`CardJournal`] in numbers, and the names of the nodes in it: numbers may be given anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cards {
+    since: u64,
+    dropped: BTreeMap<u16, u64>,
+    writers: BTreeMap<u16, u64>,
+    exclusive: Option<(u16, u64)>,
+    names: BTreeMap<u16, String>,
 }
 
 /// Why unflushed writes may be lost.
@@ -96,6 +114,7 @@ impl Journal {
                     persistence: fresh(),
                     why: Why::PowerLost,
                     held: true,
+                    cards: Cards::default(),
                 }
             }
         };
@@ -147,6 +166,42 @@ impl Journal {
         self.store().inspect_err(|_| drop(std::fs::remove_file(&self.path)))
     }
 
+    /// What is known of the disk's cards: nothing, if a number stands for another node now. `name` gives the present
+    /// names.
+    pub(crate) fn cards(&self, name: impl Fn(NodeId) -> Option<String>) -> CardJournal {
+        let Cards { since, dropped, writers, exclusive, names } = &self.entry.cards;
+        if names.iter().any(|(&number, then)| name(NodeId(number)).as_ref() != Some(then)) {
+            return CardJournal::default();
+        }
+        CardJournal {
+            since: *since,
+            dropped: dropped.iter().map(|(&node, &card)| (NodeId(node), Generation(card))).collect(),
+            writers: writers.iter().map(|(&node, &life)| (NodeId(node), life)).collect(),
+            exclusive: exclusive.map(|(node, card)| (NodeId(node), Generation(card))),
+        }
+    }
+
+    /// Keeps what is known of the disk's cards.
+    ///
+    /// # Errors
+    /// The file cannot be replaced.
+    pub(crate) fn keep_cards(
+        &mut self,
+        cards: &CardJournal,
+        name: impl Fn(NodeId) -> String,
+    ) -> io::Result<()> {
+        let CardJournal { since, dropped, writers, exclusive } = cards;
+        let nodes = dropped.keys().chain(writers.keys()).copied().chain(exclusive.map(|(node, _)| node));
+        self.entry.cards = Cards {
+            since: *since,
+            names: nodes.map(|node| (node.0, name(node))).collect(),
+            dropped: dropped.iter().map(|(node, card)| (node.0, card.0)).collect(),
+            writers: writers.iter().map(|(node, &life)| (node.0, life)).collect(),
+            exclusive: exclusive.map(|(node, card)| (node.0, card.0)),
+        };
+        self.store()
+    }
+
     /// The disk was synced, and nothing is written any more.
     ///
     /// # Errors
@@ -167,6 +222,85 @@ impl Journal {
             Some(directory) => File::open(directory)?.sync_all(),
             None => Ok(()),
         }
+    }
+}
+
+/// Changes of the cards of this node's disks that are not durable yet.
+#[derive(Default)]
+pub(crate) struct Changes {
+    queue: Mutex<Queue>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The number of the last change, and the newest of each volume.
+    last: u64,
+    newest: BTreeMap<VolumeId, CardJournal>,
+    end: bool,
+}
+
+/// How long until a journal that could not be written is written again.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Changes {
+    /// Takes a change. Called in the order of the numbers.
+    pub(crate) fn push(&self, number: u64, volume: VolumeId, journal: CardJournal) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.last = number;
+        queue.newest.insert(volume, journal);
+        self.news.notify_one();
+    }
+
+    /// Ends the thread that makes them durable.
+    pub(crate) fn end(&self) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).end = true;
+        self.news.notify_one();
+    }
+
+    /// The next changes, all in one; none at the end.
+    fn take(&self) -> Option<(u64, BTreeMap<VolumeId, CardJournal>)> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |queue: &mut Queue| queue.newest.is_empty() && !queue.end;
+        let mut queue = self.news.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+        let newest = std::mem::take(&mut queue.newest);
+        (!newest.is_empty()).then_some((queue.last, newest))
+    }
+}
+
+/// Starts the thread that makes changes durable, and tells the control so.
+///
+/// # Errors
+/// The thread cannot be had.
+pub(crate) fn start(node: &Arc<Node>) -> io::Result<JoinHandle<()>> {
+    let node = Arc::clone(node);
+    std::thread::Builder::new().name("cards-journal".into()).spawn(move || {
+        while let Some((number, newest)) = node.changes.take() {
+            for (volume, cards) in newest {
+                keep(&node, volume, &cards);
+            }
+            node.threads[0].post(Event::Control(Box::new(ControlInput::Journaled { number })));
+        }
+    })
+}
+
+/// Until it is durable, nobody is attached and no write goes on without a card that is gone.
+fn keep(node: &Node, volume: VolumeId, cards: &CardJournal) {
+    let Some(Some(journal)) = node.journals.get(usize::from(volume.disk())) else { return };
+    let name = |number| node.name(number);
+    loop {
+        let kept = journal.lock().unwrap_or_else(PoisonError::into_inner).keep_cards(cards, name);
+        let Err(error) = kept else { return };
+        let disk = &node.own[usize::from(volume.disk())].name;
+        tracing::error!(
+            disk,
+            "state_dir: the journal cannot be written: {error}; see to {}, nobody is attached before that",
+            node.config.state_dir.display()
+        );
+        if node.draining() {
+            return;
+        }
+        std::thread::sleep(RETRY);
     }
 }
 
@@ -304,6 +438,23 @@ mod tests {
         std::fs::write(&path, &whole).unwrap();
         let other = Journal::open_in(dir.path(), Of { disk: "/other.img", ..OF }, "a".into()).unwrap();
         assert!(other.persistence().0 > 1000);
+    }
+
+    #[test]
+    fn cards_are_kept_as_long_as_numbers_stand_for_the_same_nodes() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = |number| (NodeId(number), Generation(7 << 20 | u64::from(number)));
+        let cards = CardJournal {
+            since: 5,
+            dropped: [node(1), node(2)].into(),
+            writers: [(NodeId(1), 6), (NodeId(3), 7)].into(),
+            exclusive: Some(node(3)),
+        };
+        open(dir.path(), "a").keep_cards(&cards, |node| format!("n{}", node.0)).unwrap();
+        let after = open(dir.path(), "b");
+        assert_eq!(after.cards(|node| Some(format!("n{}", node.0))), cards);
+        assert_eq!(after.cards(|node| (node.0 < 3).then(|| format!("n{}", node.0))), CardJournal::default());
+        assert_eq!(after.cards(|_| Some("n1".into())), CardJournal::default());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
@@ -25,7 +25,7 @@ use crate::front;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
-use crate::journal::{self, Journal};
+use crate::journal::{self, Changes, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
@@ -166,6 +166,7 @@ impl ServeError {
 pub struct Daemon {
     pub(crate) node: Arc<Node>,
     threads: Vec<JoinHandle<()>>,
+    journaling: Option<JoinHandle<()>>,
     admin: Option<JoinHandle<()>>,
     api: Option<api::Server>,
     ended: Arc<Notify>,
@@ -226,6 +227,7 @@ impl Daemon {
         let mut daemon = Self {
             node,
             threads: Vec::new(),
+            journaling: None,
             admin: None,
             api: None,
             ended: Arc::new(Notify::new()),
@@ -233,6 +235,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
+        daemon.journaling = Some(journal::start(&daemon.node)?);
         daemon.start_threads(peers, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
         if let Some(session) = &daemon.session {
@@ -306,6 +309,10 @@ impl Daemon {
         self.api = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        self.node.changes.end();
+        if let Some(journaling) = self.journaling.take() {
+            let _ = journaling.join();
         }
         self.ended.notify_one();
         if let Some(admin) = self.admin.take() {
@@ -448,6 +455,14 @@ fn build(
             .filter(|(_, m)| m.state != MemberState::Left)
             .map(|(node, _)| node)
             .collect(),
+        journals: (0..)
+            .zip(&journals)
+            .filter_map(|(number, journal)| {
+                let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+                let name = |node| members.get(node).map(|member| member.name.clone());
+                Some((VolumeId::new(me, number), journal.cards(name)))
+            })
+            .collect(),
     };
     let threads = config.data_threads.max(1);
     Ok(Node {
@@ -463,6 +478,7 @@ fn build(
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disks,
         journals,
+        changes: Changes::default(),
         own,
         cards: Cards::new(&config.attach),
         devices: Devices::default(),

@@ -53,7 +53,7 @@ use cards_core::{ControlMessage, STRIPE_BLOCKS};
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 64;

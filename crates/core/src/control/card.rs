@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::journal::Then;
 use super::{Control, ControlOutput, ControlTimer, RESEND};
 use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
@@ -68,20 +69,30 @@ impl Control {
         takeover: bool,
     ) {
         if let Some(generation) = self.cards.get(&volume).and_then(|card| card.generation) {
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Ok(generation) });
+            match volume.disk_node() == self.config.node {
+                true => self.when_durable(Then::Own(token, volume, generation)),
+                false => {
+                    let result = Ok(generation);
+                    self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                }
+            }
             return;
         }
         let wish = Wish { policy, access, takeover };
         if volume.disk_node() == self.config.node {
-            let result = self.attach_own(volume, &wish);
-            if let Ok(generation) = result {
-                let mut card = self.new_card(wish, None);
-                card.generation = Some(generation);
-                card.deadline = Instant::NEVER;
-                self.cards.insert(volume, card);
-                self.push_shards(Input::Attached { volume, generation });
+            match self.attach_own(volume, &wish) {
+                Ok(generation) => {
+                    let mut card = self.new_card(wish, None);
+                    card.generation = Some(generation);
+                    card.deadline = Instant::NEVER;
+                    self.cards.insert(volume, card);
+                    self.when_durable(Then::Own(token, volume, generation));
+                }
+                Err(refusal) => {
+                    let result = Err(refusal);
+                    self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                }
             }
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
             return;
         }
         if let Some(card) = self.cards.get_mut(&volume)
@@ -165,7 +176,7 @@ impl Control {
         from: NodeId,
         request: RequestId,
         volume: VolumeId,
-        generation: Generation,
+        (generation, repeat_from): (Generation, Generation),
         lease_us: u32,
     ) {
         let no_lease = self.needs_no_lease(volume);
@@ -189,6 +200,7 @@ impl Control {
         let until = card.renewals[0].1 + card.lease;
         card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
         let tokens = core::mem::take(&mut card.tokens);
+        self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
         self.push_shards(Input::Attached { volume, generation });
         if !no_lease {
             self.push_shards(Input::Lease { volume, until });

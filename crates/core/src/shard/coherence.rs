@@ -133,9 +133,6 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card = None;
         volume.synced = false;
-        if self.now >= volume.lease_until {
-            self.commands.unleased(id);
-        }
         volume.lease_until = Instant(0);
         if !volume.at_disk_node && !makes(Mistake::KeepAfterSuspension) {
             volume.recent.clear();

@@ -94,13 +94,6 @@ impl Commands {
         }
     }
 
-    /// The lease has run out: others may write without a word.
-    pub(super) fn unleased(&mut self, volume: VolumeId) {
-        for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
-            command.overtaken = true;
-        }
-    }
-
     /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
     pub(super) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, block_bytes: u32) {
         for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
@@ -236,7 +229,8 @@ impl Shard {
         let is_first_here = command.sent_to.replace(generation.life()) != Some(generation.life());
         // A restarted disk node has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
-        let doubtful = command.overtaken && !makes(Mistake::RepeatAfterRestart);
+        let was_passed = command.overtaken || sent_before < volume.repeat_from;
+        let doubtful = was_passed && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
             self.end_command(request, Stamp(0), Err(IoError::Io));
             return;

@@ -19,6 +19,8 @@ pub(super) struct Volume {
     pub(super) at_disk_node: bool,
     /// This node's card, while it is attached.
     pub(super) card: Option<Generation>,
+    /// Commands of earlier cards are sent again from this one on, see [`crate::Input::RepeatFrom`].
+    pub(super) repeat_from: Generation,
     /// The card knows which writes are complete.
     pub(super) synced: bool,
     /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
@@ -127,6 +129,7 @@ impl Volume {
             policy,
             at_disk_node,
             card: None,
+            repeat_from: Generation(0),
             synced: false,
             leave_copies: None,
             pages: false,

@@ -184,8 +184,14 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
                 takeover
             }
         ),
-        (request(), volume(), generation(), any::<u32>()).prop_map(
-            |(request, volume, generation, lease_us)| C::Attached { request, volume, generation, lease_us }
+        (request(), volume(), generation(), any::<u32>(), generation()).prop_map(
+            |(request, volume, generation, lease_us, repeat_from)| C::Attached {
+                request,
+                volume,
+                generation,
+                lease_us,
+                repeat_from
+            }
         ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
             request,
@@ -342,7 +348,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 4, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 5, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
     expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);

@@ -332,7 +332,8 @@ fn a_command_is_not_done_again_over_what_the_next_life_has_written() {
     assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
 }
 
-/// Others may have written while the lease had run out; this node has confirmed nothing.
+/// Others may have written without a word to this node's card: in the same life another card of it has followed, or the
+/// next life says that it went on without it.
 #[test]
 fn a_command_from_before_a_gap_is_not_done_again_after_a_restart() {
     for gap_in_life in [true, false] {
@@ -343,13 +344,27 @@ fn a_command_from_before_a_gap_is_not_done_again_after_a_restart() {
             c.give(1, Input::Suspended { volume: V });
             c.give(1, Input::Attached { volume: V, generation: Generation(77) });
         } else {
-            c.nodes[1].volumes.get_mut(&V).unwrap().lease_until = Instant(0);
+            c.give(1, Input::RepeatFrom { volume: V, generation: Generation(3) });
         }
         c.wire.clear();
         c.restart_disk_node();
         c.attach_again(1);
         assert_eq!(c.disk_writes, 1, "it was done again");
     }
+}
+
+/// The disk node was away for longer than the lease, and nobody was let past the card.
+#[test]
+fn a_command_is_done_again_after_a_restart_however_long_that_took() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.give(1, command(1, 0, BLOCK_BYTES));
+    c.run_but_lose_first_done();
+    c.nodes[1].volumes.get_mut(&V).unwrap().lease_until = Instant(0);
+    c.now = Instant(1);
+    c.restart_disk_node();
+    c.give(1, Input::RepeatFrom { volume: V, generation: Generation(2) });
+    c.attach_again(1);
+    assert!(c.answers.contains(&done(1)), "{:?}", c.answers);
 }
 
 #[test]
