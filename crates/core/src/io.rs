@@ -192,6 +192,8 @@ pub enum Input {
         /// Which.
         id: WithdrawalId,
     },
+    /// At the disk node: the process is about to end. Commands that come from now on are left to its next life.
+    Closing,
     /// Drop every copy that nobody is using.
     DropCaches,
 }

@@ -78,7 +78,11 @@ impl Shard {
         let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
         let known = volume.desk.cards.get(&from) == Some(&generation);
         let done = volume.desk.answered.to(from).is_some_and(|answers| answers.knows(request));
-        if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
+        if known && !done && volume.at_disk_node && !self.closing {
+            Landing::Buffer
+        } else {
+            Landing::Discard
+        }
     }
 
     /// At the disk node: a command from another node's card.
@@ -126,7 +130,7 @@ impl Shard {
             return;
         }
         answers.forget_below(oldest);
-        if answers.is_full() {
+        if answers.is_full() || self.closing {
             self.put_back(payload);
             return;
         }
