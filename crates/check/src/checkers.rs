@@ -227,6 +227,11 @@ impl Observers {
 
     fn granted(&mut self, at: Instant, life: u64, card: &Card, before: Option<&Card>) -> Result<(), String> {
         self.fencing.granted(&self.cards, at, card, before);
+        let began = self.grace.began(card.volume.disk_node());
+        let takeovers = &mut self.takeovers;
+        let claimed = takeovers.claimed(&self.cards, at, began, card.volume, card.node);
+        let claimed = claimed.map_err(Observer::Takeovers.finds())?;
+        self.count(Observer::Takeovers, u64::from(claimed));
         self.takeovers.granted(&self.cards, at, card).map_err(Observer::Takeovers.finds())?;
         if self.writable.contains(&card.volume) {
             let judged =
@@ -284,9 +289,21 @@ impl Observers {
         self.takeovers.begins(ticket, generation, now);
     }
 
+    /// A client is told that its node's card is attached.
+    pub(crate) fn attached(&mut self, ticket: &Ticket, now: Instant) -> Result<(), String> {
+        // The cards of other nodes are judged when they are granted.
+        if ticket.node == ticket.volume.disk_node() {
+            let began = self.grace.began(ticket.node);
+            self.takeovers.claimed(&self.cards, now, began, ticket.volume, ticket.node)?;
+            self.takeovers.still_held(&self.cards, now, ticket.volume);
+        }
+        Ok(())
+    }
+
     /// A client gives its node's card up.
     pub(crate) fn detached(&mut self, node: NodeId, volume: VolumeId) {
         self.takeovers.ends(volume, node);
+        self.takeovers.unclaimed(volume, node);
     }
 
     /// This life of the node cannot prove that the one before has ended.
@@ -300,7 +317,7 @@ impl Observers {
     }
 
     /// A node dies.
-    pub(crate) fn died(&mut self, node: NodeId) {
-        self.takeovers.forgotten(node);
+    pub(crate) fn died(&mut self, node: NodeId, now: Instant) {
+        self.takeovers.forgotten(&self.cards, node, now);
     }
 }

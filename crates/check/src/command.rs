@@ -42,6 +42,9 @@ pub struct Command {
     /// With --seed: draw as seeds marked `second` were
     #[arg(long, requires = "seed", conflicts_with = "first")]
     second: bool,
+    /// One node writes alone and in small pieces, and only the disk node's process fails: nobody is told of an error
+    #[arg(long, conflicts_with_all = ["first", "second"])]
+    lone: bool,
     /// Seeds run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -136,7 +139,12 @@ impl Command {
                 eprint!("\r{} passed", parse::share(passed, &self.seeds));
             }
         };
-        let adjust = |options: &mut Options| self.overrides.apply(options);
+        let adjust = |options: &mut Options| {
+            if self.lone {
+                *options = Options::lone(options.seed);
+            }
+            self.overrides.apply(options);
+        };
         let summary = batches::run(&self.seeds, jobs, &adjust, &progress, caller.stop);
         if terminal {
             eprintln!();
@@ -157,7 +165,7 @@ impl Command {
         let count = parse::count(&seeds);
         let done = summary.passed == count;
         // Few seeds, or overridden ones, need not have all.
-        let (missing, idle) = if done && count >= 200 && self.overrides.flags().is_empty() {
+        let (missing, idle) = if done && count >= 200 && self.overrides.flags().is_empty() && !self.lone {
             (summary.missing_faults(), summary.idle_observers())
         } else {
             (Vec::new(), Vec::new())
@@ -172,6 +180,7 @@ impl Command {
             let drawn = match (self.first, self.second) {
                 (true, _) => " --first",
                 (_, true) => " --second",
+                _ if self.lone => " --lone",
                 _ => "",
             };
             format!("{} --seed {seed}{drawn}{}", caller.program, overrides.flags())
@@ -231,6 +240,7 @@ impl Command {
         match (self.first, self.second) {
             (true, _) => Options::first(seed),
             (_, true) => Options::second(seed),
+            _ if self.lone => Options::lone(seed),
             _ => Options::draw(seed),
         }
     }

@@ -151,8 +151,17 @@ impl Nodes {
         (!nodes.is_empty()).then(|| self.rng.pick(&nodes))
     }
 
+    fn victim_of_crash(&mut self, run: &Run) -> Option<NodeId> {
+        match run.options.lone {
+            None => self.victim(run),
+            Some(_) => {
+                Some(run.options.world.volumes[0].id.disk_node()).filter(|&node| run.world.is_running(node))
+            }
+        }
+    }
+
     fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
-        let Some(node) = self.victim(run) else { return };
+        let Some(node) = self.victim_of_crash(run) else { return };
         let life = run.world.life(node);
         let now = run.world.now();
         run.world.models().count(Fault::Crash);
@@ -164,7 +173,7 @@ impl Nodes {
             run.world.models().count(Fault::DiskNodeCrash);
         }
         run.errors.unreachable(node, now, Instant::NEVER);
-        run.observers.died(node);
+        run.observers.died(node, now);
         run.world.schedule(now, Action::Crash(node));
         self.paused.remove(&node);
         for at in run.all_nodes().filter(|at| *at != node) {

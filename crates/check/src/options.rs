@@ -27,6 +27,7 @@
 mod clocks;
 mod draw;
 mod first;
+mod lone;
 mod second;
 mod told;
 
@@ -53,6 +54,10 @@ pub struct Options {
     pub mode: Mode,
     /// The nodes, their disks, and their timing.
     pub world: WorldConfig,
+    /// The only node that writes. Only the disk node's process fails then, so nobody is told of an error.
+    pub lone: Option<NodeId>,
+    /// Commands that a writer sends at the same time, at most.
+    pub at_once: u32,
     /// Clients of each node.
     pub clients: u32,
     /// Writers of each volume that can be written.

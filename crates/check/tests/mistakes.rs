@@ -9,8 +9,10 @@ use cards_world::Trace;
 /// Without a mistake all of these pass, see `seeds.rs`.
 const SEEDS: u64 = 3000;
 
-/// How runs are drawn: as they are now, and as they were before clocks, takeovers and members that change.
-const DRAWS: [(&str, fn(u64) -> Options); 2] = [("", Options::draw), (" --second", Options::second)];
+/// How runs are drawn: as they are now, as they were before clocks, takeovers and members that change, and with one node that
+/// writes alone.
+const DRAWS: [(&str, fn(u64) -> Options); 3] =
+    [("", Options::draw), (" --second", Options::second), (" --lone", Options::lone)];
 
 #[test]
 fn every_mistake_is_found() {

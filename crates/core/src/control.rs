@@ -11,6 +11,7 @@
 
 mod card;
 mod desk;
+mod journal;
 mod parting;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,7 @@ use crate::volume::{Access, Coherence, VolumeSpec};
 
 use card::{Card, Pending, Wish};
 use desk::Desk;
+pub use journal::CardJournal;
 use parting::Partings;
 
 /// What a [`Control`] is told at its start.
@@ -46,6 +48,9 @@ pub struct ControlConfig {
     /// Nodes that may have cards from an earlier life of this one: it writes when all have heard of the new life, or
     /// their leases are over.
     pub acquainted: Vec<NodeId>,
+    /// What was noted of the cards of its disks in earlier lives ([`ControlOutput::Journal`]), for all disks whose
+    /// journals will be kept over this life.
+    pub journals: BTreeMap<VolumeId, CardJournal>,
 }
 
 /// Everything that can happen to a [`Control`].
@@ -140,6 +145,11 @@ pub enum ControlInput {
         /// The volume.
         volume: VolumeId,
     },
+    /// Every [`ControlOutput::Journal`] up to this number is durable.
+    Journaled {
+        /// The number.
+        number: u64,
+    },
     /// The time of [`Control::next_timeout`] has come.
     Timeout,
 }
@@ -164,6 +174,16 @@ pub enum ControlOutput {
     Withdraw {
         /// The volume.
         volume: VolumeId,
+    },
+    /// Keep this over the lives of this node, in place of what was kept before of the volume, and answer with
+    /// [`ControlInput::Journaled`] when it is durable.
+    Journal {
+        /// Numbers count up from one.
+        number: u64,
+        /// The volume.
+        volume: VolumeId,
+        /// What the next life is told ([`ControlConfig::journals`]).
+        journal: CardJournal,
     },
     /// A card is attached, or is not.
     AttachDone {
@@ -314,6 +334,7 @@ impl Control {
             ControlInput::ExtentsRead { op, result } => self.extents_read(op, result),
             ControlInput::Pages { volume, kept } => self.pages_kept(volume, kept),
             ControlInput::Withdrawn { volume } => self.withdrawn(volume),
+            ControlInput::Journaled { number } => self.journaled(number),
             ControlInput::Timeout => self.timeout(),
         }
     }
@@ -364,8 +385,8 @@ impl Control {
                 let wish = Wish { policy, access, takeover };
                 self.peer_attach(from, request, volume, &wish);
             }
-            ControlMessage::Attached { request, volume, generation, lease_us } => {
-                self.attached(from, request, volume, generation, lease_us);
+            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from } => {
+                self.attached(from, request, volume, (generation, repeat_from), lease_us);
             }
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)

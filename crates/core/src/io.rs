@@ -113,6 +113,14 @@ pub enum Input {
         /// The card.
         generation: Generation,
     },
+    /// The card that is attached next may send commands again that were first sent under this card of an earlier life
+    /// of the disk node, or a later one: nobody was let past them. Others may have been overtaken without a word.
+    RepeatFrom {
+        /// The volume.
+        volume: VolumeId,
+        /// The card.
+        generation: Generation,
+    },
     /// Whether the disk node shall keep copies of what this card reads; none: as the volume has it.
     /// (Exclusive caching is the requester's choice; remote disk drivers, section 4.)
     LeaveCopies {
@@ -184,6 +192,8 @@ pub enum Input {
         /// Which.
         id: WithdrawalId,
     },
+    /// At the disk node: the process is about to end. Commands that come from now on are left to its next life.
+    Closing,
     /// Drop every copy that nobody is using.
     DropCaches,
 }

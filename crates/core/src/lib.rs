@@ -55,7 +55,9 @@ mod timers;
 mod volume;
 
 pub use cache::Frames;
-pub use control::{CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer};
+pub use control::{
+    CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer,
+};
 pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId,
     WithdrawalId, mix,

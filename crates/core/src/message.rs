@@ -331,6 +331,8 @@ pub enum ControlMessage {
         generation: Generation,
         /// Microseconds the card may serve cached blocks without a further word.
         lease_us: u32,
+        /// Commands that were sent under an earlier card may be sent again if that one was not before this one.
+        repeat_from: Generation,
     },
     /// The card is not attached.
     Refused {

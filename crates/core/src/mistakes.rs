@@ -58,6 +58,14 @@ pub enum Mistake {
     ForgetPagesAtDisk,
     /// A card that was lost is attached anew while a kernel still has pages.
     KeepPagesAfterSuspension,
+    /// A command is sent while an earlier one of its node for the same bytes is open.
+    SendUnchained,
+    /// The disk node does not note that it goes on without a card.
+    NoDropRecord,
+    /// A command is done again though another node could write in a life of the disk node between.
+    RepeatOverPriorLife,
+    /// The disk node's next life does not know who has a volume for itself.
+    ForgetExclusive,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -72,7 +80,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -99,6 +107,10 @@ impl Mistake {
         Self::ForgetOwnPages,
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
+        Self::SendUnchained,
+        Self::NoDropRecord,
+        Self::RepeatOverPriorLife,
+        Self::ForgetExclusive,
     ];
 
     /// Those of the lock service.

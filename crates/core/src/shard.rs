@@ -95,6 +95,8 @@ pub struct Shard {
     /// Commands that wait for an earlier one on the same blocks, oldest first.
     held_commands: VecDeque<DiskCommand>,
     writes_allowed: bool,
+    /// Commands that come are left to the next life.
+    closing: bool,
     up: Vec<bool>,
     free_of: Vec<u16>,
     load_of: Vec<u32>,
@@ -133,6 +135,7 @@ impl Shard {
             withdrawals: Withdrawals::default(),
             held_commands: VecDeque::new(),
             writes_allowed: config.nodes == 1,
+            closing: false,
             up: vec![false; nodes],
             free_of: vec![u16::MAX; nodes],
             load_of: vec![0; nodes],
@@ -312,6 +315,11 @@ impl Shard {
             Input::Members { placement } => self.members_changed(placement),
             Input::Volume { spec } => self.volume_known(spec),
             Input::Attached { volume, generation } => self.attached(volume, generation),
+            Input::RepeatFrom { volume, generation } => {
+                if let Some(volume) = self.volumes.get_mut(&volume) {
+                    volume.repeat_from = generation;
+                }
+            }
             Input::LeaveCopies { volume, leave } => {
                 if let Some(volume) = self.volumes.get_mut(&volume) {
                     volume.leave_copies = leave;
@@ -331,6 +339,7 @@ impl Shard {
             }
             Input::Pages { volume, kept } => self.pages_kept(volume, kept),
             Input::Withdrawn { id } => self.withdrawn(id),
+            Input::Closing => self.closing = true,
             Input::DropCaches => self.drop_caches(),
         }
         self.settle();
@@ -356,6 +365,12 @@ impl Shard {
             && self.disk_commands.is_empty()
             && self.held_commands.is_empty()
             && self.withdrawals.len() == 0
+    }
+
+    /// Nothing is being done to this node's disks for anybody.
+    #[must_use]
+    pub fn has_no_commands(&self) -> bool {
+        self.disk_commands.is_empty() && self.held_commands.is_empty()
     }
 
     /// Entries of tables that belong to something under way or to a card that is gone: none when nothing is.

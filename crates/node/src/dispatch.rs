@@ -177,6 +177,10 @@ impl Local {
                         }
                         self.all_shards(&input);
                     }
+                    // Under the lock, for their order.
+                    ControlOutput::Journal { number, volume, journal } => {
+                        self.node.changes.push(number, volume, journal);
+                    }
                     output => outputs.push(output),
                 }
             }
@@ -198,6 +202,10 @@ impl Local {
                 let _ = self.node.links[usize::from(to.0)].push(&self.node, Frame::Control(message));
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
+            // Carried out where it was taken.
+            ControlOutput::Journal { number, volume, journal } => {
+                self.node.changes.push(number, volume, journal);
+            }
             ControlOutput::Withdraw { volume } => self.withdraw_all(volume),
             ControlOutput::AttachDone { volume, result, .. } => self.attach_done(volume, result),
             ControlOutput::Evicted { volume, refusal } => self.attach_done(volume, Err(refusal)),

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cards_core::Output;
+use cards_core::{ControlInput, Input, Output};
 use cards_disk::Engine;
 use tokio::sync::Notify;
 
+use crate::config::Mode;
 use crate::disks::DiskJob;
 use crate::front::{Client, Piece, Request, Warms};
 use crate::inbox::Event;
-use crate::net;
+use crate::net::{self, Link};
 use crate::node::Node;
 use crate::prefault::Prefault;
 use crate::seldom::Seldom;
@@ -26,6 +27,8 @@ use crate::slab::Slab;
 const RECEIVE_BYTES: usize = 256 << 10;
 /// How long a drain waits for requests under way.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long the end waits for commands of other nodes, and for what they are told.
+const CLOSE: Duration = Duration::from_secs(2);
 /// The grain of timers: nothing here is worth waking a core more often for.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -188,7 +191,29 @@ async fn drained(local: Rc<Local>) {
     }
     // Threads answer each other's requests and keep each other's peers: they go together.
     if local.node.drained.fetch_add(1, Ordering::SeqCst) + 1 == local.node.threads.len() {
+        if tokio::time::timeout(CLOSE, close(&local)).await.is_err() {
+            tracing::warn!("commands of other nodes still open after {CLOSE:?}: they ask the next life");
+        }
         local.node.threads.iter().for_each(|inbox| inbox.post(Event::Stop));
+    }
+}
+
+/// Takes no more commands of other nodes, finishes and answers those that are open, and says goodbye where this node has
+/// cards: writers there need not wait until their leases are over.
+async fn close(local: &Rc<Local>) {
+    let node = &local.node;
+    local.all_shards(&Input::Closing);
+    for card in node.cards.all() {
+        // Who has a volume for itself keeps its claim: its device goes on, and nobody else waits.
+        let shared = card.attach.mode != Mode::Exclusive;
+        if let Some(volume) = card.volume().filter(|volume| shared && volume.disk_node() != node.me) {
+            local.control(ControlInput::Detach { volume });
+        }
+    }
+    local.route();
+    let open = || node.shards.iter().any(|cell| !cell.lock().shard.has_no_commands());
+    while open() || !node.links.iter().all(Link::is_idle) {
+        tokio::time::sleep(TICK).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
@@ -25,6 +25,7 @@ use crate::front;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
+use crate::journal::{self, Changes, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
@@ -107,7 +108,7 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
-    /// What a node with a coordinator must not forget cannot be read or written.
+    /// What a node must not forget of its disks or of its membership cannot be read or written.
     #[error("state_dir: {}: {source}; create it for the daemon's user or set another one", path.display())]
     StateDir {
         /// The directory.
@@ -165,6 +166,7 @@ impl ServeError {
 pub struct Daemon {
     pub(crate) node: Arc<Node>,
     threads: Vec<JoinHandle<()>>,
+    journaling: Option<JoinHandle<()>>,
     admin: Option<JoinHandle<()>>,
     api: Option<api::Server>,
     ended: Arc<Notify>,
@@ -196,6 +198,7 @@ impl Daemon {
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
+        let journals = open_journals(&config, &opened)?;
         let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
         let peers = match (&config.address, config.node_index()) {
@@ -219,11 +222,12 @@ impl Daemon {
         sockets.0.push(config.admin_socket());
         let doors = api::Doors::bind(&config)?;
         sockets.0.push(config.api_socket());
-        let node = Arc::new(build(config, me, membership, life, opened)?);
+        let node = Arc::new(build(config, me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
             node,
             threads: Vec::new(),
+            journaling: None,
             admin: None,
             api: None,
             ended: Arc::new(Notify::new()),
@@ -231,6 +235,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
+        daemon.journaling = Some(journal::start(&daemon.node)?);
         daemon.start_threads(peers, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
         if let Some(session) = &daemon.session {
@@ -291,6 +296,7 @@ impl Daemon {
         self.node.draining.store(true, Ordering::SeqCst);
         self.node.threads.iter().for_each(|inbox| inbox.post(Event::Drain));
         self.join();
+        journal::close(&self.node);
     }
 
     /// Ends the session with the coordinator, and the coordinator if it is here.
@@ -303,6 +309,10 @@ impl Daemon {
         self.api = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        self.node.changes.end();
+        if let Some(journaling) = self.journaling.take() {
+            let _ = journaling.join();
         }
         self.ended.notify_one();
         if let Some(admin) = self.admin.take() {
@@ -391,6 +401,7 @@ fn build(
     membership: Membership,
     life: Life,
     opened: Vec<OpenedDisk>,
+    journals: Vec<Option<Mutex<Journal>>>,
 ) -> Result<Node, ServeError> {
     let clock = Clock::start();
     let block = config.block as u32;
@@ -444,6 +455,14 @@ fn build(
             .filter(|(_, m)| m.state != MemberState::Left)
             .map(|(node, _)| node)
             .collect(),
+        journals: (0..)
+            .zip(&journals)
+            .filter_map(|(number, journal)| {
+                let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+                let name = |node| members.get(node).map(|member| member.name.clone());
+                Some((VolumeId::new(me, number), journal.cards(name)))
+            })
+            .collect(),
     };
     let threads = config.data_threads.max(1);
     Ok(Node {
@@ -458,6 +477,8 @@ fn build(
         links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disks,
+        journals,
+        changes: Changes::default(),
         own,
         cards: Cards::new(&config.attach),
         devices: Devices::default(),
@@ -526,6 +547,18 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
         disks.push(OpenedDisk { disk: opened, spec });
     }
     Ok(disks)
+}
+
+/// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.
+fn open_journals(config: &Config, opened: &[OpenedDisk]) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
+    let failed = |source| ServeError::StateDir { path: config.state_dir.clone(), source };
+    let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
+        let of =
+            journal::Of { cluster: &config.cluster, node: &config.node, name: &spec.name, disk: disk.name() };
+        let journal = Journal::open(&config.state_dir, of).map_err(failed)?;
+        Ok(Some(Mutex::new(journal)))
+    };
+    opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
 }
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {

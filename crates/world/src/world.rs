@@ -10,6 +10,7 @@ macro_rules! trace {
 
 mod devices;
 mod disk;
+mod journal;
 mod lives;
 mod mail;
 mod requests;
@@ -17,9 +18,9 @@ mod requests;
 use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
-    BlockId, Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input, Instant,
-    IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement, Shard, Slot,
-    Token, VolumeId, VolumeSpec,
+    BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input,
+    Instant, IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement,
+    Shard, Slot, Token, VolumeId, VolumeSpec,
 };
 
 use crate::client::{Completion, Outcome, Request};
@@ -143,6 +144,7 @@ enum Event {
     DiskHalf { key: u64, half: usize },
     DiskDone { key: u64, result: Result<(), IoError> },
     ExtentsRead { node: NodeId, life: u64, op: OpId, volume: VolumeId, offset: u64, length: u32 },
+    Journaled { node: NodeId, life: u64 },
     Timer { node: NodeId, life: u64, unit: Unit },
     AtDevice { node: NodeId, volume: VolumeId, life: u64, what: AtDevice },
     Word { node: NodeId, volume: VolumeId },
@@ -198,6 +200,11 @@ struct Place {
     pauses: Vec<Instant>,
     /// The life of each peer that this node has a connection to.
     links: Vec<Option<u64>>,
+    /// What its disks' journals have ...
+    journals: BTreeMap<VolumeId, CardJournal>,
+    /// ... and will have, and when the last of that is durable.
+    journaling: VecDeque<(u64, VolumeId, CardJournal)>,
+    journaled_at: Instant,
 }
 
 /// Nodes, their disks, and everything under way between them.
@@ -227,7 +234,15 @@ impl<M: Models> World<M> {
     pub fn new(config: WorldConfig, models: M, trace: Option<Trace>) -> Self {
         assert!(config.sectors > 0 && config.block_bytes.is_multiple_of(config.sectors));
         let nodes = config.nodes.len();
-        let place = || Place { life: 0, running: None, pauses: Vec::new(), links: vec![None; nodes] };
+        let place = || Place {
+            life: 0,
+            running: None,
+            pauses: Vec::new(),
+            links: vec![None; nodes],
+            journals: BTreeMap::new(),
+            journaling: VecDeque::new(),
+            journaled_at: Instant::default(),
+        };
         Self {
             models,
             now: Instant::default(),
@@ -384,6 +399,7 @@ impl<M: Models> World<M> {
                     self.control_input(node, ControlInput::ExtentsRead { op, result: Ok(extents) });
                 }
             }
+            Event::Journaled { node, life } => self.journaled(node, life),
             Event::Timer { node, life, unit } => self.timer(node, life, unit),
             Event::AtDevice { node, volume, life, what } => self.device_event(node, volume, life, what),
             Event::Word { node, volume } => self.word(node, volume),
@@ -429,6 +445,7 @@ impl<M: Models> World<M> {
             Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
             Event::Arrive(envelope) | Event::Landed { envelope, .. } => envelope.to,
             Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
+            Event::Journaled { node, .. } => *node,
             Event::Word { node, .. } | Event::Question { node, .. } | Event::NoPages { node, .. } => *node,
             Event::DiskHalf { .. } | Event::AtDevice { .. } => return None,
             Event::DiskDone { key, .. } => self.disk_ops.get(key)?.node,
@@ -599,6 +616,9 @@ impl<M: Models> World<M> {
                 }
                 ControlOutput::Withdraw { volume } => {
                     self.withdraw(node, volume, Waiter::Control, everything());
+                }
+                ControlOutput::Journal { number, volume, journal } => {
+                    self.journal(node, number, volume, journal);
                 }
                 ControlOutput::AttachDone { token, volume, result: Ok(generation) } => {
                     self.device_connects(node, volume);

@@ -23,6 +23,8 @@ pub struct Errors {
     spread: Duration,
     /// Until then messages can be later than any client waits.
     late_until: Instant,
+    /// Nothing happens that excuses anything, see [`Options::lone`].
+    strict: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +58,7 @@ impl Errors {
             takeovers: Vec::new(),
             grace,
             spread: options.world.peer_timeout * 4,
+            strict: options.lone.is_some(),
             late_until: match options.network.delay_rare < options.world.disk_wait {
                 true => Instant(0),
                 false => Instant(0) + options.storm + options.network.delay_rare,
@@ -70,6 +73,15 @@ impl Errors {
 
     /// `node`, unreachable until further notice, is back.
     pub(crate) fn recovered(&mut self, node: NodeId, now: Instant) {
+        let since =
+            self.reasons.iter().filter(|r| r.one == node && r.other.is_none() && r.to == Instant::NEVER);
+        if let Some(since) = since.map(|reason| reason.from).min() {
+            // It was not told of a takeover's end meanwhile.
+            let ended = |&&mut (volume, _, to): &&mut (VolumeId, Instant, Instant)| {
+                volume.disk_node() == node && to != Instant::NEVER && to >= since
+            };
+            self.takeovers.iter_mut().filter(ended).for_each(|(_, _, to)| *to = now.max(*to));
+        }
         for reason in &mut self.reasons {
             if reason.one == node && reason.other.is_none() && reason.to == Instant::NEVER {
                 reason.to = now;
@@ -157,6 +169,9 @@ impl Errors {
     }
 
     fn is_excused(&self, failure: &FailureSeen) -> bool {
+        if self.strict {
+            return false;
+        }
         let disk_node = failure.volume.disk_node();
         let ends = [failure.node, disk_node];
         let unreachable = self.was_taken_over(failure.volume, failure.from, failure.to)

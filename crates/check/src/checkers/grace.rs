@@ -25,6 +25,11 @@ impl Grace {
         }
     }
 
+    /// When the present life of a node began.
+    pub(super) fn began(&self, node: NodeId) -> Option<Instant> {
+        self.lives.get(&node).map(|&(_, began)| began)
+    }
+
     /// Judges a write that begins. True when cards of the last life might still have been used, for all time tells.
     pub(super) fn saw(&mut self, cards: &Cards, nodes: u16, seen: &Seen) -> Result<bool, String> {
         match *seen {

@@ -16,6 +16,8 @@ use crate::workload::Ticket;
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
     held: BTreeMap<VolumeId, Held>,
+    /// Who had a volume for itself when its disk node died.
+    claims: BTreeMap<VolumeId, NodeId>,
     flushes: BTreeSet<(NodeId, u16, RequestId)>,
 }
 
@@ -68,8 +70,44 @@ impl Takeovers {
         }
     }
 
-    /// The disk node dies, and knows of no card when it comes back.
-    pub(super) fn forgotten(&mut self, disk_node: NodeId) {
+    /// A card is attached, in a life of the disk node that `began` then. True if another node had the volume for itself
+    /// in an earlier one.
+    pub(super) fn claimed(
+        &mut self,
+        cards: &Cards,
+        at: Instant,
+        began: Option<Instant>,
+        volume: VolumeId,
+        node: NodeId,
+    ) -> Result<bool, String> {
+        let Some(holder) = self.claims.remove(&volume).filter(|&holder| holder != node) else {
+            return Ok(false);
+        };
+        match began.is_some_and(|began| at < cards.trusted(volume.disk_node(), began)) {
+            true => Err(format!(
+                "{node:?} gets a card of {volume:?} at {at:?}, which {holder:?} had for itself in an earlier life of {:?}, and may still have",
+                volume.disk_node()
+            )),
+            false => Ok(true),
+        }
+    }
+
+    /// The node does not want the volume for itself any more.
+    pub(super) fn unclaimed(&mut self, volume: VolumeId, node: NodeId) {
+        if self.claims.get(&volume) == Some(&node) {
+            self.claims.remove(&volume);
+        }
+    }
+
+    /// The disk node dies. When it comes back it knows of no card, but of who had a volume for itself.
+    pub(super) fn forgotten(&mut self, cards: &Cards, disk_node: NodeId, now: Instant) {
+        let held: Vec<VolumeId> = self.held.keys().copied().filter(|v| v.disk_node() == disk_node).collect();
+        for volume in held {
+            self.still_held(cards, now, volume);
+            if let Some(held) = self.held.get(&volume).filter(|held| held.node != disk_node) {
+                self.claims.insert(volume, held.node);
+            }
+        }
         self.held.retain(|volume, held| volume.disk_node() != disk_node && held.node != disk_node);
     }
 
@@ -78,8 +116,16 @@ impl Takeovers {
         let Seen::Sent { at, from, to, word, .. } = seen else { return Ok(false) };
         match word {
             // It gives its card up itself.
-            Word::Control(ControlMessage::Detach { volume, .. } | ControlMessage::Attach { volume, .. }) => {
+            Word::Control(ControlMessage::Attach { volume, access, .. }) => {
                 self.ends(*volume, *from);
+                if *access != Access::Exclusive {
+                    self.unclaimed(*volume, *from);
+                }
+                Ok(false)
+            }
+            Word::Control(ControlMessage::Detach { volume, .. }) => {
+                self.ends(*volume, *from);
+                self.unclaimed(*volume, *from);
                 Ok(false)
             }
             Word::Control(_) => Ok(false),
@@ -128,7 +174,7 @@ impl Takeovers {
     }
 
     /// A card that is not renewed may have been given up.
-    fn still_held(&mut self, cards: &Cards, at: Instant, volume: VolumeId) {
+    pub(super) fn still_held(&mut self, cards: &Cards, at: Instant, volume: VolumeId) {
         let card = self.held.get(&volume).and_then(|held| cards.of(volume, held.node));
         if let Some(card) = card
             && card.until < at

@@ -127,6 +127,8 @@ impl Options {
             seed,
             mode,
             world,
+            lone: None,
+            at_once: 3,
             clients: rng.range(1, 3) as u32,
             writers: 1,
             readers,

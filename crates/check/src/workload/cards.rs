@@ -16,7 +16,8 @@ impl Workload {
         if !run.world.is_running(node) {
             return; // it is done when the node starts again
         }
-        let access = if self.may_write(node, volume) { Access::Write } else { Access::Read };
+        let may_write = self.may_write(node, volume) && run.options.lone.is_none_or(|lone| lone == node);
+        let access = if may_write { Access::Write } else { Access::Read };
         let request = Request::Attach { volume, policy: String::new(), access, takeover: false };
         self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
     }
@@ -93,6 +94,7 @@ impl Workload {
         match (&ticket.what, outcome) {
             (What::Attach | What::TakeOver, Outcome::Attached(generation)) => {
                 self.attached.insert((node, volume), run.world.life(node));
+                run.observers.attached(ticket, run.world.now()).map_err(Failure::Wrong)?;
                 if matches!(ticket.what, What::TakeOver) {
                     run.world.models().count(Fault::Takeover);
                     run.observers.takeover_begins(ticket, *generation, returned);

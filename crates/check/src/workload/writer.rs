@@ -47,7 +47,7 @@ impl Workload {
             Some(node) if writer.left > 0 => {
                 let spec = run.options.world.volumes.iter().find(|spec| spec.id == volume).cloned();
                 let spec = spec.expect("a volume of the run");
-                let at_once = self.rng.range(1, 3) as u32;
+                let at_once = self.rng.range(1, u64::from(run.options.at_once)) as u32;
                 let hot = self.rng.below(u64::from(run.options.hot_blocks)) as u32;
                 for _ in 0..at_once {
                     let around = match self.rng.chance(1000 - run.options.writes_elsewhere) {
@@ -75,7 +75,12 @@ impl Workload {
 
     fn move_on(&mut self, run: &mut Run, number: usize) {
         let volume = self.writers[number].volume;
-        let may = |node: &NodeId| self.is_attached(run, *node, volume) && self.may_write(*node, volume);
+        let lone = run.options.lone;
+        let may = |node: &NodeId| {
+            lone.is_none_or(|lone| lone == *node)
+                && self.is_attached(run, *node, volume)
+                && self.may_write(*node, volume)
+        };
         let nodes: Vec<NodeId> = run.running_nodes().into_iter().filter(may).collect();
         if nodes.is_empty() {
             return run.later(Duration::from_millis(20), RunDeed::Workload(Deed::Writer(number)));

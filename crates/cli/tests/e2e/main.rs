@@ -29,6 +29,7 @@ mod ocfs2;
 mod package;
 mod paper;
 mod replay;
+mod restart;
 mod sharing;
 mod sim;
 mod suites;

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::journal::Then;
 use super::{Control, ControlOutput, ControlTimer, RESEND};
 use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
@@ -87,20 +88,31 @@ impl Control {
         if let Some(card) = self.cards.get(&volume)
             && let Some(generation) = card.generation
         {
-            let result = self.suffices(volume, card.wish.access, &wish).map(|()| generation);
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+            match self.suffices(volume, card.wish.access, &wish) {
+                Ok(()) if volume.disk_node() == self.config.node => {
+                    self.when_durable(Then::Own(token, volume, generation));
+                }
+                result => {
+                    let result = result.map(|()| generation);
+                    self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                }
+            }
             return;
         }
         if volume.disk_node() == self.config.node {
-            let result = self.attach_own(volume, &wish);
-            if let Ok(generation) = result {
-                let mut card = self.new_card(wish, None);
-                card.generation = Some(generation);
-                card.deadline = Instant::NEVER;
-                self.cards.insert(volume, card);
-                self.push_shards(Input::Attached { volume, generation });
+            match self.attach_own(volume, &wish) {
+                Ok(generation) => {
+                    let mut card = self.new_card(wish, None);
+                    card.generation = Some(generation);
+                    card.deadline = Instant::NEVER;
+                    self.cards.insert(volume, card);
+                    self.when_durable(Then::Own(token, volume, generation));
+                }
+                Err(refusal) => {
+                    let result = Err(refusal);
+                    self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                }
             }
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
             return;
         }
         if let Some(card) = self.cards.get_mut(&volume)
@@ -191,7 +203,7 @@ impl Control {
         from: NodeId,
         request: RequestId,
         volume: VolumeId,
-        generation: Generation,
+        (generation, repeat_from): (Generation, Generation),
         lease_us: u32,
     ) {
         let no_lease = self.needs_no_lease(volume);
@@ -215,6 +227,7 @@ impl Control {
         let until = card.renewals[0].1 + card.lease;
         card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
         let tokens = core::mem::take(&mut card.tokens);
+        self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
         self.push_shards(Input::Attached { volume, generation });
         if !no_lease {
             self.push_shards(Input::Lease { volume, until });

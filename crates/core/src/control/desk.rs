@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::card::Wish;
+use super::journal::{Journals, Then};
 use super::{Control, ControlConfig, ControlOutput, ControlTimer};
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
@@ -27,6 +28,7 @@ pub(super) struct Desk {
     pub(super) unseen: BTreeSet<NodeId>,
     /// When the members of an earlier life have lost their leases; none once writes are allowed.
     pub(super) grace_until: Option<Instant>,
+    pub(super) journals: Journals,
     last_generation: u64,
     last_op: u64,
 }
@@ -61,6 +63,7 @@ impl Desk {
             extents: BTreeMap::new(),
             unseen: config.acquainted.iter().copied().filter(|&n| n != config.node).collect(),
             grace_until: Some(now + term(config.lease)),
+            journals: Journals::new(config, now + term(config.lease)),
             last_generation: config.incarnation << 20,
             last_op: 0,
         }
@@ -107,6 +110,9 @@ impl Control {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
         wish.fits(spec)?;
+        if let Some(holder) = self.claim_against(node, volume) {
+            return Err(Refusal::Exclusive(holder));
+        }
         if let Some(&(by, until)) = self.desk.takeovers.get(&volume)
             && by != node
             && self.now < until
@@ -127,6 +133,11 @@ impl Control {
         Ok(())
     }
 
+    /// Another node had the volume for itself in an earlier life of this one, and its card may be alive.
+    fn claim_against(&self, node: NodeId, volume: VolumeId) -> Option<NodeId> {
+        self.desk.journals.claim(volume, self.now).filter(|&holder| holder != node)
+    }
+
     /// Gives up whatever cards keep the node from having the volume for itself. Until all are gone it asks again.
     fn take_over(&mut self, node: NodeId, volume: VolumeId) {
         let until = self.now + term(self.config.lease) * 2;
@@ -137,7 +148,7 @@ impl Control {
             let first = !core::mem::replace(&mut holder.fenced, true);
             let generation = holder.generation;
             if first {
-                self.push_shards(Input::CardFenced { volume, node: other });
+                self.when_durable(Then::Shards(Input::CardFenced { volume, node: other }));
             }
             self.push_send(other, ControlMessage::Expired { volume, generation });
         }
@@ -151,6 +162,7 @@ impl Control {
         let mut admitted = self.check_attach(node, volume, wish);
         if wish.takeover
             && wish.access == Access::Exclusive
+            && self.claim_against(node, volume).is_none()
             && let Err(Refusal::Exclusive(other) | Refusal::InUse(other)) = admitted
         {
             let taken = self.desk.takeovers.get(&volume);
@@ -168,11 +180,14 @@ impl Control {
     pub(super) fn attach_own(&mut self, volume: VolumeId, wish: &Wish) -> Result<Generation, Refusal> {
         self.admit(self.config.node, volume, wish)?;
         self.desk.own.insert(volume, wish.access);
-        Ok(self.desk.next_generation())
+        let generation = self.desk.next_generation();
+        self.note_attached(volume, self.config.node, generation, wish.access);
+        Ok(generation)
     }
 
     pub(super) fn detach_own(&mut self, volume: VolumeId) {
         self.desk.own.remove(&volume);
+        self.note_detached(volume, self.config.node, None);
     }
 
     fn expiry(&self, volume: VolumeId) -> Instant {
@@ -191,9 +206,13 @@ impl Control {
                 self.push_send(node, ControlMessage::Expired { volume, generation });
                 return;
             }
+            // It is told when that is durable.
+            Some((last, _, false)) if request == last && !self.desk.journals.are_durable() => return,
             Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
-            _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last) => {
+            _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last)
+                || self.desk.journals.are_full() =>
+            {
                 let refusal = Refusal::NoAnswer;
                 self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                 return;
@@ -211,17 +230,22 @@ impl Control {
                 self.desk.cards.insert((volume, node), holder);
                 self.desk.granted.insert((volume, node), request);
                 let life = self.lives.get(&node).copied().unwrap_or_default();
-                self.push_shards(Input::CardAttached { volume, node, life, generation, access });
+                self.note_attached(volume, node, generation, access);
+                let input = Input::CardAttached { volume, node, life, generation, access };
+                self.when_durable(Then::Shards(input));
                 generation
             }
         };
         let lease_us = u32::try_from(self.config.lease.as_micros()).unwrap_or(u32::MAX);
-        self.push_send(node, ControlMessage::Attached { request, volume, generation, lease_us });
+        let repeat_from = self.desk.journals.repeat_from(volume, node);
+        let message = ControlMessage::Attached { request, volume, generation, lease_us, repeat_from };
+        self.when_durable(Then::Send(node, message));
     }
 
     fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
-        if self.desk.cards.remove(&(volume, node)).is_some() {
-            self.push_shards(Input::CardDetached { volume, node });
+        if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
+            self.note_dropped(volume, node, holder.generation, holder.access);
+            self.when_durable(Then::Shards(Input::CardDetached { volume, node }));
         }
     }
 
@@ -235,7 +259,7 @@ impl Control {
                 self.drop_holder(volume, node);
             } else {
                 (holder.fenced, holder.lost) = (true, true);
-                self.push_shards(Input::CardLost { volume, node });
+                self.when_durable(Then::Shards(Input::CardLost { volume, node }));
             }
         }
         self.desk.granted.retain(|&(_, n), _| n != node);
@@ -277,6 +301,7 @@ impl Control {
         if self.holder(volume, node, generation).is_some() {
             self.drop_holder(volume, node);
         }
+        self.note_detached(volume, node, Some(generation));
     }
 
     pub(super) fn extents_own(&mut self, token: Token, volume: VolumeId, offset: u64, length: u32) {

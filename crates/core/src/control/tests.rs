@@ -14,6 +14,8 @@ struct Pair {
     outputs: Vec<(NodeId, ControlOutput)>,
     now: Instant,
     cut: bool,
+    /// What is to be noted is durable at once.
+    keeps_journals: bool,
 }
 
 fn spec(read_only: bool) -> VolumeSpec {
@@ -41,14 +43,21 @@ fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
         disk_wait,
         disks,
         acquainted: (0..3).map(NodeId).collect(),
+        journals: BTreeMap::new(),
     }
 }
 
 impl Pair {
     fn new(read_only: bool) -> Self {
         let controls = (0..3).map(|node| Control::new(config(node, 1, read_only), Instant(0))).collect();
-        let mut pair =
-            Self { controls, wire: VecDeque::new(), outputs: Vec::new(), now: Instant(0), cut: false };
+        let mut pair = Self {
+            controls,
+            wire: VecDeque::new(),
+            outputs: Vec::new(),
+            now: Instant(0),
+            cut: false,
+            keeps_journals: false,
+        };
         for node in 0..3 {
             for peer in (0..3).filter(|&p| p != node) {
                 pair.meet(node, peer, 1);
@@ -70,6 +79,10 @@ impl Pair {
     fn give(&mut self, node: u16, input: ControlInput) {
         self.controls[usize::from(node)].handle(self.now, input);
         while let Some(output) = self.controls[usize::from(node)].poll() {
+            if let (ControlOutput::Journal { number, .. }, true) = (&output, self.keeps_journals) {
+                let durable = ControlInput::Journaled { number: *number };
+                self.controls[usize::from(node)].handle(self.now, durable);
+            }
             match output {
                 ControlOutput::Send { to, message } => self.wire.push_back((NodeId(node), to, message)),
                 output => self.outputs.push((NodeId(node), output)),
@@ -537,4 +550,148 @@ fn who_keeps_no_pages_waits_for_none() {
     p.run();
     assert!(!p.asks_for_pages(1));
     assert!(p.told(0, &Input::CardDetached { volume: V, node: NodeId(1) }));
+}
+
+/// What the disk node's journal had when its life ended.
+fn journal_of(p: &Pair) -> BTreeMap<VolumeId, CardJournal> {
+    let journals = p.outputs.iter().filter_map(|(node, output)| match output {
+        ControlOutput::Journal { volume, journal, .. } if *node == NodeId(0) => {
+            Some((*volume, journal.clone()))
+        }
+        _ => None,
+    });
+    journals.collect()
+}
+
+impl Pair {
+    /// The disk node keeps a journal, which is durable at once.
+    fn journaled() -> Self {
+        let mut pair = Self::new(false);
+        pair.keeps_journals = true;
+        pair.restart_with(1, [(V, CardJournal::default())].into());
+        pair
+    }
+
+    /// The disk node begins a new life, and nobody has heard of it.
+    fn restart_with(&mut self, incarnation: u64, journals: BTreeMap<VolumeId, CardJournal>) {
+        let config = ControlConfig { journals, ..config(0, incarnation, false) };
+        self.controls[0] = Control::new(config, self.now);
+        self.outputs.clear();
+    }
+
+    fn meet_disk_node(&mut self, node: u16, incarnation: u64) {
+        self.meet(node, 0, incarnation);
+        self.meet(0, node, 1);
+        self.run();
+    }
+
+    fn repeats_from(&self, node: u16) -> Option<Generation> {
+        self.outputs.iter().rev().find_map(|(at, output)| match output {
+            ControlOutput::Shards { input: Input::RepeatFrom { generation, .. } } if at.0 == node => {
+                Some(*generation)
+            }
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn nobody_is_attached_before_the_journal_says_so() {
+    let mut p = Pair::journaled();
+    p.keeps_journals = false;
+    p.outputs.clear();
+    p.meet_disk_node(1, 1);
+    p.ask(1, "", Access::Write, false);
+    p.run();
+    let number = p.outputs.iter().find_map(|(_, output)| match output {
+        ControlOutput::Journal { number, .. } => Some(*number),
+        _ => None,
+    });
+    assert!(!p.is_attached(1));
+    p.pass(Duration::from_secs(1));
+    assert!(!p.is_attached(1), "asked again");
+    p.give(0, ControlInput::Journaled { number: number.expect("an entry") });
+    p.run();
+    assert!(p.is_attached(1));
+}
+
+/// The disk node was away for longer than the lease. Nobody else could write.
+#[test]
+fn a_card_that_nobody_was_let_past_sends_its_commands_again() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    let first = p.attach(1, "", Access::Write).unwrap();
+    let mut journals = journal_of(&p);
+    for life in 2..5 {
+        p.pass(LEASE * 3);
+        p.restart_with(life, journals.clone());
+        p.pass(LEASE * 2);
+        p.meet_disk_node(1, life);
+        assert!(p.is_attached(1) && p.repeats_from(1).unwrap() <= first, "life {life}");
+        journals = journal_of(&p);
+    }
+}
+
+#[test]
+fn a_card_that_was_given_up_does_not() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    let first = p.attach(1, "", Access::Write).unwrap();
+    p.cut = true;
+    p.pass(LEASE * 2);
+    assert!(p.told(0, &Input::CardDetached { volume: V, node: NodeId(1) }));
+    let journals = journal_of(&p);
+    p.cut = false;
+    p.restart_with(2, journals);
+    p.meet_disk_node(1, 2);
+    assert!(p.repeats_from(1).unwrap() > first);
+}
+
+/// Another node had a card that may write in a life between.
+#[test]
+fn a_card_that_missed_a_life_in_which_others_wrote_does_not() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    let first = p.attach(1, "", Access::Write).unwrap();
+    let journals = journal_of(&p);
+    p.restart_with(2, journals);
+    p.meet_disk_node(2, 1);
+    p.meet_disk_node(2, 2);
+    p.attach(2, "", Access::Write).unwrap();
+    let journals = journal_of(&p);
+    p.restart_with(3, journals);
+    p.meet_disk_node(1, 3);
+    assert!(p.is_attached(1) && p.repeats_from(1).unwrap() > first);
+}
+
+#[test]
+fn who_has_a_volume_for_itself_keeps_it_over_a_restart() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    p.attach(1, "", Access::Exclusive).unwrap();
+    let journals = journal_of(&p);
+    p.restart_with(2, journals.clone());
+    p.meet_disk_node(2, 2);
+    for (node, access, takeover) in [
+        (2, Access::Write, false),
+        (2, Access::Exclusive, true),
+        (0, Access::Read, false),
+        (0, Access::Exclusive, true),
+    ] {
+        p.outputs.clear();
+        p.ask(node, "", access, takeover);
+        p.run();
+        let refused = p.outputs.iter().any(|(at, output)| {
+            let holder = Err(Refusal::Exclusive(NodeId(1)));
+            at.0 == node && matches!(output, ControlOutput::AttachDone { result, .. } if *result == holder)
+        });
+        assert!(refused, "{node} {access:?} {takeover}: {:?}", p.outputs);
+    }
+    p.meet_disk_node(1, 2);
+    assert!(p.is_attached(1));
+    // A holder that does not come back has lost it when its card can be alive no more.
+    p.restart_with(3, journals);
+    p.meet_disk_node(2, 3);
+    p.pass(LEASE + LEASE / 2);
+    p.attach(2, "", Access::Write).unwrap();
 }

@@ -28,6 +28,14 @@ impl Change {
         (self.offset / size) as u32..(self.offset + u64::from(self.length)).div_ceil(size) as u32
     }
 
+    /// The bytes it changes.
+    pub(super) fn bytes(&self) -> Range<u64> {
+        match self.kind {
+            CommandKind::Flush => 0..0,
+            _ => self.offset..self.offset.saturating_add(u64::from(self.length)),
+        }
+    }
+
     /// It leaves nothing of the block as it was.
     pub(super) fn is_whole(&self, block: u32, block_bytes: u32) -> bool {
         let size = u64::from(block_bytes);
@@ -51,6 +59,6 @@ impl Change {
     }
 }
 
-pub(super) fn overlap(one: &Range<u32>, other: &Range<u32>) -> bool {
+pub(super) fn overlap<N: PartialOrd>(one: &Range<N>, other: &Range<N>) -> bool {
     one.start < other.end && other.start < one.end
 }

@@ -18,7 +18,7 @@
 use alloc::vec::Vec;
 
 use super::Shard;
-use super::volume::Volume;
+use super::volume::{Volume, Writer};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
 use crate::io::Payload;
@@ -135,9 +135,6 @@ impl Shard {
         volume.card = None;
         volume.given_up.clear();
         volume.synced = false;
-        if self.now >= volume.lease_until {
-            self.commands.unleased(id);
-        }
         volume.lease_until = Instant(0);
         if !volume.at_disk_node && !makes(Mistake::KeepAfterSuspension) {
             volume.recent.clear();
@@ -206,13 +203,18 @@ impl Shard {
     }
 
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
-    pub(super) fn open_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) -> Stamp {
+    pub(super) fn open_write(
+        &mut self,
+        id: VolumeId,
+        blocks: core::ops::Range<u32>,
+        writer: Writer,
+    ) -> Stamp {
         let locals = self.locals(&blocks);
         let Some(volume) = self.volumes.get_mut(&id) else { return Stamp(0) };
         volume.desk.last_stamp.0 += 1;
         let stamp = volume.desk.last_stamp;
         volume.desk.open.insert(stamp);
-        volume.desk.touch(blocks.clone());
+        volume.desk.touch(blocks.clone(), writer);
         volume.desk.grants.write(&locals, stamp);
         for index in blocks {
             volume.recent.insert(index, stamp);

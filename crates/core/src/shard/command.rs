@@ -32,6 +32,8 @@ pub(super) struct Commands {
     doubtful: Vec<(VolumeId, Range<u32>)>,
     /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
     later: VecDeque<Later>,
+    /// Open commands that [follow](Self::follows) another one, and wait for it.
+    chained: BTreeSet<RequestId>,
     slots: BTreeMap<VolumeId, Slots>,
 }
 
@@ -113,18 +115,26 @@ impl Commands {
         self.writing.get(&block) == Some(&(1, false))
     }
 
+    /// An earlier command for some of the same bytes is open. It goes first, and nobody sees a later one's contents
+    /// before it is answered: so it can be done again by the disk node's next life.
+    fn follows(&self, request: RequestId, block_bytes: u32) -> bool {
+        let Some(Command { volume, change, .. }) = self.open.get(&request) else { return false };
+        let mut blocks = change.blocks(block_bytes).map(|index| BlockId::new(*volume, index));
+        let shares = blocks.any(|block| self.writing.get(&block).is_some_and(|&(open, _)| open > 1));
+        let bytes = change.bytes();
+        shares
+            && !makes(Mistake::SendUnchained)
+            && self
+                .open
+                .range(..request)
+                .any(|(_, c)| c.volume == *volume && overlap(&c.change.bytes(), &bytes))
+    }
+
     /// The card was attached anew, by the same life of the disk node. Meanwhile others may have written.
     pub(super) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
         for command in self.open.values_mut().filter(|c| c.volume == volume) {
             let before = command.sent_under.filter(|&before| before != generation);
             command.overtaken |= before.is_some_and(|before| before.life() == generation.life());
-        }
-    }
-
-    /// The lease has run out: others may write without a word.
-    pub(super) fn unleased(&mut self, volume: VolumeId) {
-        for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
-            command.overtaken = true;
         }
     }
 
@@ -247,6 +257,7 @@ impl Shard {
     }
 
     fn send_command(&mut self, request: RequestId) {
+        let follows = self.commands.follows(request, self.config.block_bytes);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
         command.deadline = command.give_up.min(self.now + self.config.peer_timeout);
@@ -256,17 +267,23 @@ impl Shard {
         }
         let Some(volume) = self.volumes.get(&command.volume) else { return };
         let Some(generation) = volume.card else { return };
+        if follows {
+            self.commands.chained.insert(request);
+            return;
+        }
+        if command.sent_under.is_none() {
+            let blocks = command.change.blocks(self.config.block_bytes);
+            command.overtaken |=
+                self.commands.doubtful.iter().any(|(of, d)| *of == command.volume && overlap(d, &blocks));
+        }
         let sent_before = *command.sent_under.get_or_insert(generation);
         let again = sent_before.life() != generation.life();
         let is_first_here = command.sent_to.replace(generation.life()) != Some(generation.life());
         // A restarted disk node has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
-        let followed = |index| {
-            self.commands.writing.get(&BlockId::new(command.volume, index)).is_some_and(|&(_, ever)| ever)
-        };
-        let blocks = command.change.blocks(self.config.block_bytes);
-        let doubtful = command.overtaken && !makes(Mistake::RepeatAfterRestart);
-        if again && is_first_here && (doubtful || blocks.into_iter().any(followed)) {
+        let was_passed = command.overtaken || sent_before < volume.repeat_from;
+        let doubtful = was_passed && !makes(Mistake::RepeatAfterRestart);
+        if again && is_first_here && doubtful {
             self.end_command(request, Stamp(0), Err(IoError::Io));
             return;
         }
@@ -304,9 +321,7 @@ impl Shard {
     }
 
     fn give_up_command(&mut self, request: RequestId) {
-        let Some(command) = self.commands.open.remove(&request) else { return };
-        self.commands.free_slot(&command);
-        self.timers.clear(command.deadline, Timer::Command(request));
+        let Some(command) = self.take_command(request) else { return };
         let volume = command.volume;
         let blocks = command.change.blocks(self.config.block_bytes);
         // It may have been done, and only its answer lost.
@@ -325,6 +340,23 @@ impl Shard {
         self.put_back(command.payload);
         self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
         self.start_later_commands();
+        self.send_chained_commands();
+    }
+
+    /// Takes an open command out; [`Self::send_chained_commands`] must follow.
+    fn take_command(&mut self, request: RequestId) -> Option<Command> {
+        let command = self.commands.open.remove(&request)?;
+        self.commands.chained.remove(&request);
+        self.commands.free_slot(&command);
+        self.timers.clear(command.deadline, Timer::Command(request));
+        Some(command)
+    }
+
+    /// A command has ended that others may have waited for.
+    fn send_chained_commands(&mut self) {
+        for request in core::mem::take(&mut self.commands.chained) {
+            self.send_command(request);
+        }
     }
 
     /// Keeps blocks locked. The same ones need be kept only once, however often a client tries again.
@@ -384,9 +416,7 @@ impl Shard {
     }
 
     fn end_command(&mut self, request: RequestId, stamp: Stamp, result: Result<(), IoError>) {
-        let Some(command) = self.commands.open.remove(&request) else { return };
-        self.commands.free_slot(&command);
-        self.timers.clear(command.deadline, Timer::Command(request));
+        let Some(command) = self.take_command(request) else { return };
         let blocks = command.change.blocks(self.config.block_bytes);
         self.learn_write(command.volume, blocks.clone(), stamp);
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
@@ -405,6 +435,7 @@ impl Shard {
         self.put_back(command.payload);
         self.outputs.push_back(Output::Done { token: command.token, result });
         self.start_later_commands();
+        self.send_chained_commands();
     }
 
     /// One command less changes the block. When there is none, it can be read again.

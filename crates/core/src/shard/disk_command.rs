@@ -7,6 +7,7 @@ use super::Shard;
 use super::answered::{Outcome, Place, SLOTS_MAX};
 use super::change::{Change, overlap};
 use super::coherence::RESEND;
+use super::volume::Writer;
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, IoError, Message};
@@ -84,7 +85,11 @@ impl Shard {
         let known = volume.desk.cards.get(&from) == Some(&generation);
         let done =
             volume.desk.answered.to(from).is_some_and(|answers| answers.knows(Place { slot, request }));
-        if known && !done && volume.at_disk_node { Landing::Buffer } else { Landing::Discard }
+        if known && !done && volume.at_disk_node && !self.closing {
+            Landing::Buffer
+        } else {
+            Landing::Discard
+        }
     }
 
     /// At the disk node: a command from another node's card.
@@ -129,6 +134,10 @@ impl Shard {
             return;
         }
         if answers.is_stale(place) {
+            self.put_back(payload);
+            return;
+        }
+        if self.closing {
             self.put_back(payload);
             return;
         }
@@ -219,15 +228,19 @@ impl Shard {
             return;
         }
         // It may have been fenced meanwhile, too.
-        let owner = match command.client {
-            Client::Local(_) => self.config.node,
-            Client::Peer { node, .. } => node,
+        let writer = match command.client {
+            Client::Local(_) => Writer { node: self.config.node, life: self.config.incarnation },
+            Client::Peer { node, life, .. } => Writer { node, life },
         };
+        let owner = writer.node;
         let blocks = command.change.blocks(self.config.block_bytes);
         let refused = match self.volumes.get(&id) {
             Some(volume) if !volume.may_write(owner) => Some(IoError::NotPermitted),
-            // If the earlier life did it, it came before what has been written since, and is not to come after it.
-            Some(volume) if command.client.is_again() && !volume.desk.is_untouched(blocks.clone()) => {
+            // If the earlier life did it, it came before what others have written since, and is not to come after it.
+            // What its own node writes there concerns other bytes (see `Commands::follows`), or comes later.
+            Some(volume)
+                if command.client.is_again() && !volume.desk.is_untouched(blocks.clone(), writer) =>
+            {
                 Some(IoError::Io)
             }
             _ => None,
@@ -237,7 +250,7 @@ impl Shard {
             self.put_back(command.payload);
             return;
         }
-        command.stamp = Some(self.open_write(id, blocks.clone()));
+        command.stamp = Some(self.open_write(id, blocks.clone(), writer));
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
             command.unconfirmed = self.holders(id, owner, &blocks);

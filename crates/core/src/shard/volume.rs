@@ -26,6 +26,8 @@ pub(super) struct Volume {
     pub(super) life: Option<u64>,
     /// Stamps from here on are of a life of the disk node that has a higher number than the card's, and came before it.
     pub(super) ceiling: Option<Stamp>,
+    /// Commands of earlier cards are sent again from this one on, see [`crate::Input::RepeatFrom`].
+    pub(super) repeat_from: Generation,
     /// The card knows which writes are complete.
     pub(super) synced: bool,
     /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
@@ -71,8 +73,33 @@ pub(super) struct Desk {
     pub(super) answered: Answered,
     /// When some of it is forgotten.
     pub(super) forget_at: Instant,
-    /// Blocks that were written in this life, as long as there are few.
-    touched: BTreeSet<u32>,
+    /// Blocks that were written in this life, and by whom, as long as there are few.
+    touched: BTreeMap<u32, Touched>,
+    /// Who has written anything in this life.
+    writers: Option<Touched>,
+}
+
+/// Whose writes have touched something in this life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touched {
+    /// Those of one process.
+    By(Writer),
+    /// Those of several.
+    ByMany,
+}
+
+/// A process that writes: a node, and which life of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Writer {
+    pub(super) node: NodeId,
+    pub(super) life: u64,
+}
+
+impl Touched {
+    /// What is true after another write.
+    fn and(self, writer: Writer) -> Self {
+        if self == Self::By(writer) { self } else { Self::ByMany }
+    }
 }
 
 /// So many lives of a disk node are remembered.
@@ -81,16 +108,22 @@ const LIVES_MAX: usize = 16;
 const TOUCHED_MAX: usize = 1 << 14;
 
 impl Desk {
-    pub(super) fn touch(&mut self, blocks: Range<u32>) {
-        if self.touched.len() < TOUCHED_MAX {
-            self.touched.extend(blocks);
+    pub(super) fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
+        self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
+        for block in blocks {
+            if self.touched.len() < TOUCHED_MAX {
+                let touched = self.touched.entry(block).or_insert(Touched::By(writer));
+                *touched = touched.and(writer);
+            }
         }
     }
 
-    /// Nobody has written the blocks in this life. No, if that is not known any more.
-    pub(super) fn is_untouched(&self, blocks: Range<u32>) -> bool {
+    /// Nobody else than `writer` has written the blocks in this life. No, if that is not known any more.
+    pub(super) fn is_untouched(&self, blocks: Range<u32>, writer: Writer) -> bool {
+        let own = Touched::By(writer);
         makes(Mistake::RepeatAfterRestart)
-            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).next().is_none()
+            || self.writers.is_none_or(|writers| writers == own)
+            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).all(|(_, &by)| by == own)
     }
 }
 
@@ -110,6 +143,7 @@ impl Volume {
             lives: BTreeSet::new(),
             life: None,
             ceiling: None,
+            repeat_from: Generation(0),
             synced: false,
             leave_copies: None,
             pages: false,

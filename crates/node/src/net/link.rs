@@ -132,6 +132,12 @@ impl Link {
         true
     }
 
+    /// Nothing is on its way to the peer.
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.queue();
+        !queue.up || queue.bytes == 0 && queue.frames.is_empty()
+    }
+
     /// Messages that are held.
     pub(crate) fn held(&self) -> u32 {
         self.queue().held.len() as u32

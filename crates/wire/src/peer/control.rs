@@ -32,12 +32,13 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.byte(access_code(*access));
             out.flag(*takeover);
         }
-        ControlMessage::Attached { request, volume, generation, lease_us } => {
+        ControlMessage::Attached { request, volume, generation, lease_us, repeat_from } => {
             out.byte(ATTACHED);
             out.u64(request.0);
             out.u16(volume.0);
             out.u64(generation.0);
             out.u32(*lease_us);
+            out.u64(repeat_from.0);
         }
         ControlMessage::Refused { request, volume, refusal } => {
             out.byte(REFUSED);
@@ -100,6 +101,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             volume: reader.volume()?,
             generation: reader.generation()?,
             lease_us: reader.u32("lease")?,
+            repeat_from: reader.generation()?,
         },
         REFUSED => ControlMessage::Refused {
             request: reader.request()?,

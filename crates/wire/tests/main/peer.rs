@@ -189,8 +189,14 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
                 takeover
             }
         ),
-        (request(), volume(), generation(), any::<u32>()).prop_map(
-            |(request, volume, generation, lease_us)| C::Attached { request, volume, generation, lease_us }
+        (request(), volume(), generation(), any::<u32>(), generation()).prop_map(
+            |(request, volume, generation, lease_us, repeat_from)| C::Attached {
+                request,
+                volume,
+                generation,
+                lease_us,
+                repeat_from
+            }
         ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
             request,

@@ -29,6 +29,12 @@ impl<M: Models> World<M> {
             disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
             acquainted: (0..self.places.len() as u16).map(NodeId).collect(),
+            journals: config
+                .volumes
+                .iter()
+                .filter(|spec| spec.id.disk_node() == node && !spec.read_only)
+                .map(|spec| (spec.id, self.place(node).journals.get(&spec.id).cloned().unwrap_or_default()))
+                .collect(),
         };
         let placement = Placement::new(config.placement, self.places.len() as u16);
         let shards = (0..config.shards).map(|shard| {
@@ -87,6 +93,7 @@ impl<M: Models> World<M> {
             }
             self.disk_ops.remove(&key);
         }
+        self.end_journals(node);
         let place = self.place_mut(node);
         place.running = None;
         place.pauses.clear();

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::{Device, cluster, missing_fuse};
+use crate::harness::cluster::Cluster;
+use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Process, sh};
 use crate::harness::tools::{need, skip};
 use crate::harness::{LONG, MIB, scratch};
@@ -60,4 +62,61 @@ fn requests_fail_in_the_end_if_the_device_was_told_to_give_up() {
     let read = || sh(&format!("dd if={path} of=/dev/null bs=4k count=1 iflag=direct"), LONG).status.success();
     crate::harness::eventually("reads work again", LONG, || read().then_some(()));
     device.stop();
+}
+
+/// Commits to a database, in a file system with a journal of its own, on a volume that this node has for itself or not,
+/// while the disk node is away for longer than a lease.
+#[test]
+fn a_file_system_and_a_database_see_no_error_when_the_disk_node_is_restarted() {
+    need!("mkfs.ext4", "fsck.ext4", "losetup", "python3");
+    if let Some(reason) = missing_fuse() {
+        return skip(&reason);
+    }
+    let full = crate::restart::is_full();
+    for mode in if full { &["rw", "exclusive"][..] } else { &["exclusive"] } {
+        let dir = scratch();
+        let image = dir.path().join("disk.img");
+        std::fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+        let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 2).disk(Disk::file(&image)) };
+        plan.nodes[0].attach.clear();
+        plan.nodes[1].attach[0].mode = mode;
+        let mut cluster = Cluster::start(plan);
+        let mut device = Device::start(&mut cluster, 2, &["--block"]);
+        let (block, mount) = (device.block(), dir.path().join("mnt"));
+        std::fs::create_dir(&mount).unwrap();
+        let (mount, stop) = (mount.display().to_string(), dir.path().join("stop").display().to_string());
+        sh(&format!("set -e; mkfs.ext4 -q {block}; mount {block} {mount}"), LONG).ok();
+        let script = format!(
+            "import os, sqlite3\n\
+             db = sqlite3.connect('{mount}/db')\n\
+             db.execute('create table t (a integer, b blob)')\n\
+             a = 0\n\
+             while not os.path.exists('{stop}') or a < 100:\n\
+             \x20   with db: db.execute('insert into t values (?, ?)', (a, os.urandom(3000)))\n\
+             \x20   a += 1\n\
+             assert db.execute('select count(*) from t').fetchone()[0] == a\n\
+             assert db.execute('pragma integrity_check').fetchone()[0] == 'ok'\n\
+             db.close()"
+        );
+        let argv = ["python3", "-c", &script].map(String::from);
+        let mut database = Process::spawn(&argv, &dir.path().join("database.log"));
+        let away: &[u64] = if full { &[200, 2_000, 4_000, 6_000] } else { &[4_000] };
+        for (killed, &millis) in away.iter().flat_map(|away| [(false, away), (true, away)]) {
+            std::thread::sleep(Duration::from_secs(1));
+            match killed {
+                true => cluster.node(1).kill(),
+                false => assert!(cluster.node(1).terminate().success()),
+            }
+            std::thread::sleep(Duration::from_millis(millis));
+            cluster.node(1).spawn();
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::write(&stop, "").unwrap();
+        let status = database.wait(LONG);
+        let unmounted = sh(&format!("umount {mount}"), LONG);
+        assert!(status.success(), "{mode}: {status}\n{}", database.log());
+        unmounted.ok();
+        sh(&format!("fsck.ext4 -fn {block}"), LONG).ok();
+        device.stop();
+    }
 }

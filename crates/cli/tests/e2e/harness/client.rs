@@ -12,7 +12,7 @@ use super::export::{Address, Export};
 pub(crate) const CMD_READ: u16 = 0;
 pub(crate) const CMD_WRITE: u16 = 1;
 const CMD_DISC: u16 = 2;
-const CMD_FLUSH: u16 = 3;
+pub(crate) const CMD_FLUSH: u16 = 3;
 pub(crate) const OPT_GO: u32 = 7;
 const REP_INFO: u32 = 3;
 const REP_ACK: u32 = 1;

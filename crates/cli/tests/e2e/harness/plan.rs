@@ -164,8 +164,8 @@ impl Plan {
         let node = &self.nodes[index];
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
-            "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\nstate_dir = \"{runtime}/state\"\n\
-             block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
+            "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
+             state_dir = \"{runtime}/state\"\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
             node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
         );
         match &self.coordinator {

@@ -1,0 +1,201 @@
+//! What the disk node must not forget of the cards of its volumes, and what waits until that is durable.
+//!
+//! A card that was away for longer than its lease may send a command again only if nobody was let past it. The journal
+//! says so: it has each card without which this node went on, written before it went on, and who could write in which
+//! life, written before the card was told that it is attached. It also names the card that has the volume for itself.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use super::{Control, ControlConfig, ControlOutput};
+use crate::ids::{Generation, NodeId, Token, VolumeId};
+use crate::io::Input;
+use crate::message::{ControlMessage, Refusal};
+use crate::mistakes::{Mistake, makes};
+use crate::time::Instant;
+use crate::volume::Access;
+
+/// What is kept of the cards of one volume. Default: nothing is known.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CardJournal {
+    /// The life of the disk node in which it was begun. Of cards of earlier lives nothing is known.
+    pub since: u64,
+    /// The last card of each node without which the disk node went on.
+    pub dropped: BTreeMap<NodeId, Generation>,
+    /// The last life of the disk node in which each node had a card that may write.
+    pub writers: BTreeMap<NodeId, u64>,
+    /// The card that has the volume for itself, and where it is.
+    pub exclusive: Option<(NodeId, Generation)>,
+}
+
+impl CardJournal {
+    /// No life that it speaks of is later than `incarnation`, or is this one.
+    fn is_before(&self, incarnation: u64) -> bool {
+        let dropped = self.dropped.values().copied();
+        let cards = dropped.chain(self.exclusive.map(|(_, generation)| generation)).map(Generation::life);
+        self.since != 0
+            && cards.chain(self.writers.values().copied()).chain([self.since]).all(|life| life < incarnation)
+    }
+}
+
+/// The journals of all volumes.
+#[derive(Default)]
+pub(super) struct Journals {
+    volumes: BTreeMap<VolumeId, Kept>,
+    /// The number of the last change, and up to which all are durable.
+    last: u64,
+    durable: u64,
+    /// What waits for the change of this number.
+    waiting: VecDeque<(u64, Then)>,
+}
+
+struct Kept {
+    /// The driver keeps it over lives.
+    is_durable: bool,
+    now: CardJournal,
+    /// [`CardJournal::writers`] of the lives before this one.
+    before: BTreeMap<NodeId, u64>,
+    /// Until then nobody but this node, which had the volume for itself, is attached.
+    claim: Option<(NodeId, Instant)>,
+}
+
+/// What is done when the journal is durable.
+pub(super) enum Then {
+    Shards(Input),
+    Send(NodeId, ControlMessage),
+    /// A card of this node's own volume is attached.
+    Own(Token, VolumeId, Generation),
+}
+
+/// No more may wait. A node repeats what it wants.
+const WAITING_MAX: usize = 4096;
+
+impl Journals {
+    /// `until`: when no card of an earlier life can be alive.
+    pub(super) fn new(config: &ControlConfig, until: Instant) -> Self {
+        let volumes = config.disks.iter().map(|spec| {
+            let known = config.journals.get(&spec.id);
+            let now = known.filter(|journal| journal.is_before(config.incarnation)).cloned();
+            let now =
+                now.unwrap_or_else(|| CardJournal { since: config.incarnation, ..CardJournal::default() });
+            let claim =
+                now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
+            (spec.id, Kept { is_durable: known.is_some(), before: now.writers.clone(), claim, now })
+        });
+        Self { volumes: volumes.collect(), ..Self::default() }
+    }
+
+    /// All changes are durable.
+    pub(super) fn are_durable(&self) -> bool {
+        self.durable == self.last && self.waiting.is_empty()
+    }
+
+    pub(super) fn are_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Who had the volume for itself before this life began, and may still believe so.
+    pub(super) fn claim(&self, volume: VolumeId, now: Instant) -> Option<NodeId> {
+        self.volumes.get(&volume)?.claim.filter(|&(_, until)| now < until).map(|(node, _)| node)
+    }
+
+    /// The node has nobody to fear for commands that it has first sent under this card of an earlier life, or a later one.
+    pub(super) fn repeat_from(&self, volume: VolumeId, node: NodeId) -> Generation {
+        let Some(Kept { now, before, .. }) = self.volumes.get(&volume) else { return Generation(u64::MAX) };
+        let others =
+            before.iter().filter(|&(&other, _)| other != node && !makes(Mistake::RepeatOverPriorLife));
+        let life = others.map(|(_, &life)| life).chain([now.since]).max().unwrap_or(now.since);
+        let dropped = now.dropped.get(&node).map_or(Generation(0), |dropped| Generation(dropped.0 + 1));
+        Generation(life << 20).max(dropped)
+    }
+}
+
+impl Control {
+    /// Notes something in a volume's journal. What must not happen before is said with [`Self::when_durable`].
+    fn note(&mut self, volume: VolumeId, change: impl FnOnce(&mut CardJournal)) {
+        let journals = &mut self.desk.journals;
+        let Some(kept) = journals.volumes.get_mut(&volume) else { return };
+        let mut journal = kept.now.clone();
+        change(&mut journal);
+        if journal == kept.now {
+            return;
+        }
+        kept.now = journal.clone();
+        if kept.is_durable {
+            journals.last += 1;
+            self.outputs.push_back(ControlOutput::Journal { number: journals.last, volume, journal });
+        }
+    }
+
+    /// A card is gone: whoever waits for it goes on without it, once that is noted.
+    pub(super) fn note_dropped(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
+        // Who only reads has no command that could be done again.
+        if access.may_write() && !makes(Mistake::NoDropRecord) {
+            self.note(volume, |journal| {
+                journal.dropped.insert(node, card);
+            });
+        }
+    }
+
+    /// A card is attached, once that is noted.
+    pub(super) fn note_attached(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
+        let life = self.config.incarnation;
+        self.note(volume, |journal| {
+            if access.may_write() {
+                journal.writers.insert(node, life);
+            }
+            journal.exclusive = (access == Access::Exclusive).then_some((node, card));
+        });
+        self.end_claim(volume);
+    }
+
+    /// A node gives up a volume that it had for itself, maybe in an earlier life of this node.
+    pub(super) fn note_detached(&mut self, volume: VolumeId, node: NodeId, card: Option<Generation>) {
+        let kept = self.desk.journals.volumes.get(&volume).and_then(|kept| kept.now.exclusive);
+        if kept.is_some_and(|(holder, theirs)| holder == node && card.is_none_or(|card| card == theirs)) {
+            self.note(volume, |journal| journal.exclusive = None);
+            self.end_claim(volume);
+        }
+    }
+
+    fn end_claim(&mut self, volume: VolumeId) {
+        if let Some(kept) = self.desk.journals.volumes.get_mut(&volume) {
+            kept.claim = None;
+        }
+    }
+
+    /// Does something as soon as all that was noted is durable, in the order in which it is said.
+    pub(super) fn when_durable(&mut self, then: Then) {
+        match self.desk.journals.are_durable() {
+            true => self.carry_out(then),
+            false => self.desk.journals.waiting.push_back((self.desk.journals.last, then)),
+        }
+    }
+
+    /// See [`super::ControlInput::Journaled`].
+    pub(super) fn journaled(&mut self, number: u64) {
+        let journals = &mut self.desk.journals;
+        journals.durable = journals.durable.max(number.min(journals.last));
+        while let Some((_, then)) = {
+            let journals = &mut self.desk.journals;
+            let durable = journals.durable;
+            journals.waiting.pop_front_if(|(number, _)| *number <= durable)
+        } {
+            self.carry_out(then);
+        }
+    }
+
+    fn carry_out(&mut self, then: Then) {
+        match then {
+            Then::Shards(input) => self.push_shards(input),
+            Then::Send(node, message) => self.push_send(node, message),
+            Then::Own(token, volume, generation) => {
+                let still = self.cards.get(&volume).is_some_and(|card| card.generation == Some(generation));
+                if still {
+                    self.push_shards(Input::Attached { volume, generation });
+                }
+                let result = if still { Ok(generation) } else { Err(Refusal::NoAnswer) };
+                self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+            }
+        }
+    }
+}

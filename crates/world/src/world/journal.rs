@@ -1,0 +1,47 @@
+//! The journals of a node's disks: durable a little later, in order, and what a crash leaves of that.
+
+use cards_core::{CardJournal, ControlInput, Duration, NodeId, VolumeId, mix};
+
+use super::{Event, World};
+use crate::models::Models;
+
+/// An entry is durable within this.
+const LATEST: Duration = Duration::from_millis(8);
+
+impl<M: Models> World<M> {
+    /// A number that is another one for each entry of the run, whatever else is drawn.
+    fn journal_chance(&self, node: NodeId, number: u64) -> u64 {
+        mix(self.config.seed ^ mix(self.place(node).life << 32 | u64::from(node.0) << 48 | number))
+    }
+
+    pub(super) fn journal(&mut self, node: NodeId, number: u64, volume: VolumeId, journal: CardJournal) {
+        let takes = self.journal_chance(node, number) % LATEST.as_nanos() as u64;
+        let now = self.now;
+        let place = self.place_mut(node);
+        place.journaled_at = place.journaled_at.max(now + Duration::from_nanos(takes));
+        place.journaling.push_back((number, volume, journal));
+        let (at, life) = (place.journaled_at, place.life);
+        self.events.push(at, Event::Journaled { node, life });
+    }
+
+    pub(super) fn journaled(&mut self, node: NodeId, life: u64) {
+        if !self.lives(node, life) {
+            return;
+        }
+        let place = self.place_mut(node);
+        if let Some((number, volume, journal)) = place.journaling.pop_front() {
+            place.journals.insert(volume, journal);
+            self.control_input(node, ControlInput::Journaled { number });
+        }
+    }
+
+    /// The process dies: some of what is under way is durable, from the first on.
+    pub(super) fn end_journals(&mut self, node: NodeId) {
+        let chance = self.journal_chance(node, 0);
+        let place = self.place_mut(node);
+        let durable = chance as usize % (place.journaling.len() + 1);
+        for (_, volume, journal) in place.journaling.drain(..).take(durable) {
+            place.journals.insert(volume, journal);
+        }
+    }
+}
