@@ -76,8 +76,8 @@ pub struct Config {
     /// Directory of the admin socket `admin.sock`. Default `/run/cards`.
     #[serde(default = "default_runtime_dir")]
     pub runtime_dir: PathBuf,
-    /// Directory of what a node with a coordinator must not forget: which membership it had, and at the coordinator
-    /// the registry. It must outlive a restart of the machine. Default `/var/lib/cards`.
+    /// Directory of what a node must not forget: the journals of its disks; with a coordinator which membership it had,
+    /// and at the coordinator the registry. It must outlive a restart of the machine. Default `/var/lib/cards`.
     #[serde(default = "default_state_dir")]
     pub state_dir: PathBuf,
     /// A peer that does not answer for this long is passed over and the disk node asked. Default `500ms`.

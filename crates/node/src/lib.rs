@@ -15,6 +15,7 @@ mod front;
 mod history;
 mod inbox;
 mod inquiry;
+mod journal;
 mod life;
 mod local;
 mod locks;

@@ -17,6 +17,7 @@ use crate::devices::Devices;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
+use crate::journal::Journal;
 use crate::life::Life;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
@@ -46,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) threads: Box<[Inbox]>,
     /// The disks this node contributes, in the order of their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
+    /// What must not be forgotten of each; none for a disk that is not written.
+    pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,

@@ -25,6 +25,7 @@ use crate::front;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
+use crate::journal::{self, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
@@ -107,7 +108,7 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
-    /// What a node with a coordinator must not forget cannot be read or written.
+    /// What a node must not forget of its disks or of its membership cannot be read or written.
     #[error("state_dir: {}: {source}; create it for the daemon's user or set another one", path.display())]
     StateDir {
         /// The directory.
@@ -196,6 +197,7 @@ impl Daemon {
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
+        let journals = open_journals(&config, &opened)?;
         let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
         let peers = match (&config.address, config.node_index()) {
@@ -219,7 +221,7 @@ impl Daemon {
         sockets.0.push(config.admin_socket());
         let doors = api::Doors::bind(&config)?;
         sockets.0.push(config.api_socket());
-        let node = Arc::new(build(config, me, membership, life, opened)?);
+        let node = Arc::new(build(config, me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
             node,
@@ -291,6 +293,7 @@ impl Daemon {
         self.node.draining.store(true, Ordering::SeqCst);
         self.node.threads.iter().for_each(|inbox| inbox.post(Event::Drain));
         self.join();
+        journal::close(&self.node);
     }
 
     /// Ends the session with the coordinator, and the coordinator if it is here.
@@ -391,6 +394,7 @@ fn build(
     membership: Membership,
     life: Life,
     opened: Vec<OpenedDisk>,
+    journals: Vec<Option<Mutex<Journal>>>,
 ) -> Result<Node, ServeError> {
     let clock = Clock::start();
     let block = config.block as u32;
@@ -458,6 +462,7 @@ fn build(
         links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disks,
+        journals,
         own,
         cards: Cards::new(&config.attach),
         devices: Devices::default(),
@@ -526,6 +531,18 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
         disks.push(OpenedDisk { disk: opened, spec });
     }
     Ok(disks)
+}
+
+/// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.
+fn open_journals(config: &Config, opened: &[OpenedDisk]) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
+    let failed = |source| ServeError::StateDir { path: config.state_dir.clone(), source };
+    let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
+        let of =
+            journal::Of { cluster: &config.cluster, node: &config.node, name: &spec.name, disk: disk.name() };
+        let journal = Journal::open(&config.state_dir, of).map_err(failed)?;
+        Ok(Some(Mutex::new(journal)))
+    };
+    opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
 }
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {

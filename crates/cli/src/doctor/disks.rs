@@ -41,7 +41,7 @@ fn engine() -> Result<EngineKind, String> {
 /// The directories that the daemon writes to.
 pub(super) fn directories(config: &Config) -> Vec<Finding> {
     let mut directories = vec![("runtime_dir", config.runtime_dir.clone())];
-    if config.coordinator.is_some() {
+    if config.coordinator.is_some() || config.disks.iter().any(|disk| !disk.read_only) {
         directories.push(("state_dir", config.state_dir.clone()));
     }
     let nbd = config.nbd.unix.as_ref().and_then(|path| path.parent()).map(Path::to_path_buf);

@@ -48,6 +48,7 @@ impl Cluster {
             let mut config = Config::new("test", &format!("n{i}"), members.clone());
             config.cache = 16 << 20;
             config.runtime_dir = dir.path().join(format!("n{i}"));
+            config.state_dir = config.runtime_dir.join("state");
             config.data_threads = 1;
             config.prefault = false;
             config.lease = LEASE;

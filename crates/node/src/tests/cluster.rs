@@ -24,7 +24,6 @@ fn coordinate(config: &mut Config, address: &str) {
     let lease = Duration::from_millis(500);
     config.coordinator =
         Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n1", address) }));
-    config.state_dir = config.runtime_dir.join("state");
 }
 
 pub(super) struct Cluster {
@@ -68,6 +67,7 @@ impl Cluster {
             let mut config = Config::new("test", &format!("n{}", i + 1), members.clone());
             config.cache = 64 << 20;
             config.runtime_dir = dir.path().join(format!("n{}", i + 1));
+            config.state_dir = config.runtime_dir.join("state");
             config.nbd.unix = Some(dir.path().join(format!("n{}.sock", i + 1)));
             config.data_threads = 2;
             config.prefault = false;

@@ -131,6 +131,7 @@ fn a_disk_of_more_blocks_than_there_are_numbers_is_refused() {
     let mut config = Config::new("test", "n1", vec![member]);
     (config.cache, config.block, config.prefault) = (16 << 20, 4096, false);
     config.runtime_dir = dir.path().into();
+    config.state_dir = config.runtime_dir.join("state");
     config.disks = vec![Disk::new("disk", Origin::Path(path))];
     let error = Daemon::start(config).err().expect("refused").to_string();
     assert!(["disk", "17592186048512", "4096", "`block`"].iter().all(|word| error.contains(word)), "{error}");

@@ -113,6 +113,7 @@ fn a_taken_socket_is_named_and_a_dead_one_replaced() {
     );
     let dir = tempfile::tempdir().unwrap();
     config.runtime_dir = dir.path().into();
+    config.state_dir = config.runtime_dir.join("state");
     config.nbd.unix = Some(socket.clone());
     let error = Daemon::start(config).err().unwrap();
     assert!(matches!(&error, ServeError::Bind { key: "nbd.unix", .. }), "{error}");

@@ -143,6 +143,7 @@ fn a_scrape_of_a_large_cluster_is_quick_and_of_bounded_size() {
     config.cache = 64 << 20;
     config.prefault = false;
     config.runtime_dir = dir.path().join("run");
+    config.state_dir = config.runtime_dir.join("state");
     let socket = dir.path().join("nbd.sock");
     config.nbd.unix = Some(socket.clone());
     for i in 0..64 {

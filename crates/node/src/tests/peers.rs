@@ -21,6 +21,7 @@ fn pair(dir: &std::path::Path) -> [Config; 2] {
     [0, 1].map(|i| {
         let mut config = Config::new("lab", &format!("n{i}"), members.clone());
         config.runtime_dir = dir.join(format!("n{i}"));
+        config.state_dir = config.runtime_dir.join("state");
         (config.cache, config.prefault) = (64 << 20, false);
         config
     })

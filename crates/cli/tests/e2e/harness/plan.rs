@@ -157,7 +157,7 @@ impl Plan {
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
             "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
-             block = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
+             state_dir = \"{runtime}/state\"\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
             node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
         );
         match &self.coordinator {
@@ -167,7 +167,7 @@ impl Plan {
                 }
             }
             coordinator => {
-                writeln!(text, "address = \"{}\"\nstate_dir = \"{runtime}/state\"", node.address).unwrap();
+                writeln!(text, "address = \"{}\"", node.address).unwrap();
                 text += &coordinator.toml();
             }
         }

@@ -1,0 +1,316 @@
+//! What a disk node must not forget of a disk: one small file for each disk that can be written, in `state_dir`.
+//!
+//! The file is `DISK@NODE@CLUSTER.journal`: a line of JSON and a line with its checksum. It is replaced as a whole
+//! (written, synced, renamed, directory synced), and an entry is durable before what it permits happens. A file that is
+//! missing, damaged or of another disk says nothing: the disk then has a new persistence life, since nobody knows what
+//! was lost.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cards_disk::{Disk, Engine, Job, Op};
+use serde::{Deserialize, Serialize};
+
+use crate::node::Node;
+
+/// The layout of [`Entry`]. A file of another version counts as damaged.
+const VERSION: u32 = 1;
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Replaces the kernel's boot id, for tests that let a machine lose its power.
+const BOOT_ID: &str = "CARDS_BOOT_ID";
+
+/// The journal of one disk; see the module's head.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    entry: Entry,
+}
+
+/// What the file has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    version: u32,
+    /// Path or URI of the disk.
+    disk: String,
+    /// The boot of the machine in which the disk was opened last.
+    boot: String,
+    /// The disk was synced and closed: nothing unflushed can be lost.
+    clean: bool,
+    /// The persistence life: another number as soon as applied writes may have been lost. Only grows.
+    persistence: u64,
+    /// Why `persistence` was raised last.
+    why: Why,
+    /// The disk may have lost contents that cards of an earlier life still use: it is not read until they are gone.
+    held: bool,
+}
+
+/// Why unflushed writes may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Why {
+    /// The machine was started anew without a clean stop of the daemon, or the journal is lost.
+    PowerLost,
+    /// The disk failed to sync.
+    SyncFailed,
+}
+
+/// The disk a journal belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) node: &'a str,
+    /// Its name in the configuration.
+    pub(crate) name: &'a str,
+    /// Its path or URI.
+    pub(crate) disk: &'a str,
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "flushes are to ask it"))]
+impl Journal {
+    /// Reads the journal of a disk that this process has locked, and notes durably that the disk is in use.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or the file not be read or replaced.
+    pub(crate) fn open(state_dir: &Path, of: Of<'_>) -> io::Result<Self> {
+        Self::open_in(state_dir, of, boot_id()?)
+    }
+
+    fn open_in(state_dir: &Path, of: Of<'_>, boot: String) -> io::Result<Self> {
+        std::fs::create_dir_all(state_dir)?;
+        // No name has an `@`.
+        let path = state_dir.join(format!("{}@{}@{}.journal", of.name, of.node, of.cluster));
+        let mut entry = match read(&path, of.disk)? {
+            Ok(entry) => entry,
+            Err(reason) => {
+                tracing::info!(disk = of.name, "{}: {reason}: the disk has a new journal", path.display());
+                Entry {
+                    version: VERSION,
+                    disk: of.disk.into(),
+                    boot: boot.clone(),
+                    clean: false,
+                    persistence: fresh(),
+                    why: Why::PowerLost,
+                    held: true,
+                }
+            }
+        };
+        if entry.boot != boot && !entry.clean {
+            tracing::warn!(
+                disk = of.name,
+                "the machine was started anew without a clean stop: unflushed writes may be lost; the next flush of \
+                 each card that has some fails"
+            );
+            entry.persistence += 1;
+            (entry.why, entry.held) = (Why::PowerLost, true);
+        }
+        (entry.boot, entry.clean) = (boot, false);
+        let journal = Self { path, entry };
+        journal.store()?;
+        Ok(journal)
+    }
+
+    /// The persistence life, and why it is another one than before.
+    pub(crate) const fn persistence(&self) -> (u64, Why) {
+        (self.entry.persistence, self.entry.why)
+    }
+
+    /// The disk must not be read while cards of an earlier life can be alive.
+    pub(crate) const fn held(&self) -> bool {
+        self.entry.held
+    }
+
+    /// No card of an earlier life is left: the disk may be read.
+    ///
+    /// # Errors
+    /// The file cannot be replaced. After a restart the disk is then held again.
+    pub(crate) fn release(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.entry.held, false) {
+            return Ok(());
+        }
+        self.store()
+    }
+
+    /// A sync has failed, and `persistence` is the life after that.
+    ///
+    /// # Errors
+    /// The file cannot be replaced. It is removed then: a missing journal is a new life, too.
+    pub(crate) fn sync_failed(&mut self, persistence: u64) -> io::Result<()> {
+        if persistence <= self.entry.persistence {
+            return Ok(());
+        }
+        (self.entry.persistence, self.entry.why) = (persistence, Why::SyncFailed);
+        self.store().inspect_err(|_| drop(std::fs::remove_file(&self.path)))
+    }
+
+    /// The disk was synced, and nothing is written any more.
+    ///
+    /// # Errors
+    /// The file cannot be replaced.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.entry.clean = true;
+        self.store()
+    }
+
+    fn store(&self) -> io::Result<()> {
+        let line = serde_json::to_string(&self.entry)?;
+        let new = self.path.with_extension("new");
+        let mut file = File::create(&new)?;
+        write!(file, "{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()))?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// At a clean stop, when no data thread runs any more: syncs the disks and notes that nothing of them can be lost.
+pub(crate) fn close(node: &Node) {
+    for ((disk, spec), journal) in node.disks.iter().zip(&node.own).zip(&node.journals) {
+        let Some(journal) = journal else { continue };
+        let closed = sync(disk).and_then(|()| journal.lock().unwrap_or_else(PoisonError::into_inner).close());
+        if let Err(error) = closed {
+            tracing::warn!(disk = spec.name, %error, "not closed clean: unflushed writes may be lost with the machine");
+        }
+    }
+}
+
+fn sync(disk: &Arc<Disk>) -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let engine = Engine::new(disk);
+        engine.submit(Job { tag: 0, op: Op::Flush });
+        let mut done = Vec::new();
+        engine.completions(&mut done).await;
+        done.into_iter().try_for_each(|completion| completion.result.map(drop)).map_err(io::Error::other)
+    })
+}
+
+/// What the file says of the disk, or why it says nothing.
+fn read(path: &Path, disk: &str) -> io::Result<Result<Entry, &'static str>> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("missing")),
+        Err(error) => return Err(error),
+    };
+    let entry = parse(&bytes).filter(|entry| entry.version == VERSION && entry.persistence < u64::MAX / 2);
+    Ok(match entry {
+        None => Err("damaged, or of another version"),
+        Some(entry) if entry.disk != disk => Err("of another disk"),
+        Some(entry) => Ok(entry),
+    })
+}
+
+fn parse(bytes: &[u8]) -> Option<Entry> {
+    let (line, sum) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    let sum = u32::from_str_radix(sum.strip_suffix('\n')?, 16).ok()?;
+    (crc32fast::hash(line.as_bytes()) == sum).then(|| serde_json::from_str(line).ok())?
+}
+
+/// A persistence life of a disk whose earlier ones are not known: the time, so that it is none of them.
+fn fresh() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(1).clamp(1, u64::MAX / 4)
+}
+
+/// Names the boot of this machine: its page cache lasts as long.
+fn boot_id() -> io::Result<String> {
+    if let Ok(given) = std::env::var(BOOT_ID) {
+        return Ok(given);
+    }
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF: Of<'_> = Of { cluster: "lab", node: "n1", name: "disk", disk: "/disk.img" };
+
+    fn open(dir: &Path, boot: &str) -> Journal {
+        Journal::open_in(dir, OF, boot.into()).unwrap()
+    }
+
+    #[test]
+    fn a_killed_process_loses_nothing_and_a_machine_without_power_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = open(dir.path(), "a");
+        let (life, _) = first.persistence();
+        assert!(first.held(), "nothing is known of cards that came before");
+        first.release().unwrap();
+        let killed = open(dir.path(), "a");
+        assert_eq!((killed.persistence().0, killed.held()), (life, false));
+        let rebooted = open(dir.path(), "b");
+        assert_eq!(rebooted.persistence(), (life + 1, Why::PowerLost));
+        let again = open(dir.path(), "b");
+        assert_eq!((again.persistence().0, again.held()), (life + 1, true), "still held, killed once more");
+    }
+
+    #[test]
+    fn after_a_clean_stop_another_boot_is_no_loss() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = open(dir.path(), "a");
+        let (life, _) = first.persistence();
+        first.close().unwrap();
+        assert_eq!(open(dir.path(), "b").persistence().0, life);
+        assert_eq!(open(dir.path(), "c").persistence().0, life + 1, "in use again");
+    }
+
+    #[test]
+    fn a_failed_sync_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        let (life, _) = journal.persistence();
+        journal.release().unwrap();
+        journal.sync_failed(life + 1).unwrap();
+        journal.sync_failed(life + 1).unwrap();
+        let after = open(dir.path(), "a");
+        assert_eq!(after.persistence(), (life + 1, Why::SyncFailed));
+        assert!(!after.held(), "the page cache still has what was written");
+    }
+
+    #[test]
+    fn a_journal_that_is_lost_damaged_or_of_another_disk_is_a_new_life() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        // As if it had been made long ago.
+        journal.entry.persistence = 1000;
+        journal.close().unwrap();
+        let path = dir.path().join("disk@n1@lab.journal");
+        let whole = std::fs::read(&path).unwrap();
+        assert_eq!(open(dir.path(), "a").persistence().0, 1000);
+        let lives_anew = |what: &str| {
+            let journal = open(dir.path(), "a");
+            assert!(journal.persistence().0 > 1000 && journal.held(), "{what}");
+        };
+        for at in 0..whole.len() {
+            std::fs::write(&path, &whole[..at]).unwrap();
+            lives_anew("cut short");
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            lives_anew("damaged");
+        }
+        std::fs::remove_file(&path).unwrap();
+        lives_anew("lost");
+        std::fs::write(&path, &whole).unwrap();
+        let other = Journal::open_in(dir.path(), Of { disk: "/other.img", ..OF }, "a".into()).unwrap();
+        assert!(other.persistence().0 > 1000);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_had_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(Journal::open_in(&file, OF, "a".into()).is_err());
+    }
+}
