@@ -21,6 +21,7 @@ use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
@@ -43,9 +44,25 @@ pub struct ControlConfig {
     pub disk_wait: Duration,
     /// The disks of this node.
     pub disks: Vec<VolumeSpec>,
+    /// What their journals say; nothing of a disk that is not written.
+    pub journals: Vec<DiskJournal>,
     /// Nodes that may have cards from an earlier life of this one: it writes when all have heard of the new life, or
     /// their leases are over.
     pub acquainted: Vec<NodeId>,
+}
+
+/// What a disk's journal says when its node starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskJournal {
+    /// The volume on the disk.
+    pub volume: VolumeId,
+    /// The persistence life of the disk.
+    pub persistence: Persistence,
+    /// Why it is another one than before.
+    pub loss: Loss,
+    /// The disk may have lost contents that cards of an earlier life of the node still use: it is not read before
+    /// writes are allowed.
+    pub held: bool,
 }
 
 /// Everything that can happen to a [`Control`].
@@ -254,6 +271,12 @@ impl Control {
         };
         for spec in control.config.disks.clone() {
             control.learn(spec);
+        }
+        for DiskJournal { volume, persistence: life, loss, held } in control.config.journals.clone() {
+            control.push_shards(Input::Persistence { volume, life, loss });
+            if held {
+                control.push_shards(Input::Hold { volume });
+            }
         }
         control.end_grace();
         control

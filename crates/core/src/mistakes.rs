@@ -56,6 +56,12 @@ pub enum Mistake {
     ForgetPagesAtDisk,
     /// A card that was lost is attached anew while a kernel still has pages.
     KeepPagesAfterSuspension,
+    /// A flush is answered though what it was to make durable is lost.
+    IgnorePersistence,
+    /// A sync that failed is no loss.
+    ForgetFailedSync,
+    /// After a loss of power the disk is read while cards use what is gone.
+    ServeAfterLoss,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -70,7 +76,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -96,6 +102,9 @@ impl Mistake {
         Self::ForgetOwnPages,
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
+        Self::IgnorePersistence,
+        Self::ForgetFailedSync,
+        Self::ServeAfterLoss,
     ];
 
     /// Those of the lock service.

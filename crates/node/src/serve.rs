@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
 use cards_core::policy::{PolicyError, normalize};
-use cards_core::{Control, ControlConfig, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
+use cards_core::{Control, ControlConfig, DiskJournal, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
 use cards_disk::{Disk, DiskError, DiskOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -442,6 +442,7 @@ fn build(
         lease: config.lease,
         disk_wait: config.disk_wait,
         disks: own.clone(),
+        journals: own.iter().zip(&journals).filter_map(|(spec, journal)| of_journal(spec, journal)).collect(),
         // Also those that were declared dead: they may live on, cut off.
         acquainted: members
             .all()
@@ -482,6 +483,11 @@ fn build(
         drained: AtomicUsize::new(0),
         config,
     })
+}
+
+fn of_journal(spec: &VolumeSpec, journal: &Option<Mutex<Journal>>) -> Option<DiskJournal> {
+    let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(journal.of(spec.id))
 }
 
 /// A cache beyond the machine's memory would have the kernel end the daemon, or others, when it fills.

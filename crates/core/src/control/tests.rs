@@ -40,6 +40,7 @@ fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
         lease: LEASE,
         disk_wait,
         disks,
+        journals: Vec::new(),
         acquainted: (0..3).map(NodeId).collect(),
     }
 }

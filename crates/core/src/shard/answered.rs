@@ -8,6 +8,7 @@ use alloc::collections::BTreeMap;
 
 use crate::ids::{NodeId, RequestId, Stamp};
 use crate::message::IoError;
+use crate::persistence::Persistence;
 
 /// Commands of one card the disk node takes at the same time.
 const OPEN_MAX: usize = 4096;
@@ -37,7 +38,15 @@ pub(super) struct Answers {
 #[derive(Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) stamp: Stamp,
+    pub(super) persistence: Persistence,
     pub(super) result: Result<(), IoError>,
+}
+
+impl Outcome {
+    /// Nothing was done.
+    pub(super) const fn failed(error: IoError) -> Self {
+        Self { stamp: Stamp(0), persistence: Persistence::NONE, result: Err(error) }
+    }
 }
 
 impl Answered {

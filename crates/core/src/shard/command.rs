@@ -12,6 +12,7 @@ use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId}
 use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, IoError};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::Persistence;
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -125,15 +126,19 @@ impl Shard {
             Some(v) if !change.is_valid(&v.spec, self.config.shard, self.config.shards) => {
                 Some(IoError::Invalid)
             }
-            Some(v) if v.spec.read_only && kind != CommandKind::Flush => Some(IoError::NotPermitted),
+            Some(v) if v.spec.read_only && !kind.is_flush() => Some(IoError::NotPermitted),
             Some(_) => None,
         };
         if let Some(error) = refused {
             self.put_back(payload);
-            self.outputs.push_back(Output::Done { token, result: Err(error) });
+            self.outputs.push_back(Output::Done {
+                token,
+                persistence: Persistence::NONE,
+                result: Err(error),
+            });
             return;
         }
-        if kind != CommandKind::Flush {
+        if !kind.is_flush() {
             self.stats.writes += u64::from(change.blocks(self.config.block_bytes).len() as u32);
         }
         if id.disk_node() == self.config.node {
@@ -215,7 +220,7 @@ impl Shard {
         let blocks = command.change.blocks(self.config.block_bytes);
         let doubtful = command.overtaken && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && (doubtful || blocks.into_iter().any(followed)) {
-            self.end_command(request, Stamp(0), Err(IoError::Io));
+            self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io));
             return;
         }
         let Change { kind, offset, length } = command.change;
@@ -270,7 +275,8 @@ impl Shard {
             self.outputs.push_back(Output::Reattach { volume });
         }
         self.put_back(command.payload);
-        self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
+        let (token, result) = (command.token, Err(IoError::Io));
+        self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
     }
 
     /// Keeps blocks locked. The same ones need be kept only once, however often a client tries again.
@@ -302,6 +308,7 @@ impl Shard {
         from: NodeId,
         request: RequestId,
         stamp: Stamp,
+        persistence: Persistence,
         result: Result<(), IoError>,
     ) {
         let Some(command) = self.commands.open.get(&request) else { return };
@@ -312,10 +319,16 @@ impl Shard {
             // The card is being attached again; the command follows it.
             return;
         }
-        self.end_command(request, stamp, result);
+        self.end_command(request, stamp, persistence, result);
     }
 
-    fn end_command(&mut self, request: RequestId, stamp: Stamp, result: Result<(), IoError>) {
+    fn end_command(
+        &mut self,
+        request: RequestId,
+        stamp: Stamp,
+        persistence: Persistence,
+        result: Result<(), IoError>,
+    ) {
         let Some(command) = self.commands.open.remove(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
         let blocks = command.change.blocks(self.config.block_bytes);
@@ -334,7 +347,7 @@ impl Shard {
             }
         }
         self.put_back(command.payload);
-        self.outputs.push_back(Output::Done { token: command.token, result });
+        self.outputs.push_back(Output::Done { token: command.token, persistence, result });
     }
 
     /// One command less changes the block. When there is none, it can be read again.

@@ -10,6 +10,7 @@ use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, Vol
 use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, IoError, Message};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -29,6 +30,8 @@ pub(super) struct DiskCommand {
     pub(super) volume: VolumeId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(super) stamp: Option<Stamp>,
+    /// The life of the disk in which it was given to the disk.
+    persistence: Persistence,
     op: OpId,
     change: Change,
     fua: bool,
@@ -99,23 +102,23 @@ impl Shard {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
             Some(IoError::Invalid)
-        } else if kind != CommandKind::Flush && !volume.may_write(from) {
+        } else if !kind.is_flush() && !volume.may_write(from) {
             Some(IoError::NotPermitted)
         } else {
             None
         };
         let answers = volume.desk.answered.to_mut(from).filter(|_| refused != Some(IoError::NotAttached));
         let Some((life, answers)) = answers else {
-            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
-            self.send(from, id, body, Payload::None);
+            let outcome = Outcome::failed(IoError::NotAttached);
+            self.send_done(from, id, request, outcome);
             self.put_back(payload);
             return;
         };
         // A repetition gets the answer of the first time, whatever the card may do by now.
         let known = answers.get(request).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
-            if let Some(Outcome { stamp, result }) = known {
-                self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            if let Some(outcome) = known {
+                self.send_done(from, id, request, outcome);
             }
             self.put_back(payload);
             return;
@@ -131,9 +134,9 @@ impl Shard {
         }
         if let Some(error) = refused {
             // For good: a repetition of it on its way must not be done when the card may write again.
-            let (stamp, result) = (Stamp(0), Err(error));
-            answers.put(request, Some(Outcome { stamp, result }));
-            self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            let outcome = Outcome::failed(error);
+            answers.put(request, Some(outcome));
+            self.send_done(from, id, request, outcome);
             self.put_back(payload);
             return;
         }
@@ -157,6 +160,7 @@ impl Shard {
         let command = DiskCommand {
             volume: id,
             stamp: None,
+            persistence: Persistence::NONE,
             op,
             change,
             fua,
@@ -166,7 +170,7 @@ impl Shard {
             repetitions: 0,
             deadline: Instant::NEVER,
         };
-        if change.kind == CommandKind::Flush {
+        if change.kind.is_flush() {
             self.disk_commands.insert(op, command);
             self.submit(op);
         } else {
@@ -225,7 +229,7 @@ impl Shard {
             _ => None,
         };
         if let Some(error) = refused {
-            self.answer(&command, Stamp(0), Err(error));
+            self.answer(&command, Outcome::failed(error));
             self.put_back(command.payload);
             return;
         }
@@ -296,8 +300,10 @@ impl Shard {
     }
 
     fn submit(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get(&op) else { return };
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Change { kind, offset, length } = command.change;
+        let desk = self.volumes.get(&command.volume).map(|volume| &volume.desk);
+        command.persistence = desk.map_or(Persistence::NONE, |desk| desk.persistence);
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
         let volume = command.volume;
         self.outputs.push_back(Output::Disk { op, volume, work });
@@ -306,6 +312,7 @@ impl Shard {
     pub(super) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
+        let result = self.judge_persistence(&command, result);
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
             self.close_write(id, stamp);
@@ -325,21 +332,68 @@ impl Shard {
                 self.resume_block(block);
             }
         }
-        self.answer(&command, command.stamp.unwrap_or_default(), result);
+        let applied = command.stamp.is_some() && result.is_ok();
+        let persistence = if applied { command.persistence } else { Persistence::NONE };
+        let stamp = command.stamp.unwrap_or_default();
+        self.answer(&command, Outcome { stamp, persistence, result });
         self.put_back(command.payload);
         // Who has waited for this write goes before the next one.
         self.settle();
         self.start_held_commands();
     }
 
-    fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
+    /// A failed sync ends the life of the disk. A flush fails if a life has ended in which its card has unflushed writes:
+    /// judged after the sync, since a sync that fails meanwhile takes the error away from this one.
+    fn judge_persistence(
+        &mut self,
+        command: &DiskCommand,
+        result: Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        let volume = command.volume;
+        let Some(desk) = self.volumes.get_mut(&volume).map(|volume| &mut volume.desk) else { return result };
+        if result == Err(IoError::SyncFailed) && !makes(Mistake::ForgetFailedSync) {
+            desk.persistence.0 += 1;
+            desk.loss = Loss::Sync;
+            self.outputs.push_back(Output::SyncFailed { volume });
+            return result;
+        }
+        match command.change.kind {
+            CommandKind::Flush { since }
+                if since != Persistence::NONE
+                    && since != desk.persistence
+                    && !makes(Mistake::IgnorePersistence) =>
+            {
+                result.and(Err(desk.loss.error()))
+            }
+            _ => result,
+        }
+    }
+
+    /// At the disk node: the life of the disk, see [`crate::Input::Persistence`].
+    pub(super) fn persistence_is(&mut self, id: VolumeId, life: Persistence, loss: Loss) {
+        if let Some(volume) = self.volumes.get_mut(&id)
+            && life >= volume.desk.persistence
+        {
+            (volume.desk.persistence, volume.desk.loss) = (life, loss);
+        }
+    }
+
+    fn answer(&mut self, command: &DiskCommand, outcome: Outcome) {
         match command.client {
-            Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
+            Client::Local(token) => {
+                let Outcome { persistence, result, .. } = outcome;
+                self.outputs.push_back(Output::Done { token, persistence, result });
+            }
             Client::Peer { node, life, request, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                volume.desk.answered.done(node, life, request, Outcome { stamp, result });
-                self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
+                volume.desk.answered.done(node, life, request, outcome);
+                self.send_done(node, command.volume, request, outcome);
             }
         }
+    }
+
+    fn send_done(&mut self, to: NodeId, id: VolumeId, request: RequestId, outcome: Outcome) {
+        let Outcome { stamp, persistence, result } = outcome;
+        self.send(to, id, Body::CommandDone { request, stamp, persistence, result }, Payload::None);
     }
 }

@@ -260,7 +260,10 @@ fn a_followed_command_is_not_done_again_after_a_restart() {
     assert_eq!(c.disk_writes, 1); // anybody may have read it by now
     c.give(1, command(2, 0, BLOCK_BYTES));
     c.run();
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(2), result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(2), persistence: Persistence::NONE, result: Ok(()) }
+    )));
     c.restart_disk_node();
     c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second, which was answered");
@@ -278,7 +281,10 @@ fn an_overtaken_command_is_not_done_again_after_a_restart() {
     c.restart_disk_node();
     c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// Another node's write comes before it in the disk node's next life.
@@ -293,7 +299,10 @@ fn a_command_is_not_done_again_over_what_the_next_life_has_written() {
     c.run();
     c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// Others may have written while the lease had run out; this node has confirmed nothing.
@@ -323,7 +332,10 @@ fn an_interrupted_command_is_done_again_after_a_restart() {
     c.wire.clear();
     c.restart_disk_node();
     c.attach_again(1);
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Ok(()) }
+    )));
 }
 
 /// The next life of the disk node has the command in hand, but may not write yet. A later command of its own node on
@@ -344,7 +356,12 @@ fn a_command_that_was_sent_to_the_next_life_is_not_given_up_for_a_later_one() {
     c.give(0, Input::WritesAllowed);
     c.run();
     for token in [1, 2].map(Token) {
-        assert!(c.answers.contains(&(NodeId(1), Output::Done { token, result: Ok(()) })));
+        assert!(
+            c.answers.contains(&(
+                NodeId(1),
+                Output::Done { token, persistence: Persistence::NONE, result: Ok(()) }
+            ))
+        );
     }
     assert_eq!(c.disk_writes, 2);
 }
