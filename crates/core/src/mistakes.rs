@@ -60,8 +60,6 @@ pub enum Mistake {
     IgnorePersistence,
     /// A sync that failed is no loss.
     ForgetFailedSync,
-    /// After a loss of power the disk is read while cards use what is gone.
-    ServeAfterLoss,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -76,7 +74,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 27] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -104,7 +102,6 @@ impl Mistake {
         Self::KeepPagesAfterSuspension,
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
-        Self::ServeAfterLoss,
     ];
 
     /// Those of the lock service.

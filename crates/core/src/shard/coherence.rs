@@ -190,7 +190,7 @@ impl Shard {
     /// At the disk node: a loss of power is a write by nobody, which takes effect when no card can use the contents that
     /// are gone.
     pub(super) fn hold(&mut self, id: VolumeId) {
-        let held = !self.writes_allowed && !makes(Mistake::ServeAfterLoss);
+        let held = !self.writes_allowed;
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.held = held;
         }
