@@ -24,7 +24,7 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Coherence, Generation, Instant, NodeId, VolumeId};
+use cards_core::{Coherence, Generation, Instant, IoError, NodeId, VolumeId};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::faults::{Faults, Seen, Word};
@@ -247,7 +247,7 @@ impl Observers {
         world: &World<Faults>,
         history: &History,
         ticket: &Ticket,
-        completion: &Completion,
+        (completion, now): (&Completion, u64),
     ) -> Result<(), String> {
         let at = completion.at;
         let away = ticket.node != ticket.volume.disk_node();
@@ -262,6 +262,9 @@ impl Observers {
             (What::Write { range, durable, .. }, Outcome::Done) => {
                 self.takeovers.written(&self.cards, ticket, at).map_err(Observer::Takeovers.finds())?;
                 if !durable {
+                    let sector_bytes = world.config().block_bytes / world.config().sectors;
+                    let life = world.life(ticket.node);
+                    self.durability.acknowledged((life, now), ticket, *range, sector_bytes);
                     return Ok(());
                 }
                 self.count(Observer::Durability, 1);
@@ -273,8 +276,17 @@ impl Observers {
                 self.count(Observer::Durability, 1);
                 self.durability.judge(world, history, ticket, None, at).map_err(Observer::Durability.finds())
             }
+            (What::Flush, Outcome::Failed(IoError::PowerLost | IoError::SyncFailed)) => {
+                self.count(Observer::Durability, 1);
+                self.durability.told(ticket, world.life(ticket.node))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Writes of a volume were lost.
+    pub(crate) fn lost(&mut self, volume: VolumeId, now: u64) {
+        self.durability.lost(volume, now);
     }
 
     /// Something has happened to a page.

@@ -84,11 +84,15 @@ pub enum Fault {
     Lapse,
     /// A kernel had pages when its node's process had ended.
     Orphans,
+    /// The machine of a disk lost its power, and what was written is gone.
+    PowerLoss,
+    /// A disk failed to sync.
+    FailedSync,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -120,6 +124,8 @@ impl Fault {
         Self::VoidAnswer,
         Self::Lapse,
         Self::Orphans,
+        Self::PowerLoss,
+        Self::FailedSync,
     ];
 }
 
@@ -134,6 +140,7 @@ pub struct Faults {
     disk_rng: Rng,
     host_rng: Rng,
     kernel_rng: Rng,
+    loss_rng: Rng,
     calm: bool,
     /// What was injected.
     pub counts: Counts,
@@ -158,6 +165,7 @@ impl Faults {
             disk_rng: Rng::new(options.seed, 2),
             host_rng: Rng::new(options.seed, 3),
             kernel_rng: Rng::new(options.seed, 15),
+            loss_rng: Rng::new(options.seed, 18),
             calm: false,
             counts: Counts::new(),
             seen: Vec::new(),

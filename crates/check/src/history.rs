@@ -37,6 +37,8 @@ pub struct WriteId {
 #[derive(Debug, Default)]
 pub struct History {
     sectors: BTreeMap<Sector, Vec<Op>>,
+    /// Writes by nobody: what disks held after a loss.
+    losses: BTreeMap<Sector, Vec<Op>>,
 }
 
 impl History {
@@ -56,6 +58,24 @@ impl History {
     /// A client has read.
     pub fn read(&mut self, sector: Sector, tag: u64, invoked: Step, returned: Step) {
         self.sectors.entry(sector).or_default().push(Op { invoked, returned, write: false, tag });
+    }
+
+    /// The sector has lost what was written last and holds this from now on, for whoever reads it from the disk. Writes in
+    /// flight may have been seen, and be done once more.
+    pub fn lost(&mut self, sector: Sector, tag: u64, now: Step) {
+        let ops = self.sectors.get(&sector).into_iter().flatten();
+        let in_flight = ops.filter(|op| op.write && op.returned == Step::MAX).map(|op| op.tag);
+        let mut tags: Vec<u64> = in_flight.chain([tag]).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        let by_nobody =
+            tags.into_iter().map(|tag| Op { invoked: now, returned: Step::MAX, write: true, tag });
+        self.losses.entry(sector).or_default().extend(by_nobody);
+    }
+
+    /// What losses have written to a sector.
+    pub fn losses(&self, sector: Sector) -> &[Op] {
+        self.losses.get(&sector).map_or(&[], Vec::as_slice)
     }
 
     /// The sectors that were touched, with their operations.

@@ -15,6 +15,9 @@ use crate::workload::Workload;
 pub(crate) struct Nodes {
     options: NodeOptions,
     rng: Rng,
+    loss_rng: Rng,
+    /// Deaths of disk nodes that are losses of power, per mille.
+    power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
     held: BTreeMap<(NodeId, NodeId), Instant>,
     paused: BTreeMap<NodeId, Instant>,
@@ -49,6 +52,8 @@ impl Nodes {
             held: BTreeMap::new(),
             paused: BTreeMap::new(),
             stay_dead: Vec::new(),
+            loss_rng: stream(options, 19),
+            power: options.losses.power,
             unproven: BTreeSet::new(),
         }
     }
@@ -174,7 +179,12 @@ impl Nodes {
         }
         run.errors.unreachable(node, now, Instant::NEVER);
         run.observers.died(node, now);
-        run.world.schedule(now, Action::Crash(node));
+        let has_device = run.options.world.devices.iter().any(|&(at, _)| at == node);
+        let power = has_disk && !has_device && self.power > 0 && self.loss_rng.chance(self.power);
+        if power {
+            run.world.models().count(Fault::PowerLoss);
+        }
+        run.world.schedule(now, if power { Action::LosePower(node) } else { Action::Crash(node) });
         self.paused.remove(&node);
         for at in run.all_nodes().filter(|at| *at != node) {
             if self.rng.chance(self.options.no_notice) {

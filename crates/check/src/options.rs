@@ -5,8 +5,9 @@
 //! - Messages: lost, repeated, late, reordered; payloads that break off in the middle. A connection does not
 //!   outlive the process at either end.
 //! - Nodes: process death at any time, with or without restart, the disk node's included; standing still for
-//!   longer than a lease; notice of a death early, late or never. The contents of disks survive: only
-//!   processes die, the operating system below them does not. A disk node always comes back.
+//!   longer than a lease; notice of a death early, late or never. A disk node always comes back.
+//! - Power: the machine of a disk node dies, and of what was not flushed any part is gone, each write of each sector for
+//!   itself. (Not of a node with local devices: they would be gone, too.) Otherwise the contents of disks survive.
 //! - Connections: broken without reason, at one end first.
 //! - Clocks: each at its own rate, none a third faster than another or more. (What lies beyond that is not claimed
 //!   either, and `--drift beyond` shows that it is noticed.)
@@ -18,10 +19,10 @@
 //! - Takeovers: a card that has a volume for itself, while others go on writing.
 //! - Members: views that come late, in an order of their own at each node but never backwards, or not at all while the
 //!   coordinator is lost; members that leave, or are declared dead while they live, and come back.
-//! - Disks: slow, failing reads and writes; a failed write may have done half of its work. What a disk has
-//!   acknowledged is there.
+//! - Disks: slow, failing reads and writes; a failed write may have done half of its work. A sync that
+//!   fails saves nothing of what was written before, and no later one does.
 //!
-//! Not claimed (and not injected): wrong bytes from disk or wire, loss of a disk or of the power of its computer, two
+//! Not claimed (and not injected): wrong bytes from disk or wire, loss of a disk, two
 //! processes of one node at the same time, a writer's volume under [`cards_core::Coherence::Policy`] being coherent.
 
 mod clocks;
@@ -80,6 +81,8 @@ pub struct Options {
     pub disk: DiskOptions,
     /// Nodes and connections.
     pub nodes: NodeOptions,
+    /// What disks lose that was not flushed.
+    pub losses: LossOptions,
     /// Cards that take a volume for themselves.
     pub takeovers: TakeoverOptions,
     /// The local devices, if there are any.
@@ -157,6 +160,15 @@ pub struct NodeOptions {
     pub detach: u32,
     /// Timers fire late by up to this.
     pub timer_late: Duration,
+}
+
+/// Losses of what was written and not flushed. Rates are per mille.
+#[derive(Clone, Debug, Default)]
+pub struct LossOptions {
+    /// Deaths of a process with a disk that are losses of its machine's power.
+    pub power: u32,
+    /// Syncs that fail.
+    pub failed_syncs: u32,
 }
 
 /// Takeovers during the storm.

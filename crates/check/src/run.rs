@@ -9,7 +9,7 @@ use std::fmt;
 
 use cards_core::{Duration, Instant, NodeId, Stats, Token};
 use cards_world::models::Why;
-use cards_world::{Action, Completion, PageEvent, Trace, World};
+use cards_world::{Action, Completion, Loss, PageEvent, Trace, World};
 
 use crate::checkers::{self, Judged, Observer, Observers, errors::Errors};
 use crate::coordinator::Coordinator;
@@ -266,6 +266,9 @@ impl Run {
                 checkers::exclusion(self).map_err(Observer::Exclusion.finds()).map_err(Failure::Wrong)?;
             self.observers.count(Observer::Exclusion, judged);
         }
+        while let Some(loss) = self.world.loss() {
+            self.lost(&loss);
+        }
         while let Some((node, volume)) = self.world.eviction() {
             actors.workload.evicted(self, node, volume);
         }
@@ -274,6 +277,17 @@ impl Run {
             actors.workload.completed(self, completion)?;
         }
         Ok(())
+    }
+
+    /// Writes were lost: a write by nobody, which takes effect when somebody sees it. Commands that were in flight may be
+    /// seen, be lost, and be done again.
+    fn lost(&mut self, loss: &Loss) {
+        let now = self.tick();
+        for &(sector, tag) in &loss.changed {
+            self.history.lost((loss.volume, sector), tag, now);
+        }
+        self.observers.lost(loss.volume, now);
+        self.errors.lost(loss.volume, self.world.now());
     }
 
     /// Something has happened to a page.
@@ -336,6 +350,8 @@ fn outcome_name(completion: &Completion) -> &'static str {
         Outcome::Failed(IoError::NotAttached) => "failed: NotAttached",
         Outcome::Failed(IoError::Busy) => "failed: Busy",
         Outcome::Failed(IoError::Invalid) => "failed: Invalid",
+        Outcome::Failed(IoError::PowerLost) => "failed: PowerLost",
+        Outcome::Failed(IoError::SyncFailed) => "failed: SyncFailed",
         Outcome::Attached(_) => "attached",
         Outcome::Refused(_) => "refused",
         Outcome::Extents(_) => "extents",

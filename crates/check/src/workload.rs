@@ -11,7 +11,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{BlockId, CommandKind, Instant, IoError, NodeId, Token, VolumeId, VolumeSpec};
+use cards_core::{BlockId, CommandKind, Instant, IoError, NodeId, Persistence, Token, VolumeId, VolumeSpec};
 use cards_world::{Completion, Outcome, Request};
 
 use crate::history::WriteId;
@@ -244,7 +244,8 @@ impl Workload {
             0..75 => CommandKind::Write,
             75..85 => CommandKind::Zero { no_hole: roll.is_multiple_of(2) },
             85..90 => CommandKind::Trim,
-            _ => CommandKind::Flush,
+            // The node knows since when.
+            _ => CommandKind::Flush { since: Persistence::NONE },
         };
         let fua = self.rng.chance(100);
         let first = (u64::from(around) * per_block + self.rng.below(per_block)).min(sectors - 1);
@@ -254,7 +255,7 @@ impl Workload {
         } else {
             self.rng.range(1, most.min(2 * per_block))
         };
-        let (first, count) = if kind == CommandKind::Flush { (0, 0) } else { (first, count) };
+        let (first, count) = if kind.is_flush() { (0, 0) } else { (first, count) };
         let invoked = run.tick();
         let mut tags = Vec::new();
         let mut writes = Vec::new();
@@ -270,7 +271,7 @@ impl Workload {
             writes.push(run.history.write((spec.id, sector), tag, invoked));
         }
         let what = match owner {
-            _ if kind == CommandKind::Flush => What::Flush, // anybody may
+            _ if kind.is_flush() => What::Flush, // anybody may
             Owner::Client(_) => What::Intrusion(writes),
             Owner::Nobody | Owner::Writer(_) | Owner::DeviceClient(_) | Owner::Final => {
                 let sector_bytes = run.options.world.block_bytes / run.options.world.sectors;
@@ -297,7 +298,8 @@ impl Workload {
             run.errors.disk_failed(&errors);
             run.errors.seen(ticket.node, ticket.volume, error, ticket.at, completion.at, what);
         }
-        run.observers.answered(&run.world, &run.history, &ticket, &completion).map_err(Failure::Wrong)?;
+        let answer = (&completion, returned);
+        run.observers.answered(&run.world, &run.history, &ticket, answer).map_err(Failure::Wrong)?;
         match (&ticket.what, &completion.outcome) {
             (What::Read(block), Outcome::Read { tags, .. }) => {
                 self.was_read(run, &ticket, *block, tags, returned)?

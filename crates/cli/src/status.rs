@@ -76,7 +76,9 @@ fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: 
     let sections = [
         heading(status),
         members(status).to_string(),
-        volume_table(status.volumes.iter().map(without_said)).to_string() + &weaker(&status.volumes),
+        volume_table(status.volumes.iter().map(without_said)).to_string()
+            + &weaker(&status.volumes)
+            + &losses(status),
         io::render(status, before),
         cache(status),
         if all_counters { counters(status) } else { String::new() },
@@ -129,6 +131,19 @@ pub(crate) const MAY_BE_STALE: &str =
 fn weaker(volumes: &[admin::Volume]) -> String {
     let stale = volumes.iter().filter(|volume| volume.may_be_stale());
     stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
+}
+
+/// A line about each volume of which a flush has failed because writes were lost.
+fn losses(status: &admin::Status) -> String {
+    let line = |lost: &admin::Lost| {
+        let admin::Lost { volume, disk_node, time_ms, reason } = lost;
+        let ago = status.time_ms.saturating_sub(*time_ms) / 1_000;
+        format!(
+            "  {volume}: {ago} s ago a flush failed, since {reason} at disk node {disk_node}; what was written here \
+             before it may be lost\n"
+        )
+    };
+    status.losses.iter().map(line).collect()
 }
 
 /// A volume's policy, and whether that is all that keeps copies coherent.
@@ -319,6 +334,7 @@ mod tests {
                 ..Counters::default()
             },
             slow: admin::SlowRequests::default(),
+            losses: vec![],
             disks: vec![Disk { name: "disk".into(), counters: DiskCounters::default() }],
         }
     }

@@ -22,6 +22,7 @@ use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
@@ -45,12 +46,28 @@ pub struct ControlConfig {
     pub disk_wait: Duration,
     /// The disks of this node.
     pub disks: Vec<VolumeSpec>,
+    /// What their journals say; nothing of a disk that is not written.
+    pub journals: Vec<DiskJournal>,
     /// Nodes that may have cards from an earlier life of this one: it writes when all have heard of the new life, or
     /// their leases are over.
     pub acquainted: Vec<NodeId>,
     /// What was noted of the cards of its disks in earlier lives ([`ControlOutput::Journal`]), for all disks whose
     /// journals will be kept over this life.
-    pub journals: BTreeMap<VolumeId, CardJournal>,
+    pub cards: BTreeMap<VolumeId, CardJournal>,
+}
+
+/// What a disk's journal says when its node starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskJournal {
+    /// The volume on the disk.
+    pub volume: VolumeId,
+    /// The persistence life of the disk.
+    pub persistence: Persistence,
+    /// Why it is another one than before.
+    pub loss: Loss,
+    /// The disk may have lost contents that cards of an earlier life of the node still use: it is not read before
+    /// writes are allowed.
+    pub held: bool,
 }
 
 /// Everything that can happen to a [`Control`].
@@ -182,7 +199,7 @@ pub enum ControlOutput {
         number: u64,
         /// The volume.
         volume: VolumeId,
-        /// What the next life is told ([`ControlConfig::journals`]).
+        /// What the next life is told ([`ControlConfig::cards`]).
         journal: CardJournal,
     },
     /// A card is attached, or is not.
@@ -283,6 +300,12 @@ impl Control {
         };
         for spec in control.config.disks.clone() {
             control.learn(spec);
+        }
+        for DiskJournal { volume, persistence: life, loss, held } in control.config.journals.clone() {
+            control.push_shards(Input::Persistence { volume, life, loss });
+            if held {
+                control.push_shards(Input::Hold { volume });
+            }
         }
         control.end_grace();
         control

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId, WithdrawalId};
 use crate::message::{CommandKind, IoError, Message, Source};
+use crate::persistence::{Loss, Persistence};
 use crate::placement::Placement;
 use crate::time::Instant;
 use crate::volume::{Access, VolumeSpec};
@@ -81,7 +82,7 @@ pub enum Input {
     DiskDone {
         /// Which.
         op: OpId,
-        /// How it went.
+        /// How it went; [`IoError::SyncFailed`] if it was done and could not be made durable.
         result: Result<(), IoError>,
     },
     /// The time of [`crate::Shard::next_timeout`] has come.
@@ -179,6 +180,21 @@ pub enum Input {
     },
     /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
     WritesAllowed,
+    /// At the disk node: the persistence life of the disk, which only grows.
+    Persistence {
+        /// The volume.
+        volume: VolumeId,
+        /// The life.
+        life: Persistence,
+        /// What a flush is told that was not flushed in it.
+        loss: Loss,
+    },
+    /// At the disk node: the disk may have lost contents that cards of an earlier life of the node still use. It is not
+    /// read before [`Input::WritesAllowed`].
+    Hold {
+        /// The volume.
+        volume: VolumeId,
+    },
     /// Whether somebody beyond this node's cache keeps pages of the volume from now on: a kernel that has it as a local
     /// device. When nobody does any more, none are left.
     Pages {
@@ -243,8 +259,17 @@ pub enum Output {
     Done {
         /// From [`Input::Command`].
         token: Token,
+        /// The persistence life that a write was applied under, for [`crate::Unflushed::acknowledge`]; none for a flush
+        /// or a failure.
+        persistence: Persistence,
         /// How it went.
         result: Result<(), IoError>,
+    },
+    /// The disk failed to sync: what was written before may be lost. Make durable that the persistence life is a higher
+    /// one, give it to all shards by [`Input::Persistence`], and only then do what follows.
+    SyncFailed {
+        /// The volume.
+        volume: VolumeId,
     },
     /// Copy bytes of a completed write into a cached copy. Nobody uses the slot at this time, but anybody may
     /// from the next input on: copy before that (in the daemon: before unlocking the shard).

@@ -42,6 +42,7 @@ mod message;
 pub mod mistakes;
 mod nearest;
 pub mod pafs;
+mod persistence;
 mod placement;
 pub mod policy;
 pub mod read_ahead;
@@ -56,7 +57,7 @@ mod volume;
 
 pub use cache::Frames;
 pub use control::{
-    CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer,
+    CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer, DiskJournal,
 };
 pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId,
@@ -68,6 +69,7 @@ pub use message::{
     StoreOutcome,
 };
 pub use nearest::nearest;
+pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
 pub use replacement::Replacement;
 pub use shard::{CardView, Course, Explanation, HolderView, Inquirer, Shard, ShardConfig, UnderWay};

@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{Generation, NodeId, RequestId, Stamp, VolumeId};
+use crate::persistence::Persistence;
 use crate::volume::Access;
 
 /// A message about blocks of one shard of one volume.
@@ -185,6 +186,8 @@ pub enum Body {
         request: RequestId,
         /// Its place in the order of writes.
         stamp: Stamp,
+        /// The persistence life that a write was applied under; none for a flush or a failure.
+        persistence: Persistence,
         /// How it went.
         result: Result<(), IoError>,
     },
@@ -278,7 +281,18 @@ pub enum CommandKind {
     /// The contents are no longer needed.
     Trim,
     /// Make durable what completed before. Concerns the whole disk: offset and length are zero.
-    Flush,
+    Flush {
+        /// The persistence life of the card's unflushed writes, as [`crate::Unflushed`] says.
+        since: Persistence,
+    },
+}
+
+impl CommandKind {
+    /// It changes nothing.
+    #[must_use]
+    pub const fn is_flush(self) -> bool {
+        matches!(self, Self::Flush { .. })
+    }
 }
 
 /// Why a block or a command failed.
@@ -298,6 +312,10 @@ pub enum IoError {
     Busy,
     /// Beyond the end of the volume, or badly formed.
     Invalid,
+    /// A flush: what the card wrote before it may be lost, the machine of the disk was started anew.
+    PowerLost,
+    /// A flush or a durable write: the disk failed to sync, now or after what the card wrote before.
+    SyncFailed,
 }
 
 /// A message about a card, not about blocks.

@@ -66,6 +66,10 @@ pub enum Mistake {
     RepeatOverPriorLife,
     /// The disk node's next life does not know who has a volume for itself.
     ForgetExclusive,
+    /// A flush is answered though what it was to make durable is lost.
+    IgnorePersistence,
+    /// A sync that failed is no loss.
+    ForgetFailedSync,
     /// A new home of locks grants before it has heard what the survivors know.
     SkipCollection,
     /// A lock is granted before its copy is confirmed.
@@ -80,7 +84,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Those that concern cached blocks.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -111,6 +115,8 @@ impl Mistake {
         Self::NoDropRecord,
         Self::RepeatOverPriorLife,
         Self::ForgetExclusive,
+        Self::IgnorePersistence,
+        Self::ForgetFailedSync,
     ];
 
     /// Those of the lock service.

@@ -335,8 +335,11 @@ impl Shard {
             Input::CardDetached { volume, node } => self.card_detached(volume, node),
             Input::WritesAllowed => {
                 self.writes_allowed = true;
+                self.release_volumes();
                 self.start_held_commands();
             }
+            Input::Persistence { volume, life, loss } => self.persistence_is(volume, life, loss),
+            Input::Hold { volume } => self.hold(volume),
             Input::Pages { volume, kept } => self.pages_kept(volume, kept),
             Input::Withdrawn { id } => self.withdrawn(id),
             Input::Closing => self.closing = true,
@@ -479,7 +482,9 @@ impl Shard {
                 };
                 self.peer_command(from, message.volume, command, payload);
             }
-            Body::CommandDone { request, stamp, result } => self.command_done(from, request, stamp, result),
+            Body::CommandDone { request, stamp, persistence, result } => {
+                self.command_done(from, request, stamp, persistence, result);
+            }
         }
     }
 

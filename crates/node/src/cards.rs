@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cards_core::{Access, ControlInput, Generation, Input, Instant, Refusal, Token, VolumeId, VolumeSpec};
+use cards_core::{
+    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, Refusal, Token,
+    Unflushed, VolumeId, VolumeSpec,
+};
 
 use crate::config::{Attach, Attached};
 use crate::local::{Local, spawn};
@@ -33,6 +36,10 @@ pub(crate) struct Card {
     clients: AtomicU32,
     /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
     lease_until: AtomicU64,
+    /// What is to be flushed.
+    unflushed: Mutex<Unflushed>,
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
+    lost: Mutex<Option<(u64, IoError)>>,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
     takeover: AtomicBool,
 }
@@ -55,6 +62,8 @@ impl Card {
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
             lease_until: AtomicU64::new(0),
+            unflushed: Mutex::default(),
+            lost: Mutex::default(),
             takeover: AtomicBool::new(attach.takeover),
             attach,
         }
@@ -73,8 +82,58 @@ impl Card {
         self.clients.load(Relaxed)
     }
 
+    fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write that is not durable by itself is about to be answered.
+    pub(crate) fn acknowledge(&self, life: Persistence) {
+        self.unflushed().acknowledge(life);
+    }
+
+    /// A client's flush begins.
+    pub(crate) fn begin_flush(&self) -> FlushPoint {
+        self.unflushed().begin_flush()
+    }
+
+    /// A client's flush is about to be answered. A loss is logged, but not once more for each flush of a broken disk.
+    pub(crate) fn end_flush(
+        &self,
+        node: &Node,
+        volume: VolumeId,
+        point: FlushPoint,
+        result: Result<(), IoError>,
+    ) {
+        self.unflushed().end_flush(point, result);
+        let Err(error @ (IoError::PowerLost | IoError::SyncFailed)) = result else { return };
+        let time_ms = node.clock.now_and_utc_us().1 / 1_000;
+        let before = self.lost.lock().unwrap_or_else(PoisonError::into_inner).replace((time_ms, error));
+        if point.since != Persistence::NONE || before.is_none_or(|(_, before)| before != error) {
+            tracing::warn!(
+                volume = self.attach.volume,
+                disk_node = node.name(volume.disk_node()),
+                reason = reason_of_loss(error),
+                "a flush has failed: what clients of this node wrote since the last good one may be lost"
+            );
+        }
+    }
+
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
+    pub(crate) fn lost(&self) -> Option<(u64, &'static str)> {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
+    }
+
     fn set_state(&self, state: CardState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+/// Why a flush has failed, for people.
+const fn reason_of_loss(error: IoError) -> &'static str {
+    match error {
+        IoError::SyncFailed => "a sync failed",
+        _ => "power was lost",
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum DiskJob {
         bytes: Option<Bytes>,
         /// What is done must be made durable before it is reported: the volume to flush.
         flush: Option<VolumeId>,
+        /// It makes something durable: the volume it is of.
+        syncs: Option<VolumeId>,
     },
     /// Of the control.
     Extents { op: OpId },
@@ -57,8 +59,8 @@ impl Local {
             let now = self.node.now();
             return self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
         }
-        let mut job = DiskJob::Block { shard, op, bytes: None, flush: None };
-        let DiskJob::Block { bytes: keep, flush, .. } = &mut job else { unreachable!("made above") };
+        let mut job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: None };
+        let DiskJob::Block { bytes: keep, flush, syncs, .. } = &mut job else { unreachable!("made above") };
         let work = match work {
             DiskWork::Read { block, slot, .. } => {
                 let size = self.node.disks[usize::from(volume.disk())].size();
@@ -84,6 +86,7 @@ impl Local {
                 // SAFETY: the job keeps the bytes, unchanged and in place, until its completion is taken.
                 let buf = unsafe { RawBuf::new(start, bytes.len()) };
                 *keep = Some(bytes);
+                *syncs = fua.then_some(volume);
                 Op::Write { offset, buf, fua }
             }
             DiskWork::Command { kind: CommandKind::Zero { no_hole }, offset, length, fua, .. } => {
@@ -94,7 +97,10 @@ impl Local {
                 *flush = fua.then_some(volume);
                 Op::Trim { offset, len: u64::from(length) }
             }
-            DiskWork::Command { kind: CommandKind::Flush, .. } => Op::Flush,
+            DiskWork::Command { kind: CommandKind::Flush { .. }, .. } => {
+                *syncs = Some(volume);
+                Op::Flush
+            }
         };
         self.submit(volume, job, work);
     }
@@ -113,12 +119,19 @@ impl Local {
         let job = self.jobs.borrow_mut().remove(Key(tag)).expect("an engine completes each job once");
         match (job, result) {
             (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
-                self.submit(volume, DiskJob::Block { shard, op, bytes: None, flush: None }, Op::Flush);
+                let job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: Some(volume) };
+                self.submit(volume, job, Op::Flush);
             }
-            (DiskJob::Block { shard, op, bytes, .. }, result) => {
+            (DiskJob::Block { shard, op, bytes, syncs, .. }, result) => {
                 drop(bytes);
                 let now = self.node.now();
-                let result = result.map(|_| ()).map_err(io_error);
+                let lost =
+                    syncs.is_some_and(|volume| self.node.disks[usize::from(volume.disk())].sync_failed());
+                let result = match result {
+                    Ok(_) => Ok(()),
+                    Err(_) if lost => Err(IoError::SyncFailed),
+                    Err(error) => Err(io_error(error)),
+                };
                 self.node.spans.disk_done(&self.node, shard, op, now, result.is_err());
                 self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
             }

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use cards_core::{
-    Body, ControlInput, ControlOutput, Input, IoError, Message, Output, Patch, Payload, Shard, Slot,
+    Body, ControlInput, ControlOutput, DiskJournal, Input, IoError, Message, Output, Patch, Payload, Shard,
+    Slot, VolumeId,
 };
 
 use crate::inbox::Event;
@@ -135,6 +136,7 @@ impl Local {
             }
             Output::Reattach { volume } => self.control(ControlInput::Reattach { volume }),
             Output::Withdraw { id, volume, blocks } => self.withdraw(shard, id, volume, &blocks),
+            Output::SyncFailed { volume } => self.sync_failed(volume),
             Output::Release { buffer } => {
                 self.node.buffers.remove(buffer);
             }
@@ -166,14 +168,17 @@ impl Local {
     /// must not be seen in the other order.
     pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
         let mut outputs = Vec::new();
+        let mut allowed = false;
         {
             let mut control = self.node.control();
             control.handle(self.node.now(), input);
             while let Some(output) = control.poll() {
                 match output {
                     ControlOutput::Shards { input } => {
-                        if let Input::Lease { volume, until } = input {
-                            self.leased(volume, until);
+                        match input {
+                            Input::Lease { volume, until } => self.leased(volume, until),
+                            Input::WritesAllowed => allowed = true,
+                            _ => {}
                         }
                         self.all_shards(&input);
                     }
@@ -189,10 +194,27 @@ impl Local {
                 self.node.threads[0].armed(at);
             }
         }
+        if allowed {
+            self.node.release_journals();
+        }
         for output in outputs {
             self.route_control(output);
         }
         self.route();
+    }
+
+    /// A disk of this node failed to sync. Nothing that was said after it is passed on before that is durable.
+    fn sync_failed(&self, volume: VolumeId) {
+        let Some(mut journal) = self.node.journal(volume) else { return };
+        if let Err(error) = journal.sync_failed() {
+            tracing::error!(
+                disk = self.node.own[usize::from(volume.disk())].name,
+                "state_dir: the journal cannot be written: {error}; see to the disk of state_dir"
+            );
+        }
+        let DiskJournal { persistence: life, loss, .. } = journal.of(volume);
+        drop(journal);
+        self.all_shards(&Input::Persistence { volume, life, loss });
     }
 
     fn route_control(self: &Rc<Self>, output: ControlOutput) {

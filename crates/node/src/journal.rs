@@ -13,7 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cards_core::{CardJournal, ControlInput, Generation, NodeId, VolumeId};
+use cards_core::{
+    CardJournal, ControlInput, DiskJournal, Generation, Loss, NodeId, Persistence, VolumeId,
+};
 use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,15 @@ pub(crate) enum Why {
     SyncFailed,
 }
 
+impl From<Why> for Loss {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::PowerLost => Self::Power,
+            Why::SyncFailed => Self::Sync,
+        }
+    }
+}
+
 /// The disk a journal belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
@@ -88,7 +99,6 @@ pub(crate) struct Of<'a> {
     pub(crate) disk: &'a str,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "flushes are to ask it"))]
 impl Journal {
     /// Reads the journal of a disk that this process has locked, and notes durably that the disk is in use.
     ///
@@ -133,14 +143,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The persistence life, and why it is another one than before.
-    pub(crate) const fn persistence(&self) -> (u64, Why) {
-        (self.entry.persistence, self.entry.why)
-    }
-
-    /// The disk must not be read while cards of an earlier life can be alive.
-    pub(crate) const fn held(&self) -> bool {
-        self.entry.held
+    /// What the core is told of it.
+    pub(crate) fn of(&self, volume: VolumeId) -> DiskJournal {
+        let Entry { persistence, why, held, .. } = self.entry;
+        DiskJournal { volume, persistence: Persistence(persistence), loss: why.into(), held }
     }
 
     /// No card of an earlier life is left: the disk may be read.
@@ -154,15 +160,13 @@ impl Journal {
         self.store()
     }
 
-    /// A sync has failed, and `persistence` is the life after that.
+    /// A sync has failed: a new life begins.
     ///
     /// # Errors
     /// The file cannot be replaced. It is removed then: a missing journal is a new life, too.
-    pub(crate) fn sync_failed(&mut self, persistence: u64) -> io::Result<()> {
-        if persistence <= self.entry.persistence {
-            return Ok(());
-        }
-        (self.entry.persistence, self.entry.why) = (persistence, Why::SyncFailed);
+    pub(crate) fn sync_failed(&mut self) -> io::Result<()> {
+        self.entry.persistence += 1;
+        self.entry.why = Why::SyncFailed;
         self.store().inspect_err(|_| drop(std::fs::remove_file(&self.path)))
     }
 
@@ -371,42 +375,43 @@ mod tests {
         Journal::open_in(dir, OF, boot.into()).unwrap()
     }
 
+    fn life(journal: &Journal) -> u64 {
+        journal.entry.persistence
+    }
+
     #[test]
     fn a_killed_process_loses_nothing_and_a_machine_without_power_does() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = open(dir.path(), "a");
-        let (life, _) = first.persistence();
-        assert!(first.held(), "nothing is known of cards that came before");
+        assert!(first.entry.held, "nothing is known of cards that came before");
         first.release().unwrap();
         let killed = open(dir.path(), "a");
-        assert_eq!((killed.persistence().0, killed.held()), (life, false));
+        assert_eq!((life(&killed), killed.entry.held), (life(&first), false));
         let rebooted = open(dir.path(), "b");
-        assert_eq!(rebooted.persistence(), (life + 1, Why::PowerLost));
+        assert_eq!((life(&rebooted), rebooted.entry.why), (life(&first) + 1, Why::PowerLost));
         let again = open(dir.path(), "b");
-        assert_eq!((again.persistence().0, again.held()), (life + 1, true), "still held, killed once more");
+        assert_eq!((life(&again), again.entry.held), (life(&rebooted), true), "still held, killed once more");
     }
 
     #[test]
     fn after_a_clean_stop_another_boot_is_no_loss() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = open(dir.path(), "a");
-        let (life, _) = first.persistence();
         first.close().unwrap();
-        assert_eq!(open(dir.path(), "b").persistence().0, life);
-        assert_eq!(open(dir.path(), "c").persistence().0, life + 1, "in use again");
+        assert_eq!(life(&open(dir.path(), "b")), life(&first));
+        assert_eq!(life(&open(dir.path(), "c")), life(&first) + 1, "in use again");
     }
 
     #[test]
     fn a_failed_sync_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = open(dir.path(), "a");
-        let (life, _) = journal.persistence();
+        let before = life(&journal);
         journal.release().unwrap();
-        journal.sync_failed(life + 1).unwrap();
-        journal.sync_failed(life + 1).unwrap();
+        journal.sync_failed().unwrap();
         let after = open(dir.path(), "a");
-        assert_eq!(after.persistence(), (life + 1, Why::SyncFailed));
-        assert!(!after.held(), "the page cache still has what was written");
+        assert_eq!((life(&after), after.entry.why), (before + 1, Why::SyncFailed));
+        assert!(!after.entry.held, "the page cache still has what was written");
     }
 
     #[test]
@@ -418,10 +423,10 @@ mod tests {
         journal.close().unwrap();
         let path = dir.path().join("disk@n1@lab.journal");
         let whole = std::fs::read(&path).unwrap();
-        assert_eq!(open(dir.path(), "a").persistence().0, 1000);
+        assert_eq!(life(&open(dir.path(), "a")), 1000);
         let lives_anew = |what: &str| {
             let journal = open(dir.path(), "a");
-            assert!(journal.persistence().0 > 1000 && journal.held(), "{what}");
+            assert!(life(&journal) > 1000 && journal.entry.held, "{what}");
         };
         for at in 0..whole.len() {
             std::fs::write(&path, &whole[..at]).unwrap();
@@ -437,7 +442,7 @@ mod tests {
         lives_anew("lost");
         std::fs::write(&path, &whole).unwrap();
         let other = Journal::open_in(dir.path(), Of { disk: "/other.img", ..OF }, "a".into()).unwrap();
-        assert!(other.persistence().0 > 1000);
+        assert!(life(&other) > 1000);
     }
 
     #[test]

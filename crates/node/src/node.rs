@@ -186,6 +186,27 @@ impl Node {
         self.locks.view(LockView { members, joined, lives });
     }
 
+    /// The journal of a disk of this node, if it has one.
+    pub(crate) fn journal(&self, volume: VolumeId) -> Option<MutexGuard<'_, Journal>> {
+        let journal = self.journals.get(usize::from(volume.disk()))?.as_ref()?;
+        Some(journal.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// No card of an earlier life is left.
+    pub(crate) fn release_journals(&self) {
+        for spec in &self.own {
+            if let Some(mut journal) = self.journal(spec.id)
+                && let Err(error) = journal.release()
+            {
+                tracing::warn!(
+                    disk = spec.name,
+                    "state_dir: the journal cannot be written: {error}; after a restart of this node, reads wait \
+                     until leases are over: see to the disk of state_dir"
+                );
+            }
+        }
+    }
+
     /// The sum of all shards' counters.
     pub(crate) fn stats(&self) -> Stats {
         let mut sum = Stats::default();

@@ -9,8 +9,8 @@ use cards_coordinator::MemberState as Standing;
 use cards_core::NodeId;
 
 use crate::admin::{
-    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
-    Status, Volume, VolumeState,
+    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
+    MemberState, Status, Volume, VolumeState,
 };
 use crate::cards::{Card, CardState, explain};
 use crate::config::{Coherence, Coordinator, PolicySpec};
@@ -72,8 +72,19 @@ pub(crate) fn status(node: &Node) -> Status {
         disk_engine: engine(node),
         counters: counters(node),
         slow: node.metrics.slow.show(node, SLOW_MAX),
+        losses: losses(node),
         disks: disks(node),
     }
+}
+
+/// Cards of which a flush has failed because writes were lost.
+fn losses(node: &Node) -> Vec<Lost> {
+    let lost = |card: Arc<Card>| {
+        let (time_ms, reason) = card.lost()?;
+        let disk_node = node.name(card.volume()?.disk_node());
+        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
+    };
+    node.cards.all().into_iter().filter_map(lost).collect()
 }
 
 /// Whether anything is under way, as a data thread sees it.

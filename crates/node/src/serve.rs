@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
 use cards_core::policy::{PolicyError, normalize};
-use cards_core::{Control, ControlConfig, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
+use cards_core::{Control, ControlConfig, DiskJournal, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
 use cards_disk::{Disk, DiskError, DiskOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -449,13 +449,14 @@ fn build(
         lease: config.lease,
         disk_wait: config.disk_wait,
         disks: own.clone(),
+        journals: own.iter().zip(&journals).filter_map(|(spec, journal)| of_journal(spec, journal)).collect(),
         // Also those that were declared dead: they may live on, cut off.
         acquainted: members
             .all()
             .filter(|(_, m)| m.state != MemberState::Left)
             .map(|(node, _)| node)
             .collect(),
-        journals: (0..)
+        cards: (0..)
             .zip(&journals)
             .filter_map(|(number, journal)| {
                 let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -498,6 +499,11 @@ fn build(
         drained: AtomicUsize::new(0),
         config,
     })
+}
+
+fn of_journal(spec: &VolumeSpec, journal: &Option<Mutex<Journal>>) -> Option<DiskJournal> {
+    let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(journal.of(spec.id))
 }
 
 /// A cache beyond the machine's memory would have the kernel end the daemon, or others, when it fills.

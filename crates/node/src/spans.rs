@@ -328,6 +328,6 @@ const fn name_of(kind: CommandKind) -> SpanName {
         CommandKind::Write => SpanName::Write,
         CommandKind::Zero { .. } => SpanName::Zero,
         CommandKind::Trim => SpanName::Trim,
-        CommandKind::Flush => SpanName::Flush,
+        CommandKind::Flush { .. } => SpanName::Flush,
     }
 }

@@ -20,7 +20,7 @@
 //! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone, Question, Answer |
 //! | 40 | 8 | stamp | Data, Store, Invalidate, InvalidateAck, Granted, Synced, CommandDone |
 //! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Sync, Synced, Command, Store |
-//! | 56 | 8 | argument: offset, count of blocks, previous node, evictor, value, or age in milliseconds | Command, Invalidate, Store, Note, Data |
+//! | 56 | 8 | argument: offset, persistence life (of a flush's unflushed writes; of a write that is done), count of blocks, previous node, evictor, value, or age in milliseconds | Command, CommandDone, Invalidate, Store, Note, Data |
 //!
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 64 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A

@@ -32,4 +32,4 @@ pub use client::{Completion, Outcome, Request};
 pub use media::{Media, initial_tag};
 pub use memory::Tags;
 pub use trace::Trace;
-pub use world::{Action, NodeConfig, PageEvent, World, WorldConfig};
+pub use world::{Action, Loss, NodeConfig, PageEvent, World, WorldConfig};

@@ -1,14 +1,32 @@
-//! The contents of the disks. They outlive the processes of their nodes.
+//! The contents of the disks. They outlive the processes of their nodes, and what was synced outlives their power.
+
+use std::collections::BTreeMap;
 
 use cards_core::{BlockId, VolumeId, VolumeSpec};
 
 use crate::memory::Tags;
 
 /// The contents of one volume, a tag for each sector.
+///
+/// What is written is in the page cache of the machine: the next read sees it. It is durable after a sync that began
+/// later; until then each write of each sector may vanish with the power, for itself.
 #[derive(Debug)]
 pub struct Media {
     sectors: Vec<u64>,
+    durable: Vec<u64>,
+    /// What was written to a sector after its durable contents, in order.
+    unsynced: BTreeMap<usize, Vec<Unsynced>>,
+    /// Counts the writes.
+    written: u64,
     per_block: usize,
+}
+
+#[derive(Debug)]
+struct Unsynced {
+    number: u64,
+    tag: u64,
+    /// A sync of it has failed: no later one makes it durable.
+    doomed: bool,
 }
 
 /// What sector number `sector` of `volume` holds before it is first written.
@@ -21,9 +39,13 @@ impl Media {
     /// A volume in its initial state, each block modelled by `per_block` sectors.
     #[must_use]
     pub fn new(spec: &VolumeSpec, per_block: u32) -> Self {
-        let sectors = spec.size_bytes / u64::from(spec.block_bytes / per_block);
+        let count = spec.size_bytes / u64::from(spec.block_bytes / per_block);
+        let sectors: Vec<u64> = (0..count).map(|sector| initial_tag(spec.id, sector)).collect();
         Self {
-            sectors: (0..sectors).map(|sector| initial_tag(spec.id, sector)).collect(),
+            durable: sectors.clone(),
+            sectors,
+            unsynced: BTreeMap::new(),
+            written: 0,
             per_block: per_block as usize,
         }
     }
@@ -40,6 +62,12 @@ impl Media {
         self.sectors[usize::try_from(sector).expect("a sector of a modelled disk")]
     }
 
+    /// What sector number `sector` certainly has after a loss of power.
+    #[must_use]
+    pub fn durable(&self, sector: u64) -> u64 {
+        self.durable[usize::try_from(sector).expect("a sector of a modelled disk")]
+    }
+
     /// Sector `sector` of `block`, zero beyond the end of the volume.
     pub(crate) fn read(&self, block: BlockId, sector: usize) -> u64 {
         self.sectors.get(block.index as usize * self.per_block + sector).copied().unwrap_or(0)
@@ -48,11 +76,102 @@ impl Media {
     /// Overwrites from `sector` on.
     pub(crate) fn write(&mut self, sector: usize, tags: &[u64]) {
         self.sectors[sector..sector + tags.len()].copy_from_slice(tags);
+        self.written += 1;
+        for (sector, &tag) in (sector..).zip(tags) {
+            let write = Unsynced { number: self.written, tag, doomed: false };
+            self.unsynced.entry(sector).or_default().push(write);
+        }
+    }
+
+    /// The number of the last write: what a sync that begins now covers.
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// A sync of these sectors, all if none are named, has succeeded that covers the writes up to this one.
+    pub(crate) fn synced(&mut self, sectors: Option<std::ops::Range<usize>>, covered: u64) {
+        let sectors = sectors.unwrap_or(0..usize::MAX);
+        for (&sector, writes) in self.unsynced.range_mut(sectors) {
+            if let Some(last) = writes.iter().rposition(|write| write.number <= covered && !write.doomed) {
+                self.durable[sector] = writes[last].tag;
+                writes.drain(..=last);
+            }
+        }
+        self.unsynced.retain(|_, writes| !writes.is_empty());
+    }
+
+    /// A sync has failed that would have covered the writes up to this one.
+    pub(crate) fn sync_failed(&mut self, covered: u64) {
+        let writes = self.unsynced.values_mut().flatten();
+        writes.filter(|write| write.number <= covered).for_each(|write| write.doomed = true);
+    }
+
+    /// The machine loses its power. Returns the sectors that have other contents than before.
+    pub(crate) fn lose_power(&mut self, mut survives: impl FnMut() -> bool) -> Vec<(u64, u64)> {
+        let mut changed = Vec::new();
+        for (sector, writes) in std::mem::take(&mut self.unsynced) {
+            let survivor = writes.iter().rev().find(|write| !write.doomed && survives());
+            let tag = survivor.map_or(self.durable[sector], |write| write.tag);
+            self.durable[sector] = tag;
+            if std::mem::replace(&mut self.sectors[sector], tag) != tag {
+                changed.push((sector as u64, tag));
+            }
+        }
+        changed
     }
 
     /// `count` sectors from `sector` on.
     #[must_use]
     pub fn range(&self, sector: usize, count: usize) -> Tags {
         self.sectors[sector..sector + count].to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cards_core::{Coherence, Handover, NodeId};
+
+    use super::*;
+
+    fn media() -> Media {
+        let spec = VolumeSpec {
+            id: VolumeId::new(NodeId(0), 0),
+            name: "disk".into(),
+            size_bytes: 4096,
+            block_bytes: 4096,
+            policy: "rd".into(),
+            read_only: false,
+            network_attached: false,
+            coherence: Coherence::Confirmed,
+            handover: Handover::Disk,
+        };
+        Media::new(&spec, 8)
+    }
+
+    #[test]
+    fn what_was_synced_survives_and_of_the_rest_any_part() {
+        let mut media = media();
+        media.write(0, &[1, 2]);
+        let covered = media.written();
+        media.write(1, &[3, 4]);
+        media.synced(None, covered);
+        assert_eq!((media.durable(0), media.durable(1), media.tag(1)), (1, 2, 3));
+        let mut turn = false;
+        let changed = media.lose_power(|| std::mem::replace(&mut turn, true));
+        assert_eq!(changed, [(1, 2)], "one sector of the write is gone, the other is not");
+        assert_eq!((media.tag(1), media.tag(2), media.durable(2)), (2, 4, 4));
+    }
+
+    #[test]
+    fn a_sync_after_a_failed_one_saves_only_what_was_written_since() {
+        let mut media = media();
+        media.write(0, &[1, 2]);
+        media.sync_failed(media.written());
+        media.write(1, &[3]);
+        media.synced(None, media.written());
+        assert_eq!((media.durable(1), media.tag(0)), (3, 1));
+        assert_eq!(media.lose_power(|| true).len(), 1);
+        assert_eq!(media.tag(0), media.durable(0));
+        assert_ne!(media.tag(0), 1);
     }
 }

@@ -72,6 +72,12 @@ pub trait Disk {
         let _ = volume;
         true
     }
+
+    /// The machine loses its power: does what one write has made of a sector, and no sync covers, survive?
+    fn survives_power_loss(&mut self, volume: VolumeId) -> bool {
+        let _ = volume;
+        true
+    }
 }
 
 /// The computer a node runs on.

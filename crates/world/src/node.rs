@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{Control, Instant, Shard, VolumeId};
+use cards_core::{Control, FlushPoint, Instant, Shard, Token, Unflushed, VolumeId};
 
 use crate::device::Watch;
 use crate::memory::Memory;
@@ -16,6 +16,16 @@ pub(crate) struct Life {
     pub(crate) watches: BTreeMap<VolumeId, Watch>,
     /// When the leases of the cards end, as it is known.
     pub(crate) leases: BTreeMap<VolumeId, Instant>,
+    /// What the cards have to flush, and the commands that concern it.
+    pub(crate) unflushed: BTreeMap<VolumeId, Unflushed>,
+    pub(crate) commands: BTreeMap<Token, Pending>,
+}
+
+/// A command of a client that changes what is to be flushed.
+#[derive(Clone, Copy)]
+pub(crate) enum Pending {
+    Write(VolumeId),
+    Flush(VolumeId, FlushPoint),
 }
 
 /// One shard and what the driver keeps for it.

@@ -18,9 +18,9 @@ mod requests;
 use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
-    BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskWork, Duration, Input,
-    Instant, IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, PlacementKind, Replacement,
-    Shard, Slot, Token, VolumeId, VolumeSpec,
+    BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
+    Duration, Input, Instant, IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, Persistence,
+    PlacementKind, Replacement, Shard, Slot, Token, VolumeId, VolumeSpec,
 };
 
 use crate::client::{Completion, Outcome, Request};
@@ -93,6 +93,8 @@ pub enum Action {
     Boot(NodeId),
     /// Its process dies.
     Crash(NodeId),
+    /// Its machine loses its power: its process dies, and what its disks have not synced may be lost.
+    LosePower(NodeId),
     /// It stands still until then: nothing is lost, everything waits, and comes in the order in which it came. Pauses
     /// overlap: the last end counts.
     Pause(NodeId, Instant),
@@ -190,6 +192,17 @@ struct DiskOp {
     work: DiskWork,
     /// Halves still to come.
     open: [bool; 2],
+    /// The last write to the medium before it began.
+    before: u64,
+}
+
+/// Writes of a volume were lost, or may be.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The sectors that have other contents now, and these.
+    pub changed: Vec<(u64, u64)>,
 }
 
 struct Place {
@@ -215,6 +228,8 @@ pub struct World<M> {
     events: Events<Event>,
     places: Vec<Place>,
     media: BTreeMap<VolumeId, Media>,
+    journals: BTreeMap<VolumeId, DiskJournal>,
+    losses: VecDeque<Loss>,
     disk_ops: BTreeMap<u64, DiskOp>,
     outstanding: BTreeMap<Token, Asker>,
     devices: BTreeMap<(NodeId, VolumeId), Device>,
@@ -226,6 +241,11 @@ pub struct World<M> {
     last_disk_op: u64,
     deliveries: Vec<Delivery>,
     trace: Option<Trace>,
+}
+
+/// The journal of a disk that was never used.
+const fn first_journal(volume: VolumeId) -> DiskJournal {
+    DiskJournal { volume, persistence: Persistence(1), loss: cards_core::Loss::Power, held: false }
 }
 
 impl<M: Models> World<M> {
@@ -249,6 +269,8 @@ impl<M: Models> World<M> {
             events: Events::new(),
             places: (0..nodes).map(|_| place()).collect(),
             media: config.volumes.iter().map(|spec| (spec.id, Media::new(spec, config.sectors))).collect(),
+            journals: config.volumes.iter().map(|spec| (spec.id, first_journal(spec.id))).collect(),
+            losses: VecDeque::new(),
             disk_ops: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             devices: config.devices.iter().map(|&device| (device, Device::default())).collect(),
@@ -369,6 +391,11 @@ impl<M: Models> World<M> {
         self.evictions.pop_front()
     }
 
+    /// The next loss of writes, in order.
+    pub fn loss(&mut self) -> Option<Loss> {
+        self.losses.pop_front()
+    }
+
     /// When the next event happens.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
@@ -439,9 +466,13 @@ impl<M: Models> World<M> {
             ) => *at,
             Event::Action(Action::Submit { request: Request::ReadDevice { .. }, .. }) => return None,
             Event::Action(Action::Submit { node, .. }) => *node,
-            Event::Action(Action::Boot(_) | Action::Crash(_) | Action::Pause(..) | Action::Wake(_)) => {
-                return None;
-            }
+            Event::Action(
+                Action::Boot(_)
+                | Action::Crash(_)
+                | Action::LosePower(_)
+                | Action::Pause(..)
+                | Action::Wake(_),
+            ) => return None,
             Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
             Event::Arrive(envelope) | Event::Landed { envelope, .. } => envelope.to,
             Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
@@ -457,6 +488,7 @@ impl<M: Models> World<M> {
         match action {
             Action::Boot(node) => self.boot(node),
             Action::Crash(node) => self.crash(node),
+            Action::LosePower(node) => self.lose_power(node),
             Action::Pause(node, until) => {
                 trace!(self, "{node:?} pauses until {until:?}");
                 let now = self.now;
@@ -519,7 +551,7 @@ impl<M: Models> World<M> {
     }
 
     fn drain_shard(&mut self, node: NodeId, shard: u16) {
-        let mut told = Vec::new();
+        let (mut told, mut lost) = (Vec::new(), None);
         while let Some(output) = self.shard(node, shard).core.poll() {
             trace!(self, "{node:?}.{shard} < {output:?}");
             match output {
@@ -528,8 +560,13 @@ impl<M: Models> World<M> {
                 Output::Silent { volume, node, generation } => {
                     told.push(ControlInput::Silent { volume, node, generation });
                 }
+                // The other shards have no inputs before the journal has it.
+                Output::SyncFailed { volume } => lost = Some(volume),
                 output => self.shard_output(node, shard, output),
             }
+        }
+        if let Some(volume) = lost {
+            self.sync_failed(node, volume);
         }
         let check = self.config.check;
         let this = self.shard(node, shard);
@@ -564,8 +601,10 @@ impl<M: Models> World<M> {
                 self.complete(token, Outcome::Read { tags, origin: Some(origin) });
             }
             Output::Failed { token, block: _, error } => self.complete(token, Outcome::Failed(error)),
-            Output::Done { token, result: Ok(()) } => self.complete(token, Outcome::Done),
-            Output::Done { token, result: Err(error) } => self.complete(token, Outcome::Failed(error)),
+            Output::Done { token, persistence, result } => {
+                self.command_ends(node, token, persistence, result);
+                self.complete(token, result.map_or_else(Outcome::Failed, |()| Outcome::Done));
+            }
             Output::Patch { slot, slot_offset, length, from } => {
                 let sector_bytes = self.sector_bytes();
                 let sectors = |bytes: u32| {
@@ -589,7 +628,9 @@ impl<M: Models> World<M> {
             Output::Withdraw { id, volume, blocks } => {
                 self.withdraw(node, volume, Waiter::Shard(shard, id), blocks);
             }
-            Output::Reattach { .. } | Output::Silent { .. } => unreachable!("taken out by the caller"),
+            Output::Reattach { .. } | Output::Silent { .. } | Output::SyncFailed { .. } => {
+                unreachable!("taken out by the caller")
+            }
             Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),
         }
     }
@@ -610,8 +651,14 @@ impl<M: Models> World<M> {
                     for shard in 0..self.config.shards {
                         self.shard_input(node, shard, input.clone());
                     }
-                    if let Input::Lease { volume, until } = input {
-                        self.leased(node, volume, until);
+                    match input {
+                        Input::Lease { volume, until } => self.leased(node, volume, until),
+                        Input::WritesAllowed => {
+                            let own = self.journals.values_mut();
+                            own.filter(|disk| disk.volume.disk_node() == node)
+                                .for_each(|disk| disk.held = false);
+                        }
+                        _ => {}
                     }
                 }
                 ControlOutput::Withdraw { volume } => {

@@ -23,8 +23,10 @@ pub(crate) fn contents(run: &mut Run) -> Result<u64, String> {
         let spec = specs.iter().find(|spec| spec.id == volume).expect("a volume of the run");
         let initial = initial_tag(volume, sector);
         judged += ops.len() as u64;
+        let losses = run.history.losses((volume, sector));
         let verdict = match spec.coherence {
-            Coherence::Confirmed => linearizable::check(initial, ops),
+            Coherence::Confirmed if losses.is_empty() => linearizable::check(initial, ops),
+            Coherence::Confirmed => linearizable::check(initial, &[ops, losses].concat()),
             Coherence::Policy => written(initial, ops),
         };
         let blocks = run.options.world.sectors;

@@ -2,15 +2,19 @@
 //!
 //! When a flush is answered, an operation of the disk that makes it keep everything has begun after the request and
 //! ended well before the answer, and each sector holds the last write that any client was told of before the request,
-//! or one that is not older.
+//! or one that is not older: in the page cache what any client was told of; durably, what the card itself has
+//! acknowledged, and what any card has since writes of the volume were lost last. A card is told once of what it has lost:
+//! what it had acknowledged before a flush that failed because of a loss is owed no more, and such a flush has something
+//! to tell.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use cards_core::{CommandKind, DiskWork, Instant, VolumeId};
+use cards_core::{DiskWork, Instant, NodeId, VolumeId};
 use cards_world::{World, initial_tag};
 
 use crate::faults::{Faults, Seen};
-use crate::history::{History, Op};
+use crate::history::{History, Op, Step};
 use crate::workload::Ticket;
 
 /// See the module's head.
@@ -18,6 +22,18 @@ use crate::workload::Ticket;
 pub(super) struct Durability {
     /// Operations that make a disk keep something: when they began and ended, and what was written with them.
     kept: BTreeMap<VolumeId, Vec<Kept>>,
+    /// The unflushed writes of each card: of a life of a node.
+    owed: BTreeMap<(VolumeId, NodeId, u64), Vec<Owed>>,
+    /// When writes of a volume were lost last.
+    lost: BTreeMap<VolumeId, Step>,
+}
+
+/// A write that its card has acknowledged.
+#[derive(Debug)]
+struct Owed {
+    sectors: Range<u64>,
+    invoked: Step,
+    acknowledged: Step,
 }
 
 #[derive(Debug)]
@@ -40,16 +56,51 @@ impl Durability {
         else {
             return;
         };
-        let flush = kind == CommandKind::Flush;
+        let flush = kind.is_flush();
         if flush || fua {
             let range = (!flush).then_some((offset, length));
             self.kept.entry(volume).or_default().push(Kept { from: at, to: done, range });
         }
     }
 
+    /// A write is acknowledged that need not be durable.
+    pub(super) fn acknowledged(
+        &mut self,
+        (life, now): (u64, Step),
+        ticket: &Ticket,
+        (first, bytes): (u64, u32),
+        sector_bytes: u32,
+    ) {
+        let bytes_end = first + u64::from(bytes);
+        let sectors = first / u64::from(sector_bytes)..bytes_end / u64::from(sector_bytes);
+        let owed = self.owed.entry((ticket.volume, ticket.node, life)).or_default();
+        owed.push(Owed { sectors, invoked: ticket.invoked, acknowledged: now });
+    }
+
+    /// Writes of a volume were lost.
+    pub(super) fn lost(&mut self, volume: VolumeId, now: Step) {
+        self.lost.insert(volume, now);
+    }
+
+    /// A flush has told its card of a loss.
+    pub(super) fn told(&mut self, ticket: &Ticket, life: u64) -> Result<(), String> {
+        if !self.lost.contains_key(&ticket.volume) {
+            return Err(format!("{ticket:?} tells of a loss, and there was none"));
+        }
+        self.settle(ticket, life);
+        Ok(())
+    }
+
+    /// What was acknowledged before the flush is not owed any more.
+    fn settle(&mut self, ticket: &Ticket, life: u64) {
+        if let Some(owed) = self.owed.get_mut(&(ticket.volume, ticket.node, life)) {
+            owed.retain(|owed| owed.acknowledged > ticket.invoked);
+        }
+    }
+
     /// Judges a flush, or a write that was to be durable, that was answered at `at`.
     pub(super) fn judge(
-        &self,
+        &mut self,
         world: &World<Faults>,
         history: &History,
         ticket: &Ticket,
@@ -67,24 +118,34 @@ impl Durability {
             return Ok(());
         }
         let media = world.media(ticket.volume);
+        let lost = self.lost.get(&ticket.volume).copied();
+        let life = world.life(ticket.node);
+        let own = self.owed.get(&(ticket.volume, ticket.node, life)).into_iter().flatten();
+        let own: Vec<&Owed> = own.filter(|owed| owed.acknowledged < ticket.invoked).collect();
         for ((_, sector), ops) in history.of_volume(ticket.volume) {
-            let tag = media.tag(sector);
-            if is_lost(ops, tag, initial_tag(ticket.volume, sector), ticket.invoked) {
-                return Err(format!(
-                    "{ticket:?} is answered, but sector {sector} has {tag:#x}, older than what was acknowledged before"
-                ));
+            let initial = initial_tag(ticket.volume, sector);
+            let told = || ops.iter().filter(|op| op.write && op.returned < ticket.invoked);
+            let since =
+                told().filter(|op| lost.is_none_or(|lost| op.invoked > lost)).map(|op| op.invoked).max();
+            let own = own.iter().filter(|owed| owed.sectors.contains(&sector)).map(|owed| owed.invoked).max();
+            for (what, tag, last) in
+                [("has", media.tag(sector), since), ("keeps", media.durable(sector), since.max(own))]
+            {
+                if last.is_some_and(|last| is_lost(ops, tag, initial, last)) {
+                    return Err(format!(
+                        "{ticket:?} is answered, but sector {sector} {what} {tag:#x}, older than what was acknowledged before"
+                    ));
+                }
             }
         }
+        self.settle(ticket, life);
         Ok(())
     }
 }
 
-/// Whether a write was acknowledged before `flushed` and what the sector has is older.
-fn is_lost(ops: &[Op], tag: u64, initial: u64, flushed: u64) -> bool {
-    let writes = || ops.iter().filter(|op| op.write);
-    let last = writes().filter(|op| op.returned < flushed).map(|op| op.invoked).max();
-    let Some(last) = last else { return false };
-    let newest = writes().filter(|op| op.tag == tag).map(|op| op.returned).max();
+/// Whether what the sector has is older than the write that began then.
+fn is_lost(ops: &[Op], tag: u64, initial: u64, last: Step) -> bool {
+    let newest = ops.iter().filter(|op| op.write && op.tag == tag).map(|op| op.returned).max();
     newest.map_or(tag == initial, |newest| newest < last)
 }
 
@@ -99,17 +160,17 @@ mod tests {
     #[test]
     fn what_was_acknowledged_before_a_flush_is_there() {
         let ops = [write(1, 2, 10), write(3, 4, 11), write(5, u64::MAX, 12)];
-        assert!(!is_lost(&ops, 11, 7, 6));
-        assert!(!is_lost(&ops, 12, 7, 6), "an open write may have come later");
-        assert!(is_lost(&ops, 10, 7, 6));
-        assert!(is_lost(&ops, 7, 7, 6), "as before all writes");
-        assert!(!is_lost(&ops, 10, 7, 4), "the second was not acknowledged before it");
+        assert!(!is_lost(&ops, 11, 7, 3));
+        assert!(!is_lost(&ops, 12, 7, 3), "an open write may have come later");
+        assert!(is_lost(&ops, 10, 7, 3));
+        assert!(is_lost(&ops, 7, 7, 3), "as before all writes");
+        assert!(!is_lost(&ops, 10, 7, 1), "the second was not acknowledged before it");
     }
 
     #[test]
     fn of_two_writes_at_the_same_time_either_may_be_last() {
         let ops = [write(1, 5, 10), write(2, 4, 11)];
-        assert!(!is_lost(&ops, 10, 7, 6) && !is_lost(&ops, 11, 7, 6));
-        assert!(is_lost(&ops, 7, 7, 6));
+        assert!(!is_lost(&ops, 10, 7, 2) && !is_lost(&ops, 11, 7, 2));
+        assert!(is_lost(&ops, 7, 7, 2));
     }
 }

@@ -17,6 +17,8 @@ pub struct Errors {
     detached: Vec<(NodeId, VolumeId, Instant)>,
     /// Volumes that a card has, or wants, for itself: from when until when.
     takeovers: Vec<(VolumeId, Instant, Instant)>,
+    /// When writes of a volume were lost.
+    losses: Vec<(VolumeId, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
     /// How long the news of a disk's failure may be under way.
@@ -56,6 +58,7 @@ impl Errors {
             disk_errors: Vec::new(),
             detached: Vec::new(),
             takeovers: Vec::new(),
+            losses: Vec::new(),
             grace,
             spread: options.world.peer_timeout * 4,
             strict: options.lone.is_some(),
@@ -123,6 +126,11 @@ impl Errors {
     pub(crate) fn was_taken_over(&self, volume: VolumeId, since: Instant, until: Instant) -> bool {
         let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.grace;
         self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))
+    }
+
+    /// Writes of a volume were lost.
+    pub(crate) fn lost(&mut self, volume: VolumeId, now: Instant) {
+        self.losses.push((volume, now));
     }
 
     /// Failures that were told so far.
@@ -194,6 +202,9 @@ impl Errors {
             }
             IoError::NotAttached | IoError::NotPermitted => {
                 unreachable || self.was_detached(failure.node, failure.volume, failure.from)
+            }
+            IoError::PowerLost | IoError::SyncFailed => {
+                self.losses.iter().any(|&(volume, at)| volume == failure.volume && at <= failure.to)
             }
             IoError::NotSupported | IoError::Invalid | IoError::Busy => false,
         }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Access, Body, CommandKind, ControlMessage, Generation, Instant, Message, NodeId, Refusal, RequestId,
-    VolumeId,
+    Access, Body, ControlMessage, Generation, Instant, Message, NodeId, Refusal, RequestId, VolumeId,
 };
 
 use super::cards::{Card, Cards};
@@ -84,7 +83,7 @@ impl Fencing {
     ) -> Result<bool, String> {
         match message.body {
             Body::Command { generation, request, kind, .. } => {
-                let flush = kind == CommandKind::Flush;
+                let flush = kind.is_flush();
                 let command = self.commands.entry((from, message.shard, request));
                 let sent = &mut command.or_insert_with(|| Command { flush, sent: Vec::new() }).sent;
                 match sent.iter_mut().find(|(under, _)| *under == generation) {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{CommandKind, ControlMessage, DiskWork, Instant, NodeId};
+use cards_core::{ControlMessage, DiskWork, Instant, NodeId};
 
 use super::cards::Cards;
 use crate::faults::{Seen, Word};
@@ -37,9 +37,7 @@ impl Grace {
                 self.known.insert((from, to, incarnation));
                 Ok(false)
             }
-            Seen::Disk { at, volume, work: DiskWork::Command { kind, .. }, .. }
-                if kind != CommandKind::Flush =>
-            {
+            Seen::Disk { at, volume, work: DiskWork::Command { kind, .. }, .. } if !kind.is_flush() => {
                 let disk_node = volume.disk_node();
                 let Some(&(life, began)) = self.lives.get(&disk_node) else { return Ok(false) };
                 if life == 1 || at >= cards.trusted(disk_node, began) {

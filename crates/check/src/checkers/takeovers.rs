@@ -130,11 +130,11 @@ impl Takeovers {
             }
             Word::Control(_) => Ok(false),
             Word::Shard(Message { volume, shard, body, .. }) => match *body {
-                Body::Command { request, kind: CommandKind::Flush, .. } => {
+                Body::Command { request, kind: CommandKind::Flush { .. }, .. } => {
                     self.flushes.insert((*from, *shard, request));
                     Ok(false)
                 }
-                Body::CommandDone { request, stamp, result: Ok(()) }
+                Body::CommandDone { request, stamp, result: Ok(()), .. }
                     if !self.flushes.contains(&(*to, *shard, request)) =>
                 {
                     self.still_held(cards, *at, *volume);

@@ -10,7 +10,10 @@ const SLOW: Duration = Duration::from_millis(10);
 
 impl Disk for Faults {
     fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
-        let timing = self.operate(now, volume, work);
+        let mut timing = self.operate(now, volume, work);
+        if timing.result.is_ok() && self.fails_to_sync(work) {
+            timing.result = Err(IoError::SyncFailed);
+        }
         let (done, ok) = (now + timing.done, timing.result.is_ok());
         self.seen.push(Seen::Disk { at: now, volume, work: *work, done, ok });
         timing
@@ -20,12 +23,26 @@ impl Disk for Faults {
         self.seen.push(Seen::Wrote { volume, first, tags: tags.to_vec() });
     }
 
+    fn survives_power_loss(&mut self, _volume: VolumeId) -> bool {
+        self.loss_rng.chance(500)
+    }
+
     fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
         self.disk_rng.chance(500)
     }
 }
 
 impl Faults {
+    fn fails_to_sync(&mut self, work: &DiskWork) -> bool {
+        let errors = self.options.losses.failed_syncs;
+        let syncs = matches!(work, DiskWork::Command { kind, fua, .. } if *fua || kind.is_flush());
+        let fails = syncs && errors > 0 && !self.calm && self.loss_rng.chance(errors);
+        if fails {
+            self.count(Fault::FailedSync);
+        }
+        fails
+    }
+
     fn operate(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
         let options = &self.options.disk;
         let read = matches!(work, DiskWork::Read { .. });

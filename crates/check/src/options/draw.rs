@@ -3,7 +3,7 @@
 use cards_core::{Coherence, Duration, Handover, NodeId};
 use cards_world::NodeConfig;
 
-use super::{Clocks, DeviceOptions, Mode, Options};
+use super::{Clocks, DeviceOptions, LossOptions, Mode, Options};
 use crate::rng::Rng;
 
 /// Nodes of a run at most.
@@ -59,6 +59,7 @@ impl Options {
             options.under_restarts(&mut rng);
         }
         options.draw_devices(&mut Rng::new(seed, 14));
+        options.draw_losses(&mut Rng::new(seed, 17));
         let mut rng = Rng::new(seed, 20);
         if rng.chance(80) && !late {
             // Nobody reads, so after a while nobody has locks on what is written.
@@ -82,6 +83,18 @@ impl Options {
         self.hot_blocks = rng.pick(&[1, 2]);
         (self.writers, self.clients) = (3, 3);
         self.think = Duration::from_millis(1);
+    }
+
+    /// Machines that lose their power, and disks that fail to sync.
+    fn draw_losses(&mut self, rng: &mut Rng) {
+        if !rng.chance(120) {
+            return;
+        }
+        self.losses = LossOptions { power: rng.pick(&[0, 500, 1000]), failed_syncs: rng.pick(&[0, 50, 300]) };
+        let crash_every = Duration::from_millis(rng.range(150, 1_000));
+        if self.losses.power > 0 {
+            self.nodes.crash_every = crash_every;
+        }
     }
 
     /// Volumes as local devices, where their kernels can be told of writes.

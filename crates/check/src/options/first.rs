@@ -4,8 +4,8 @@ use cards_core::{Coherence, Duration, Handover, NodeId, PlacementKind, Replaceme
 use cards_world::{NodeConfig, WorldConfig};
 
 use super::{
-    Clocks, DeviceOptions, DiskOptions, MemberOptions, Mode, NetworkOptions, NodeOptions, Options,
-    TakeoverOptions,
+    Clocks, DeviceOptions, DiskOptions, LossOptions, MemberOptions, Mode, NetworkOptions, NodeOptions,
+    Options, TakeoverOptions,
 };
 use crate::rng::Rng;
 
@@ -140,6 +140,7 @@ impl Options {
             network,
             disk,
             nodes,
+            losses: LossOptions::default(),
             takeovers: TakeoverOptions::default(),
             devices: DeviceOptions::default(),
             members: MemberOptions::default(),

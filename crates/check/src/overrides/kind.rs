@@ -47,11 +47,15 @@ pub enum Kind {
     Unproven,
     /// Kernels keep pages.
     Devices,
+    /// Machines of disk nodes lose their power.
+    PowerLoss,
+    /// Disks fail to sync.
+    FailedSyncs,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -72,6 +76,8 @@ impl Kind {
         Self::Drift,
         Self::Unproven,
         Self::Devices,
+        Self::PowerLoss,
+        Self::FailedSyncs,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -97,6 +103,8 @@ impl Kind {
             Self::Drift => "no-drift",
             Self::Unproven => "no-unproven-lives",
             Self::Devices => "no-devices",
+            Self::PowerLoss => "no-power-loss",
+            Self::FailedSyncs => "no-failed-syncs",
         }
     }
 
@@ -123,12 +131,14 @@ impl Kind {
             Self::Drift => "All clocks show the same time",
             Self::Unproven => "Every node that comes back proves that its last process has ended",
             Self::Devices => "No kernel keeps pages",
+            Self::PowerLoss => "No machine of a disk loses its power",
+            Self::FailedSyncs => "No disk fails to sync",
         }
     }
 
     /// Takes it out of `options`.
     pub(super) fn remove(self, options: &mut Options) {
-        let Options { world, network, disk, nodes, takeovers, members, clocks, .. } = options;
+        let Options { world, network, disk, nodes, losses, takeovers, members, clocks, .. } = options;
         match self {
             Self::Crashes => nodes.crash_every = Duration::ZERO,
             Self::Pauses => nodes.pause_every = Duration::ZERO,
@@ -149,6 +159,8 @@ impl Kind {
             Self::CoordinatorLoss => members.lose_every = Duration::ZERO,
             Self::Drift => *clocks = Clocks::default(),
             Self::Unproven => nodes.unproven = 0,
+            Self::PowerLoss => losses.power = 0,
+            Self::FailedSyncs => losses.failed_syncs = 0,
             Self::Devices => {
                 world.devices.clear();
                 world.exclusive.clear();

@@ -1,6 +1,6 @@
 //! A writer of a volume: writes at some node, moves on.
 
-use cards_core::{Duration, NodeId, VolumeId};
+use cards_core::{Duration, IoError, NodeId, VolumeId};
 use cards_world::Outcome;
 
 use super::{Deed, Owner, Ticket, Workload};
@@ -106,7 +106,11 @@ impl Workload {
         self.writers[number].waits -= 1;
         match outcome {
             Outcome::Lost => self.lose(run, number),
-            Outcome::Failed(error) if run.phase == Phase::Final => {
+            // A loss is told at the first flush after it, however late that is.
+            Outcome::Failed(error)
+                if run.phase == Phase::Final
+                    && !matches!(error, IoError::PowerLost | IoError::SyncFailed) =>
+            {
                 return Err(Failure::Wrong(format!("with no faults left, {ticket:?} fails: {error:?}")));
             }
             _ if self.writers[number].waits == 0 => self.think(run, Deed::Writer(number)),

@@ -73,7 +73,7 @@ impl Journals {
     /// `until`: when no card of an earlier life can be alive.
     pub(super) fn new(config: &ControlConfig, until: Instant) -> Self {
         let volumes = config.disks.iter().map(|spec| {
-            let known = config.journals.get(&spec.id);
+            let known = config.cards.get(&spec.id);
             let now = known.filter(|journal| journal.is_before(config.incarnation)).cloned();
             let now =
                 now.unwrap_or_else(|| CardJournal { since: config.incarnation, ..CardJournal::default() });

@@ -42,8 +42,9 @@ fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
         lease: LEASE,
         disk_wait,
         disks,
+        journals: Vec::new(),
         acquainted: (0..3).map(NodeId).collect(),
-        journals: BTreeMap::new(),
+        cards: BTreeMap::new(),
     }
 }
 
@@ -260,17 +261,17 @@ fn a_takeover_fences_first() {
 fn a_card_that_is_there_is_no_answer_to_who_asks_for_more() {
     for node in [0, 1] {
         let mut p = Pair::new(false);
-        let in_use = Err(Refusal::InUse(NodeId(node)));
         let generation = p.attach(node, "", Access::Read).unwrap();
-        assert_eq!(p.attach(node, "", Access::Write), in_use);
-        assert_eq!(p.attach(node, "", Access::Exclusive), in_use);
+        let reads = Err(Refusal::Attached(Access::Read));
+        assert_eq!(p.attach(node, "", Access::Write), reads);
+        assert_eq!(p.attach(node, "", Access::Exclusive), reads);
         assert_eq!(p.attach(node, "hdc", Access::Read), Err(Refusal::PolicyIs("hscc".to_string())));
         assert_eq!(p.attach(node, "", Access::Read), Ok(generation), "it has stayed");
         p.give(node, ControlInput::Detach { volume: V });
         p.run();
         let generation = p.attach(node, "", Access::Write).unwrap();
         assert_eq!(p.attach(node, "", Access::Read), Ok(generation), "it may read as well");
-        assert_eq!(p.attach(node, "", Access::Exclusive), in_use);
+        assert_eq!(p.attach(node, "", Access::Exclusive), Err(Refusal::Attached(Access::Write)));
         p.attach(2, "", Access::Write).expect("nobody has the volume for itself");
     }
 }
@@ -574,7 +575,7 @@ impl Pair {
 
     /// The disk node begins a new life, and nobody has heard of it.
     fn restart_with(&mut self, incarnation: u64, journals: BTreeMap<VolumeId, CardJournal>) {
-        let config = ControlConfig { journals, ..config(0, incarnation, false) };
+        let config = ControlConfig { cards: journals, ..config(0, incarnation, false) };
         self.controls[0] = Control::new(config, self.now);
         self.outputs.clear();
     }
@@ -625,7 +626,9 @@ fn a_card_that_nobody_was_let_past_sends_its_commands_again() {
     for life in 2..5 {
         p.pass(LEASE * 3);
         p.restart_with(life, journals.clone());
+        p.cut = true;
         p.pass(LEASE * 2);
+        p.cut = false;
         p.meet_disk_node(1, life);
         assert!(p.is_attached(1) && p.repeats_from(1).unwrap() <= first, "life {life}");
         journals = journal_of(&p);
@@ -690,6 +693,7 @@ fn who_has_a_volume_for_itself_keeps_it_over_a_restart() {
     p.meet_disk_node(1, 2);
     assert!(p.is_attached(1));
     // A holder that does not come back has lost it when its card can be alive no more.
+    p.controls[1] = Control::new(config(1, 2, false), p.now);
     p.restart_with(3, journals);
     p.meet_disk_node(2, 3);
     p.pass(LEASE + LEASE / 2);

@@ -18,6 +18,7 @@ use core::ops::Range;
 
 use crate::ids::{NodeId, RequestId, STRIPE_BLOCKS, Stamp};
 use crate::message::IoError;
+use crate::persistence::Persistence;
 use crate::time::{Duration, Instant};
 
 /// Commands that one card has under way at a time, at both ends. More wait at the card.
@@ -59,6 +60,7 @@ struct Known {
 #[derive(Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) stamp: Stamp,
+    pub(super) persistence: Persistence,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -67,6 +69,13 @@ pub(super) struct Outcome {
 pub(super) struct Place {
     pub(super) slot: u16,
     pub(super) request: RequestId,
+}
+
+impl Outcome {
+    /// Nothing was done.
+    pub(super) const fn failed(error: IoError) -> Self {
+        Self { stamp: Stamp(0), persistence: Persistence::NONE, result: Err(error) }
+    }
 }
 
 impl Answered {
@@ -254,7 +263,7 @@ mod tests {
         assert_eq!((answers.slots.len(), answers.repeatable.len()), (2, 1));
         assert!(answers.is_stale(place(1, 998)) && answers.knows(place(1, 998)));
         assert!(answers.get(place(1, 999)).unwrap().is_none() && !answers.knows(place(1, 1000)));
-        answered.done(NODE, life, place(1, 998), Outcome { stamp: Stamp(1), result: Ok(()) });
+        answered.done(NODE, life, place(1, 998), Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) });
         answered.forget(NODE, life, place(1, 998));
         assert!(answered.to(NODE).unwrap().get(place(1, 999)).unwrap().is_none());
         answered.forget(NODE, life, place(1, 999));
@@ -267,7 +276,7 @@ mod tests {
         let mut answered = Answered::default();
         answered.begin(NODE, 1, Instant(0));
         let (_, answers) = answered.to_mut(NODE).unwrap();
-        let outcome = Some(Outcome { stamp: Stamp(1), result: Ok(()) });
+        let outcome = Some(Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) });
         answers.put(place(0, 1), 100..100 + STRIPE_BLOCKS, outcome);
         answers.put(place(1, 2), 110..111, None);
         answers.put(place(2, 3), 300..301, outcome);

@@ -21,7 +21,7 @@ impl Change {
 
     /// The blocks it changes, of a volume with blocks of this size.
     pub(super) fn blocks(&self, block_bytes: u32) -> Range<u32> {
-        if self.kind == CommandKind::Flush || self.length == 0 {
+        if self.kind.is_flush() || self.length == 0 {
             return 0..0;
         }
         let size = u64::from(block_bytes);
@@ -31,7 +31,7 @@ impl Change {
     /// The bytes it changes.
     pub(super) fn bytes(&self) -> Range<u64> {
         match self.kind {
-            CommandKind::Flush => 0..0,
+            CommandKind::Flush { .. } => 0..0,
             _ => self.offset..self.offset.saturating_add(u64::from(self.length)),
         }
     }
@@ -45,7 +45,7 @@ impl Change {
 
     /// Within the volume and within one stripe.
     pub(super) fn is_valid(&self, spec: &VolumeSpec, shard: u16, shards: u16) -> bool {
-        if self.kind == CommandKind::Flush {
+        if self.kind.is_flush() {
             return true;
         }
         let inside =

@@ -202,6 +202,22 @@ impl Shard {
         }
     }
 
+    /// At the disk node: a loss of power is a write by nobody, which takes effect when no card can use the contents that
+    /// are gone.
+    pub(super) fn hold(&mut self, id: VolumeId) {
+        let held = !self.writes_allowed;
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.desk.held = held;
+        }
+    }
+
+    /// At the disk node: no card of an earlier life is left.
+    pub(super) fn release_volumes(&mut self) {
+        let held = self.volumes.iter_mut().filter(|(_, volume)| volume.desk.held);
+        let held: Vec<VolumeId> = held.map(|(&id, volume)| (id, volume.desk.held = false).0).collect();
+        held.into_iter().for_each(|id| self.resume_volume(id));
+    }
+
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
     pub(super) fn open_write(
         &mut self,

@@ -13,6 +13,7 @@ use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId}
 use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, IoError};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::Persistence;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
@@ -179,15 +180,19 @@ impl Shard {
             Some(v) if !change.is_valid(&v.spec, self.config.shard, self.config.shards) => {
                 Some(IoError::Invalid)
             }
-            Some(v) if v.spec.read_only && kind != CommandKind::Flush => Some(IoError::NotPermitted),
+            Some(v) if v.spec.read_only && !kind.is_flush() => Some(IoError::NotPermitted),
             Some(_) => None,
         };
         if let Some(error) = refused {
             self.put_back(payload);
-            self.outputs.push_back(Output::Done { token, result: Err(error) });
+            self.outputs.push_back(Output::Done {
+                token,
+                persistence: Persistence::NONE,
+                result: Err(error),
+            });
             return;
         }
-        if kind != CommandKind::Flush {
+        if !kind.is_flush() {
             self.stats.writes += u64::from(change.blocks(self.config.block_bytes).len() as u32);
         }
         if id.disk_node() == self.config.node {
@@ -284,7 +289,7 @@ impl Shard {
         let was_passed = command.overtaken || sent_before < volume.repeat_from;
         let doubtful = was_passed && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
-            self.end_command(request, Stamp(0), Err(IoError::Io));
+            self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io));
             return;
         }
         let Change { kind, offset, length } = command.change;
@@ -338,7 +343,8 @@ impl Shard {
             self.outputs.push_back(Output::Reattach { volume });
         }
         self.put_back(command.payload);
-        self.outputs.push_back(Output::Done { token: command.token, result: Err(IoError::Io) });
+        let (token, result) = (command.token, Err(IoError::Io));
+        self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
         self.start_later_commands();
         self.send_chained_commands();
     }
@@ -388,6 +394,7 @@ impl Shard {
         from: NodeId,
         request: RequestId,
         stamp: Stamp,
+        persistence: Persistence,
         result: Result<(), IoError>,
     ) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
@@ -402,7 +409,7 @@ impl Shard {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}
             Err(IoError::Busy) => self.pause_command(request),
-            _ => self.end_command(request, stamp, result),
+            _ => self.end_command(request, stamp, persistence, result),
         }
     }
 
@@ -415,7 +422,13 @@ impl Shard {
         command.pause = (command.pause * 2).min(BUSY_MOST);
     }
 
-    fn end_command(&mut self, request: RequestId, stamp: Stamp, result: Result<(), IoError>) {
+    fn end_command(
+        &mut self,
+        request: RequestId,
+        stamp: Stamp,
+        persistence: Persistence,
+        result: Result<(), IoError>,
+    ) {
         let Some(command) = self.take_command(request) else { return };
         let blocks = command.change.blocks(self.config.block_bytes);
         self.learn_write(command.volume, blocks.clone(), stamp);
@@ -433,7 +446,7 @@ impl Shard {
             }
         }
         self.put_back(command.payload);
-        self.outputs.push_back(Output::Done { token: command.token, result });
+        self.outputs.push_back(Output::Done { token: command.token, persistence, result });
         self.start_later_commands();
         self.send_chained_commands();
     }

@@ -12,6 +12,7 @@ use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, Vol
 use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, IoError, Message};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -31,6 +32,8 @@ pub(super) struct DiskCommand {
     pub(super) volume: VolumeId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(super) stamp: Option<Stamp>,
+    /// The life of the disk in which it was given to the disk.
+    persistence: Persistence,
     op: OpId,
     change: Change,
     fua: bool,
@@ -112,23 +115,23 @@ impl Shard {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
             Some(IoError::Invalid)
-        } else if kind != CommandKind::Flush && !volume.may_write(from) {
+        } else if !kind.is_flush() && !volume.may_write(from) {
             Some(IoError::NotPermitted)
         } else {
             None
         };
         let answers = volume.desk.answered.to_mut(from).filter(|_| refused != Some(IoError::NotAttached));
         let Some((life, answers)) = answers else {
-            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::NotAttached) };
-            self.send(from, id, body, Payload::None);
+            let outcome = Outcome::failed(IoError::NotAttached);
+            self.send_done(from, id, request, outcome);
             self.put_back(payload);
             return;
         };
         // A repetition gets the answer of the first time, whatever the card may do by now.
         let known = answers.get(place).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
-            if let Some(Outcome { stamp, result }) = known {
-                self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            if let Some(outcome) = known {
+                self.send_done(from, id, request, outcome);
             }
             self.put_back(payload);
             return;
@@ -144,16 +147,15 @@ impl Shard {
         // Its bytes found no room, or came when its card was not yet known.
         let without_bytes = kind == CommandKind::Write && payload == Payload::None;
         if slot >= SLOTS_MAX || without_bytes && refused.is_none() {
-            let body = Body::CommandDone { request, stamp: Stamp(0), result: Err(IoError::Busy) };
-            self.send(from, id, body, Payload::None);
+            self.send_done(from, id, request, Outcome::failed(IoError::Busy));
             self.put_back(payload);
             return;
         }
         if let Some(error) = refused {
             // For good: a repetition of it on its way must not be done when the card may write again.
-            let (stamp, result) = (Stamp(0), Err(error));
-            answers.put(place, 0..0, Some(Outcome { stamp, result }));
-            self.send(from, id, Body::CommandDone { request, stamp, result }, Payload::None);
+            let outcome = Outcome::failed(error);
+            answers.put(place, 0..0, Some(outcome));
+            self.send_done(from, id, request, outcome);
             self.put_back(payload);
             return;
         }
@@ -174,6 +176,7 @@ impl Shard {
         let command = DiskCommand {
             volume: id,
             stamp: None,
+            persistence: Persistence::NONE,
             op,
             change,
             fua,
@@ -183,7 +186,7 @@ impl Shard {
             repetitions: 0,
             deadline: Instant::NEVER,
         };
-        if change.kind == CommandKind::Flush {
+        if change.kind.is_flush() {
             self.disk_commands.insert(op, command);
             self.submit(op);
         } else {
@@ -246,7 +249,7 @@ impl Shard {
             _ => None,
         };
         if let Some(error) = refused {
-            self.answer(&command, Stamp(0), Err(error));
+            self.answer(&command, Outcome::failed(error));
             self.put_back(command.payload);
             return;
         }
@@ -317,8 +320,10 @@ impl Shard {
     }
 
     fn submit(&mut self, op: OpId) {
-        let Some(command) = self.disk_commands.get(&op) else { return };
+        let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Change { kind, offset, length } = command.change;
+        let desk = self.volumes.get(&command.volume).map(|volume| &volume.desk);
+        command.persistence = desk.map_or(Persistence::NONE, |desk| desk.persistence);
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
         let volume = command.volume;
         self.outputs.push_back(Output::Disk { op, volume, work });
@@ -327,6 +332,7 @@ impl Shard {
     pub(super) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
+        let result = self.judge_persistence(&command, result);
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
             self.close_write(id, stamp);
@@ -346,22 +352,68 @@ impl Shard {
                 self.resume_block(block);
             }
         }
-        self.answer(&command, command.stamp.unwrap_or_default(), result);
+        let applied = command.stamp.is_some() && result.is_ok();
+        let persistence = if applied { command.persistence } else { Persistence::NONE };
+        let stamp = command.stamp.unwrap_or_default();
+        self.answer(&command, Outcome { stamp, persistence, result });
         self.put_back(command.payload);
         // Who has waited for this write goes before the next one.
         self.settle();
         self.start_held_commands();
     }
 
-    fn answer(&mut self, command: &DiskCommand, stamp: Stamp, result: Result<(), IoError>) {
+    /// A failed sync ends the life of the disk. A flush fails if a life has ended in which its card has unflushed writes:
+    /// judged after the sync, since a sync that fails meanwhile takes the error away from this one.
+    fn judge_persistence(
+        &mut self,
+        command: &DiskCommand,
+        result: Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        let volume = command.volume;
+        let Some(desk) = self.volumes.get_mut(&volume).map(|volume| &mut volume.desk) else { return result };
+        if result == Err(IoError::SyncFailed) && !makes(Mistake::ForgetFailedSync) {
+            desk.persistence.0 += 1;
+            desk.loss = Loss::Sync;
+            self.outputs.push_back(Output::SyncFailed { volume });
+            return result;
+        }
+        match command.change.kind {
+            CommandKind::Flush { since }
+                if since != Persistence::NONE
+                    && since != desk.persistence
+                    && !makes(Mistake::IgnorePersistence) =>
+            {
+                result.and(Err(desk.loss.error()))
+            }
+            _ => result,
+        }
+    }
+
+    /// At the disk node: the life of the disk, see [`crate::Input::Persistence`].
+    pub(super) fn persistence_is(&mut self, id: VolumeId, life: Persistence, loss: Loss) {
+        if let Some(volume) = self.volumes.get_mut(&id)
+            && life >= volume.desk.persistence
+        {
+            (volume.desk.persistence, volume.desk.loss) = (life, loss);
+        }
+    }
+
+    fn answer(&mut self, command: &DiskCommand, outcome: Outcome) {
         match command.client {
-            Client::Local(token) => self.outputs.push_back(Output::Done { token, result }),
+            Client::Local(token) => {
+                let Outcome { persistence, result, .. } = outcome;
+                self.outputs.push_back(Output::Done { token, persistence, result });
+            }
             Client::Peer { node, life, place, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                volume.desk.answered.done(node, life, place, Outcome { stamp, result });
-                let request = place.request;
-                self.send(node, command.volume, Body::CommandDone { request, stamp, result }, Payload::None);
+                volume.desk.answered.done(node, life, place, outcome);
+                self.send_done(node, command.volume, place.request, outcome);
             }
         }
+    }
+
+    fn send_done(&mut self, to: NodeId, id: VolumeId, request: RequestId, outcome: Outcome) {
+        let Outcome { stamp, persistence, result } = outcome;
+        self.send(to, id, Body::CommandDone { request, stamp, persistence, result }, Payload::None);
     }
 }

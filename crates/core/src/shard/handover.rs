@@ -138,7 +138,7 @@ impl Shard {
             }
             // It goes into the writer's copy, if there is one.
             CommandKind::Write | CommandKind::Zero { .. } => self.writers.of(block) == Some(writer),
-            CommandKind::Trim | CommandKind::Flush => false,
+            CommandKind::Trim | CommandKind::Flush { .. } => false,
         }
     }
 

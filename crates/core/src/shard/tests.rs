@@ -4,6 +4,7 @@ use super::*;
 use crate::ids::{Generation, STRIPE_BLOCKS};
 use crate::io::{DiskWork, Patch};
 use crate::message::{CommandKind, Note};
+use crate::persistence::Persistence;
 use crate::placement::PlacementKind;
 use crate::volume::{Access, Coherence, Handover, VolumeSpec};
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ mod lives;
 mod lost;
 mod nchance;
 mod pages;
+mod persistence;
 mod turns;
 
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
@@ -632,7 +634,10 @@ fn a_late_store_is_refused() {
 #[test]
 fn any_card_may_write_that_is_not_a_readers() {
     let mut c = Cluster::new(SETUP);
-    let refused = (NodeId(2), Output::Done { token: Token(8), result: Err(IoError::NotPermitted) });
+    let refused = (
+        NodeId(2),
+        Output::Done { token: Token(8), persistence: Persistence::NONE, result: Err(IoError::NotPermitted) },
+    );
     c.write(1, 5);
     c.write(2, 5);
     assert!(!c.answers.contains(&refused));
@@ -676,7 +681,10 @@ fn a_repeated_command_is_done_once() {
     c.arrive(from, to, message, payload);
     c.run();
     assert_eq!(c.disk_writes, 1);
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(8), result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(8), persistence: Persistence::NONE, result: Ok(()) }
+    )));
 }
 
 /// HSCC-13: with the policy's own consistency, a write leaves no stale copy when writers take turns.
@@ -758,7 +766,8 @@ fn a_command_must_lie_within_one_stripe() {
     let payload = Payload::Buffer(crate::ids::BufferId(1));
     let kind = CommandKind::Write;
     c.give(0, Input::Command { token: Token(8), volume: V, kind, offset, length: 1024, fua: false, payload });
-    assert!(
-        c.answers.contains(&(NodeId(0), Output::Done { token: Token(8), result: Err(IoError::Invalid) }))
-    );
+    assert!(c.answers.contains(&(
+        NodeId(0),
+        Output::Done { token: Token(8), persistence: Persistence::NONE, result: Err(IoError::Invalid) }
+    )));
 }

@@ -8,6 +8,7 @@ use super::answered::Answered;
 use super::grants::{GivenUp, Grants};
 use crate::ids::{Generation, NodeId, Stamp};
 use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
 use crate::policy::Policy;
 use crate::time::Instant;
 use crate::volume::{Coherence, VolumeSpec};
@@ -71,6 +72,11 @@ pub(super) struct Desk {
     pub(super) grants: Grants,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
+    /// The persistence life of the disk, and what a flush is told that was not flushed in it.
+    pub(super) persistence: Persistence,
+    pub(super) loss: Loss,
+    /// The disk may have lost contents that cards of an earlier life of this node still use.
+    pub(super) held: bool,
     /// When some of it is forgotten.
     pub(super) forget_at: Instant,
     /// Blocks that were written in this life, and by whom, as long as there are few.
@@ -183,7 +189,7 @@ impl Volume {
     /// Whether copies of the volume may be kept here and used now.
     pub(super) fn may_use_copies(&self, now: Instant) -> bool {
         let leased = self.needs_no_lease() || now < self.lease_until || makes(Mistake::ServeAfterLease);
-        self.at_disk_node || self.synced && leased
+        if self.at_disk_node { !self.desk.held } else { self.synced && leased }
     }
 
     /// As of which stamp this node's copy of a block is good. The disk node's is of the last write that has begun,

@@ -49,6 +49,9 @@ pub struct Status {
     /// Requests of its clients that took long: the last and the slowest few.
     #[serde(default)]
     pub slow: SlowRequests,
+    /// Volumes of which a flush has failed here because writes were lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Lost>,
     /// The disks this node contributes.
     pub disks: Vec<Disk>,
 }
@@ -137,6 +140,19 @@ pub enum VolumeState {
     Offline,
     /// The disk node does not let it be attached so.
     Refused,
+}
+
+/// The last flush of a volume that failed at this node because writes were lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The volume.
+    pub volume: String,
+    /// The node that has the disk.
+    pub disk_node: String,
+    /// When, by this node's clock: milliseconds since 1970 (UTC).
+    pub time_ms: u64,
+    /// Why: `power was lost` or `a sync failed`.
+    pub reason: String,
 }
 
 /// The attachment of a volume at this node.

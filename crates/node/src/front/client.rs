@@ -23,7 +23,7 @@ const COST_MIN: u32 = 256;
 /// One client after its handshake.
 pub(crate) struct Client {
     /// The card counts its clients.
-    _seat: Seat,
+    pub(super) seat: Seat,
     pub(super) volume: VolumeId,
     pub(super) session: Session,
     /// It keeps what it reads: the node need not have it, too.
@@ -56,7 +56,7 @@ impl Client {
         budget: u64,
     ) -> Self {
         Self {
-            _seat: seat,
+            seat,
             volume,
             session,
             keeps,

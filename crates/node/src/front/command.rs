@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
-use cards_core::{BlockId, CommandKind, Input, Payload, STRIPE_BLOCKS, Token};
-use cards_wire::nbd::{Errno, Request as NbdRequest};
+use cards_core::{
+    BlockId, CommandKind, FlushPoint, Input, IoError, Payload, Persistence, STRIPE_BLOCKS, Token,
+};
+use cards_wire::nbd::Request as NbdRequest;
 
 use super::client::Client;
 use super::connection::fua;
-use super::request::{Request, Work};
+use super::request::{Request, Work, errno};
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::metrics::{Ticket, Trail};
@@ -21,6 +23,8 @@ const WINDOW: u32 = 32;
 pub(super) struct Command {
     kind: CommandKind,
     fua: bool,
+    /// Where a flush has begun.
+    flush: Option<FlushPoint>,
     /// The bytes of a write.
     bytes: Option<Bytes>,
     begin: u64,
@@ -32,7 +36,7 @@ pub(super) struct Command {
 }
 
 impl Local {
-    /// Starts a command on a range of the export; [`CommandKind::Flush`] is [`Self::flush`].
+    /// Starts a command on a range of the export; a flush is [`Self::flush`].
     pub(super) fn command(
         self: &Rc<Self>,
         client: &Rc<Client>,
@@ -46,7 +50,8 @@ impl Local {
         }
         let end = request.offset + u64::from(request.length);
         let begin = request.offset;
-        let command = Command { kind, fua: fua(request), bytes, begin, next: begin, end, under_way: 0 };
+        let command =
+            Command { kind, fua: fua(request), flush: None, bytes, begin, next: begin, end, under_way: 0 };
         let key = self.add(client, request, ticket, command);
         self.advance(key);
     }
@@ -56,8 +61,11 @@ impl Local {
         if client.session.read_only() {
             return client.reply(request.cookie, ticket, Ok(()));
         }
-        let kind = CommandKind::Flush;
-        let command = Command { kind, fua: false, bytes: None, begin: 0, next: 0, end: 0, under_way: 1 };
+        let point = client.seat.begin_flush();
+        let kind = CommandKind::Flush { since: point.since };
+        let flush = Some(point);
+        let command =
+            Command { kind, fua: false, flush, bytes: None, begin: 0, next: 0, end: 0, under_way: 1 };
         let key = self.add(client, request, ticket, command);
         self.give(Node::token(self.index, key), client, kind, 0, 0, false, None);
     }
@@ -137,17 +145,28 @@ impl Local {
     }
 
     /// A part of a command is done.
-    pub(super) fn command_done(self: &Rc<Self>, key: Key, result: Result<(), Errno>) {
+    pub(super) fn command_done(
+        self: &Rc<Self>,
+        key: Key,
+        persistence: Persistence,
+        result: Result<(), IoError>,
+    ) {
         {
             let mut requests = self.requests.borrow_mut();
             let Some(request) = requests.get_mut(key) else { return };
             let Work::Command(command) = &mut request.work else { return };
             command.under_way -= 1;
-            let Err(errno) = result else {
+            let (client, card) = (&request.client, &*request.client.seat);
+            match command.flush {
+                Some(point) => card.end_flush(&self.node, client.volume, point, result),
+                None if !command.fua => card.acknowledge(persistence),
+                None => {}
+            }
+            let Err(error) = result else {
                 drop(requests);
                 return self.advance(key);
             };
-            request.fail(errno);
+            request.fail(errno(error));
         }
         self.advance(key);
     }

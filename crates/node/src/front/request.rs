@@ -93,9 +93,9 @@ impl Local {
                 request.fail(errno(error));
                 request.one_less()
             }
-            (Output::Done { result, .. }, Some(_)) => {
+            (Output::Done { persistence, result, .. }, Some(_)) => {
                 drop(requests);
-                return self.command_done(key, result.map_err(errno));
+                return self.command_done(key, persistence, result);
             }
             _ => false,
         };
@@ -134,7 +134,9 @@ impl Request {
 /// What a client is told.
 pub(super) fn errno(error: IoError) -> Errno {
     match error {
-        IoError::Io | IoError::NotAttached | IoError::Busy => Errno::Io,
+        IoError::Io | IoError::NotAttached | IoError::Busy | IoError::PowerLost | IoError::SyncFailed => {
+            Errno::Io
+        }
         IoError::NoSpace => Errno::NoSpc,
         IoError::NotPermitted => Errno::Perm,
         IoError::NotSupported => Errno::NotSup,

@@ -227,6 +227,7 @@ impl Cluster {
                 | Output::Release { .. }
                 | Output::Reattach { .. }
                 | Output::Silent { .. }
+                | Output::SyncFailed { .. }
                 // No kernel keeps pages here.
                 | Output::Withdraw { .. } => {}
             }

@@ -153,6 +153,8 @@ pub(super) fn error_code(error: IoError) -> u8 {
         IoError::NotAttached => 5,
         IoError::Invalid => 6,
         IoError::Busy => 7,
+        IoError::PowerLost => 8,
+        IoError::SyncFailed => 9,
     }
 }
 
@@ -167,6 +169,8 @@ pub(super) fn result(code: u8) -> Result<Result<(), IoError>, FrameError> {
         5 => IoError::NotAttached,
         6 => IoError::Invalid,
         7 => IoError::Busy,
+        8 => IoError::PowerLost,
+        9 => IoError::SyncFailed,
         _ => return Err(FrameError::Field { what: "result", value: code.into() }),
     }))
 }

@@ -1,8 +1,8 @@
 //! The 64-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Body, CommandKind, CopyClass, Generation, Message, NodeId, Note, RequestId, Source, Stamp, StoreOutcome,
-    VolumeId,
+    Body, CommandKind, CopyClass, Generation, Message, NodeId, Note, Persistence, RequestId, Source, Stamp,
+    StoreOutcome, VolumeId,
 };
 
 use super::body::{error_code, node, result};
@@ -37,6 +37,8 @@ const FLAG_FUA: u8 = 1 << 2;
 const FLAG_NO_HOLE: u8 = 1 << 3;
 const FLAG_FROM_DISK: u8 = 1 << 4;
 const FLAG_AGAIN: u8 = 1 << 5;
+/// The command whose argument is no offset.
+const DETAIL_FLUSH: u8 = 3;
 /// The note that only policies understand.
 const NOTE_PRIVATE: u8 = 3;
 /// Where the class of a copy starts among the flags of a Store.
@@ -333,6 +335,10 @@ impl Fields {
             }
             Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
                 let (detail, no_hole) = command_fields(kind);
+                let argument = match kind {
+                    CommandKind::Flush { since } => since.0,
+                    _ => offset,
+                };
                 Self {
                     kind: KIND_COMMAND,
                     flags: flag(fua, FLAG_FUA) | flag(again, FLAG_AGAIN) | no_hole,
@@ -341,15 +347,16 @@ impl Fields {
                     block: length,
                     request: request.0,
                     generation: generation.0,
-                    argument: offset,
+                    argument,
                     ..common
                 }
             }
-            Body::CommandDone { request, stamp, result } => Self {
+            Body::CommandDone { request, stamp, persistence, result } => Self {
                 kind: KIND_COMMAND_DONE,
                 detail: result.map_or_else(error_code, |()| 0),
                 request: request.0,
                 stamp: stamp.0,
+                argument: persistence.0,
                 ..common
             },
         }
@@ -413,12 +420,17 @@ impl Fields {
                 request,
                 slot: self.node,
                 kind: self.command()?,
-                offset: self.argument,
+                offset: if self.is_flush() { 0 } else { self.argument },
                 length: self.block,
                 fua: self.flags & FLAG_FUA != 0,
                 again: self.flags & FLAG_AGAIN != 0,
             },
-            KIND_COMMAND_DONE => Body::CommandDone { request, stamp, result: result(self.detail)? },
+            KIND_COMMAND_DONE => Body::CommandDone {
+                request,
+                stamp,
+                persistence: Persistence(self.argument),
+                result: result(self.detail)?,
+            },
             kind => return Err(FrameError::Kind { what: "frame", kind }),
         };
         let floor = Stamp(self.floor);
@@ -469,12 +481,17 @@ impl Fields {
         }
     }
 
+    /// Of a Command: its argument is the life of unflushed writes.
+    fn is_flush(&self) -> bool {
+        self.detail == DETAIL_FLUSH
+    }
+
     fn command(&self) -> Result<CommandKind, FrameError> {
         match self.detail {
             0 => Ok(CommandKind::Write),
             1 => Ok(CommandKind::Zero { no_hole: self.flags & FLAG_NO_HOLE != 0 }),
             2 => Ok(CommandKind::Trim),
-            3 => Ok(CommandKind::Flush),
+            DETAIL_FLUSH => Ok(CommandKind::Flush { since: Persistence(self.argument) }),
             _ => Err(self.bad_detail("command")),
         }
     }
@@ -535,6 +552,6 @@ fn command_fields(kind: CommandKind) -> (u8, u8) {
         CommandKind::Write => (0, 0),
         CommandKind::Zero { no_hole } => (1, flag(no_hole, FLAG_NO_HOLE)),
         CommandKind::Trim => (2, 0),
-        CommandKind::Flush => (3, 0),
+        CommandKind::Flush { .. } => (DETAIL_FLUSH, 0),
     }
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use cards_core::locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_core::{
     Access, Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
-    Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
+    Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
 };
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
@@ -234,6 +234,18 @@ fn frames() -> Seeds {
         fua: true,
         again: true,
     };
+    let flush = Body::Command {
+        generation,
+        request,
+        oldest: RequestId(5),
+        kind: CommandKind::Flush { since: Persistence(1_000) },
+        offset: 0,
+        length: 0,
+        fua: false,
+        again: false,
+    };
+    let failed =
+        Body::CommandDone { request, stamp, persistence: Persistence::NONE, result: Err(IoError::PowerLost) };
     let mut newer = encode_hello(&peer::hello()).expect("a short hello");
     newer[4] = cards_wire::peer::VERSION + 1;
     let policy = "hscc".to_owned();
@@ -264,8 +276,8 @@ fn frames() -> Seeds {
         ("synced", message(Body::Synced { generation, stamp }, 0)),
         ("write", message(command(CommandKind::Write, 512), 512)),
         ("zero", message(command(CommandKind::Zero { no_hole: true }, 1 << 20), 0)),
-        ("flush", message(command(CommandKind::Flush, 0), 0)),
-        ("command-done", message(Body::CommandDone { request, stamp, result: Err(IoError::NoSpace) }, 0)),
+        ("flush", message(flush, 0)),
+        ("command-done", message(failed, 0)),
         (
             "attach",
             control(ControlMessage::Attach {

@@ -2,7 +2,8 @@
 
 use cards_core::{
     Access, Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Handover, IoError,
-    Message, NodeId, Note, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId, VolumeSpec,
+    Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
+    VolumeSpec,
 };
 use cards_wire::peer::{
     self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
@@ -27,6 +28,8 @@ fn errors() -> impl Strategy<Value = IoError> {
         Just(IoError::NotAttached),
         Just(IoError::Invalid),
         Just(IoError::Busy),
+        Just(IoError::PowerLost),
+        Just(IoError::SyncFailed),
     ]
 }
 
@@ -44,7 +47,7 @@ fn commands() -> impl Strategy<Value = CommandKind> {
         Just(CommandKind::Write),
         any::<bool>().prop_map(|no_hole| CommandKind::Zero { no_hole }),
         Just(CommandKind::Trim),
-        Just(CommandKind::Flush),
+        any::<u64>().prop_map(|since| CommandKind::Flush { since: Persistence(since) }),
     ]
 }
 
@@ -136,13 +139,17 @@ fn bodies() -> impl Strategy<Value = Body> {
             any::<(bool, bool)>()
         )
             .prop_map(|(generation, request, slot, kind, offset, length, (fua, again))| {
+                let offset = if kind.is_flush() { 0 } else { offset };
                 Body::Command { generation, request, slot, kind, offset, length, fua, again }
             }),
-        (request(), stamp(), option::of(errors())).prop_map(|(request, stamp, error)| Body::CommandDone {
-            request,
-            stamp,
-            result: error.map_or(Ok(()), Err)
-        }),
+        (request(), stamp(), any::<u64>(), option::of(errors())).prop_map(
+            |(request, stamp, persistence, error)| Body::CommandDone {
+                request,
+                stamp,
+                persistence: Persistence(persistence),
+                result: error.map_or(Ok(()), Err)
+            }
+        ),
     ]
 }
 

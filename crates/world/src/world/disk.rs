@@ -4,7 +4,7 @@ use cards_core::{
     BlockId, CommandKind, ControlMessage, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, VolumeId,
 };
 
-use super::{DiskOp, Event, World};
+use super::{DiskOp, Event, Loss, World};
 use crate::models::Models;
 
 impl<M: Models> World<M> {
@@ -30,7 +30,8 @@ impl<M: Models> World<M> {
         }
         self.events.push(self.now + timing.done, Event::DiskDone { key, result: timing.result });
         let open = timing.halves.map(|after| after.is_some());
-        self.disk_ops.insert(key, DiskOp { node, life, shard, op, volume, work, open });
+        let before = self.media[&volume].written();
+        self.disk_ops.insert(key, DiskOp { node, life, shard, op, volume, work, open, before });
     }
 
     /// Half of the sectors of an operation reach the medium, or leave it for the slot.
@@ -63,7 +64,7 @@ impl<M: Models> World<M> {
                     (CommandKind::Zero { .. } | CommandKind::Trim, _) => {
                         media.write(first + range.start, &vec![0; range.len()]);
                     }
-                    (CommandKind::Flush, _) => {}
+                    (CommandKind::Flush { .. }, _) => {}
                 }
             }
         }
@@ -75,7 +76,28 @@ impl<M: Models> World<M> {
         if let DiskWork::Read { slot, .. } = op.work {
             self.shard(op.node, op.shard).memory.filled(slot);
         }
+        self.sync(&op, result);
         self.shard_input(op.node, op.shard, Input::DiskDone { op: op.op, result });
+    }
+
+    /// What a flush, or a durable write, has made durable.
+    fn sync(&mut self, op: &DiskOp, result: Result<(), IoError>) {
+        let DiskWork::Command { kind, offset, length, fua, .. } = op.work else { return };
+        let sector_bytes = self.sector_bytes();
+        let media = self.media.get_mut(&op.volume).expect("every volume has a medium");
+        let written = media.written();
+        match result {
+            Ok(()) if kind.is_flush() => media.synced(None, op.before),
+            Ok(()) if fua => {
+                let first = (offset / u64::from(sector_bytes)) as usize;
+                media.synced(Some(first..first + (length / sector_bytes) as usize), written);
+            }
+            Err(IoError::SyncFailed) => {
+                media.sync_failed(if kind.is_flush() { op.before } else { written });
+                self.losses.push_back(Loss { volume: op.volume, changed: Vec::new() });
+            }
+            _ => {}
+        }
     }
 
     /// Runs of sectors that are all zero, or not.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskWork, Input, NodeId, Placement, Shard, ShardConfig, Token, mix,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Instant, Loss, NodeId, Placement,
+    Shard, ShardConfig, Token, VolumeId, mix,
 };
 
 use super::{Asker, World};
@@ -28,8 +29,14 @@ impl<M: Models> World<M> {
             lease: config.lease,
             disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
+            journals: self
+                .journals
+                .values()
+                .filter(|disk| disk.volume.disk_node() == node)
+                .copied()
+                .collect(),
             acquainted: (0..self.places.len() as u16).map(NodeId).collect(),
-            journals: config
+            cards: config
                 .volumes
                 .iter()
                 .filter(|spec| spec.id.disk_node() == node && !spec.read_only)
@@ -64,6 +71,8 @@ impl<M: Models> World<M> {
             shards: shards.collect(),
             watches: BTreeMap::new(),
             leases: BTreeMap::new(),
+            unflushed: BTreeMap::new(),
+            commands: BTreeMap::new(),
         };
         let place = self.place_mut(node);
         place.life = life;
@@ -73,6 +82,34 @@ impl<M: Models> World<M> {
         self.drain_control(node);
         for shard in 0..self.config.shards {
             self.drain_shard(node, shard);
+        }
+    }
+
+    /// The machine of a node loses its power: what its disks have not synced may be gone.
+    pub(super) fn lose_power(&mut self, node: NodeId) {
+        if !self.is_running(node) {
+            return;
+        }
+        self.crash(node);
+        trace!(self, "{node:?} has lost its power");
+        for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| volume.disk_node() == node) {
+            let models = &mut self.models;
+            let changed = media.lose_power(|| models.survives_power_loss(volume));
+            self.losses.push_back(super::Loss { volume, changed });
+            let journal = self.journals.get_mut(&volume).expect("every volume has a journal");
+            journal.persistence.0 += 1;
+            (journal.loss, journal.held) = (Loss::Power, true);
+        }
+    }
+
+    /// A disk failed to sync: the journal says so before the shards do.
+    pub(super) fn sync_failed(&mut self, node: NodeId, volume: VolumeId) {
+        let journal = self.journals.get_mut(&volume).expect("every volume has a journal");
+        journal.persistence.0 += 1;
+        journal.loss = Loss::Sync;
+        let &mut DiskJournal { persistence: life, loss, .. } = journal;
+        for shard in 0..self.config.shards {
+            self.shard_input(node, shard, Input::Persistence { volume, life, loss });
         }
     }
 

@@ -1,11 +1,15 @@
 //! Requests of clients, and their completions.
 
-use cards_core::{BlockId, BufferId, CommandKind, ControlInput, Input, NodeId, Payload, Read, Token};
+use cards_core::{
+    BlockId, BufferId, CommandKind, ControlInput, Input, IoError, NodeId, Payload, Persistence, Read, Token,
+    VolumeId,
+};
 
 use super::{Asker, Lent, World};
 use crate::client::{Completion, Outcome, Request};
 use crate::memory::Tags;
 use crate::models::Models;
+use crate::node::Pending;
 
 impl<M: Models> World<M> {
     pub(super) fn request(&mut self, token: Token, node: NodeId, request: Request) {
@@ -43,6 +47,7 @@ impl<M: Models> World<M> {
                     Payload::None
                 };
                 let length = count * sector_bytes;
+                let kind = self.command_begins(node, token, volume, kind, fua);
                 self.shard_input(
                     node,
                     shard,
@@ -81,6 +86,47 @@ impl<M: Models> World<M> {
             self.complete(token, Outcome::Read { tags, origin: None });
         }
         self.drain_shard(node, shard);
+    }
+
+    /// A card's flush says what it is to make durable.
+    fn command_begins(
+        &mut self,
+        node: NodeId,
+        token: Token,
+        volume: VolumeId,
+        kind: CommandKind,
+        fua: bool,
+    ) -> CommandKind {
+        let life = self.running(node);
+        if kind.is_flush() {
+            let point = life.unflushed.entry(volume).or_default().begin_flush();
+            life.commands.insert(token, Pending::Flush(volume, point));
+            return CommandKind::Flush { since: point.since };
+        }
+        if !fua {
+            life.commands.insert(token, Pending::Write(volume));
+        }
+        kind
+    }
+
+    /// A card's command is about to be answered.
+    pub(super) fn command_ends(
+        &mut self,
+        node: NodeId,
+        token: Token,
+        persistence: Persistence,
+        result: Result<(), IoError>,
+    ) {
+        let life = self.running(node);
+        match life.commands.remove(&token) {
+            Some(Pending::Write(volume)) => {
+                life.unflushed.entry(volume).or_default().acknowledge(persistence)
+            }
+            Some(Pending::Flush(volume, point)) => {
+                life.unflushed.entry(volume).or_default().end_flush(point, result);
+            }
+            None => {}
+        }
     }
 
     pub(super) fn complete(&mut self, token: Token, outcome: Outcome) {

@@ -101,6 +101,7 @@ fn status(number: u64, second: u64) -> Status {
             last: (1..number).map(|_| slow()).collect(),
             slowest: Vec::new(),
         },
+        losses: Vec::new(),
         disks: if number == 1 { vec![disk("data"), disk("images")] } else { Vec::new() },
     }
 }

@@ -5,6 +5,7 @@ mod cooperation;
 mod identity;
 mod origin;
 mod policies;
+mod power;
 mod survival;
 mod weaker;
 mod writers;

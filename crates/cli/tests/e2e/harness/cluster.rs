@@ -90,6 +90,12 @@ impl Node {
         Node { argv, log: runtime.with_extension("log"), runtime, volumes, process: None }
     }
 
+    /// From its next start on the daemon believes that its machine was started anew.
+    pub(crate) fn reboot(&mut self, boot: &str) {
+        let variable = format!("CARDS_BOOT_ID={boot}");
+        self.argv.splice(0..0, ["env".into(), variable]);
+    }
+
     /// Starts the daemon and waits for nothing.
     pub(crate) fn spawn(&mut self) {
         self.process = Some(Process::spawn(&self.argv, &self.log));

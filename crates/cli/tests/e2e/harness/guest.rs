@@ -49,9 +49,7 @@ impl Namespace {
 
     /// Boots a guest whose first process is `tests/uml/guest.sh`; `variables` become its environment.
     pub(crate) fn boot(&self, dir: &Path, variables: &[(&str, String)]) -> Finished {
-        let shim = dir.join("xsave.so").display().to_string();
-        let source = data("uml/xsave.c").display().to_string();
-        run(&["cc", "-O2", "-shared", "-fPIC", "-o", &shim, &source], LIMIT).ok();
+        let shim = shim(dir);
         let init = data("uml/guest.sh").canonicalize().expect("the guest's script");
         let pid = self.pid().to_string();
         let mut argv: Vec<String> =
@@ -68,4 +66,35 @@ impl Namespace {
         argv.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
         run(&argv.iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)
     }
+
+    /// Boots a guest called `name` whose first process is `script` of `tests/uml`, and whose first disk is `image`. It ends
+    /// when its process is killed, and its page cache with it.
+    pub(crate) fn start(
+        &self,
+        dir: &Path,
+        name: &str,
+        script: &str,
+        image: &Path,
+        variables: &[(&str, String)],
+    ) -> Process {
+        let init = data("uml").join(script).canonicalize().expect("the guest's script");
+        let (pid, shim) = (self.pid(), shim(dir));
+        let (init, image, at) = (init.display(), image.display(), dir.display());
+        let variables: String = variables.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        // In a process namespace of its own: the processes of a guest do not end with its kernel.
+        let command = format!(
+            "exec nsenter --target {pid} --net -- env LD_PRELOAD={shim} TMPDIR={at} unshare --pid --fork --kill-child \
+             linux.uml mem=256M root=/dev/root rootfstype=hostfs rootflags=/ ro init={init} con=null con0=null,fd:1 \
+             quiet uml_dir={at}/ umid={name} ubda={image} vec0:transport=tap,ifname=tap0,depth=64,gro=1{variables}"
+        );
+        Process::spawn(&["sh", "-c", &command].map(String::from), &dir.join(format!("{name}.log")))
+    }
+}
+
+/// A library that the guest's kernel needs on some hosts.
+fn shim(dir: &Path) -> String {
+    let shim = dir.join("xsave.so").display().to_string();
+    let source = data("uml/xsave.c").display().to_string();
+    run(&["cc", "-O2", "-shared", "-fPIC", "-o", &shim, &source], LIMIT).ok();
+    shim
 }

@@ -11,7 +11,7 @@ const VIA_DISK: Setup = Setup { handover: Handover::Disk, ..HAND };
 fn change(kind: CommandKind, offset: u64, length: u32) -> Input {
     let payload = match kind {
         CommandKind::Write => Payload::Buffer(crate::ids::BufferId(1)),
-        CommandKind::Zero { .. } | CommandKind::Trim | CommandKind::Flush => Payload::None,
+        CommandKind::Zero { .. } | CommandKind::Trim | CommandKind::Flush { .. } => Payload::None,
     };
     Input::Command { token: Token(8), volume: V, kind, offset, length, fua: false, payload }
 }

@@ -16,7 +16,7 @@ fn command(token: u64, offset: u64, length: u32) -> Input {
 }
 
 fn done(token: u64) -> (NodeId, Output) {
-    (NodeId(1), Output::Done { token: Token(token), result: Ok(()) })
+    (NodeId(1), Output::Done { token: Token(token), persistence: Persistence::NONE, result: Ok(()) })
 }
 
 /// A write given up by its writer while it is held up at the disk node is done later, without the
@@ -299,7 +299,7 @@ fn what_another_node_has_written_in_the_next_life_is_not_undone() {
     c.run();
     c.attach_again(1);
     assert_eq!((c.disk_writes, c.writes_answered(1)), (2, 0));
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) })));
 }
 
 /// The same with another node's write, which this one has confirmed.
@@ -314,7 +314,10 @@ fn an_overtaken_command_is_not_done_again_after_a_restart() {
     c.restart_disk_node();
     c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// Another node's write comes before it in the disk node's next life.
@@ -329,7 +332,10 @@ fn a_command_is_not_done_again_over_what_the_next_life_has_written() {
     c.run();
     c.attach_again(1);
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// Others may have written without a word to this node's card: in the same life another card of it has followed, or the
@@ -374,7 +380,10 @@ fn an_interrupted_command_is_done_again_after_a_restart() {
     c.wire.clear();
     c.restart_disk_node();
     c.attach_again(1);
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Ok(()) }
+    )));
 }
 
 /// The next life of the disk node has the command in hand, but may not write yet. A later command of its own node on
@@ -395,7 +404,12 @@ fn a_command_that_was_sent_to_the_next_life_is_not_given_up_for_a_later_one() {
     c.give(0, Input::WritesAllowed);
     c.run();
     for token in [1, 2].map(Token) {
-        assert!(c.answers.contains(&(NodeId(1), Output::Done { token, result: Ok(()) })));
+        assert!(
+            c.answers.contains(&(
+                NodeId(1),
+                Output::Done { token, persistence: Persistence::NONE, result: Ok(()) }
+            ))
+        );
     }
     assert_eq!(c.disk_writes, 2);
 }

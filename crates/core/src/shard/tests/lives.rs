@@ -119,7 +119,7 @@ fn words_from_before_a_lower_number_are_not_believed() {
     );
     let (_, _, message, _) = c.wire.pop_front().unwrap();
     let Body::Command { request, .. } = message.body else { panic!() };
-    let body = Body::CommandDone { request, stamp: before, result: Ok(()) };
+    let body = Body::CommandDone { request, stamp: before, persistence: Persistence::NONE, result: Ok(()) };
     c.give(
         2,
         Input::Message { from: NodeId(0), message: Message { body, ..message }, payload: Payload::None },

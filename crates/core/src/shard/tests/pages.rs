@@ -138,7 +138,7 @@ fn a_flush_withdraws_nothing() {
         let flush = Input::Command {
             token: Token(8),
             volume: V,
-            kind: CommandKind::Flush,
+            kind: CommandKind::Flush { since: Persistence::NONE },
             offset: 0,
             length: 0,
             fua: false,

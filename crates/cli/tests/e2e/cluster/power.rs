@@ -1,0 +1,156 @@
+//! The machine of a disk loses its power: what was flushed is there, and who loses writes hears of it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::guest::{HOST, Namespace, missing_guest};
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::run;
+use crate::harness::tools::skip;
+use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
+
+const BLOCK: usize = 64 << 10;
+
+/// Kills node 1, puts its disk back to what was last synced, and starts it as after a reboot.
+fn lose_power(cluster: &mut Cluster, image: &Path, synced: &[u8]) {
+    cluster.node(1).kill();
+    fs::write(image, synced).unwrap();
+    cluster.node(1).reboot("another");
+    cluster.node(1).restart();
+}
+
+#[test]
+fn a_flush_after_a_loss_of_power_fails_once() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 3).disk(Disk::file(&image)));
+    let (mut writer, mut idle) = (cluster.export(2, "disk").open(), cluster.export(3, "disk").open());
+    writer.write(0, &[1; BLOCK]).unwrap();
+    writer.flush().unwrap();
+    let synced = fs::read(&image).unwrap();
+    // In other shards than the flush is.
+    (1..40).for_each(|block| writer.write(block * BLOCK as u64, &[2; BLOCK]).unwrap());
+    lose_power(&mut cluster, &image, &synced);
+
+    let error = writer.flush().expect_err("what was written is gone");
+    assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+    cluster.node(2).says(&["flush has failed", "disk", "n1", "power was lost"]);
+    let lost = &cluster.node(2).status()["losses"][0];
+    assert_eq!((lost["volume"].as_str(), lost["disk_node"].as_str()), (Some("disk"), Some("n1")), "{lost}");
+    assert_eq!(lost["reason"], "power was lost");
+    let socket = cluster.node(2).admin_socket();
+    let text = run(&[CARDS, "status", "--socket", &socket], SHORT).ok();
+    assert!(text.stdout.contains("a flush failed, since power was lost at disk node n1"), "{text}");
+
+    writer.flush().expect("told once");
+    idle.flush().expect("who has nothing unflushed has lost nothing");
+    assert!(cluster.node(3).status()["losses"].is_null());
+    assert!(writer.read(0, BLOCK).unwrap() == [1; BLOCK], "what was flushed");
+    assert!(idle.read(BLOCK as u64, BLOCK).unwrap() == synced[BLOCK..2 * BLOCK], "as the disk has it");
+    writer.write(BLOCK as u64, &[3; BLOCK]).unwrap();
+    writer.flush().expect("nothing is lost any more");
+}
+
+/// The page cache outlives the process.
+#[test]
+fn a_flush_after_a_death_of_the_process_succeeds() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
+    let mut writer = cluster.export(2, "disk").open();
+    writer.write(0, &[1; BLOCK]).unwrap();
+    cluster.node(1).kill();
+    cluster.node(1).restart();
+    writer.flush().expect("nothing is lost");
+}
+
+/// A clean stop syncs: the reboot after it loses nothing.
+#[test]
+fn a_flush_after_a_clean_stop_and_a_reboot_succeeds() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
+    let mut writer = cluster.export(2, "disk").open();
+    writer.write(0, &[1; BLOCK]).unwrap();
+    assert!(cluster.node(1).terminate().success());
+    cluster.node(1).reboot("another");
+    cluster.node(1).restart();
+    writer.flush().expect("nothing is lost");
+}
+
+/// A failed sync stays failed over a restart of the daemon: the kernel has dropped what was dirty.
+#[test]
+fn a_failed_sync_is_not_forgotten_by_a_restart() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let disk = Disk {
+        origin: format!("path = \"{}\"\nfault = \"sync-eio=1+\"", image.display()),
+        ..Disk::file(&image)
+    };
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 3).disk(disk));
+    let (mut one, mut other) = (cluster.export(2, "disk").open(), cluster.export(3, "disk").open());
+    one.write(0, &[1; BLOCK]).unwrap();
+    other.write(BLOCK as u64, &[2; BLOCK]).unwrap();
+    one.flush().expect_err("the sync fails");
+    cluster.node(2).says(&["flush has failed", "a sync failed"]);
+    cluster.node(1).kill();
+    // The disk is well again.
+    let config = dir.path().join("n1.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("fault = \"sync-eio=1+\"", "")).unwrap();
+    cluster.node(1).restart();
+    one.flush().expect("it was told");
+    other.flush().expect_err("what it wrote was not synced, and never will be");
+    cluster.node(3).says(&["flush has failed", "a sync failed"]);
+    other.flush().expect("told once");
+}
+
+/// A real machine: the disk node runs in User-mode Linux, which is killed with what its page cache has.
+#[test]
+fn a_flush_after_the_death_of_a_machine_fails_once() {
+    if let Some(reason) = missing_guest() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let namespace = Namespace::new(dir.path());
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(Path::new("/dev/ubda")));
+    plan.namespace = Some(namespace.pid());
+    plan.disk_wait = "90s";
+    plan.nodes[0].address = ([10, 77, 0, 2], 7000).into();
+    plan.nodes[1].address = (HOST, 7001).into();
+    let mut cluster = Cluster::down(plan);
+    // The guest has no writable directory but its own, and one of the host's that outlives it.
+    let (config, state) = (dir.path().join("guest.toml"), dir.path().join("state"));
+    let text = fs::read_to_string(dir.path().join("n1.toml")).unwrap();
+    let runtime = cluster.plan.runtime_dir(0).display().to_string();
+    fs::write(&config, text.replace(&runtime, "/run/n1")).unwrap();
+    fs::create_dir(&state).unwrap();
+    let shown = |path: &Path| path.display().to_string();
+    let variables = [("CARDS", CARDS.to_owned()), ("CONFIG", shown(&config)), ("STATE", shown(&state))];
+    let boot = |life: &str| namespace.start(dir.path(), life, "disk-node.sh", &image, &variables);
+
+    let mut machine = boot("first");
+    cluster.node(2).spawn();
+    let export = cluster.export(2, "disk");
+    eventually("the volume is served", LONG, || export.read(0, 512).ok());
+    let mut writer = export.open();
+    writer.write(0, &[1; BLOCK]).unwrap();
+    writer.flush().unwrap();
+    (1..40).for_each(|block| writer.write(block * BLOCK as u64, &[2; BLOCK]).unwrap());
+    machine.kill();
+    let _machine = boot("second");
+
+    let error = writer.flush().expect_err("what was written is gone");
+    assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+    cluster.node(2).says(&["flush has failed", "n1", "power was lost"]);
+    writer.flush().expect("told once");
+    assert!(writer.read(0, BLOCK).unwrap() == [1; BLOCK], "what was flushed");
+    content::check(&writer.read(BLOCK as u64, 39 * BLOCK).unwrap(), BLOCK as u64, 1);
+}
