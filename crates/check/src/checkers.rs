@@ -119,6 +119,7 @@ impl Observer {
             Self::Takeovers => "takeovers",
             Self::Grace => "grace",
             Self::Durability => "durability",
+            Self::Repeats => "repeats",
             Self::WakeUps => "wake_ups",
             Self::Leaks => "leaks",
             Self::SingleFlight => "single_flight",

@@ -237,7 +237,7 @@ fn frames() -> Seeds {
     let flush = Body::Command {
         generation,
         request,
-        oldest: RequestId(5),
+        slot: 6,
         kind: CommandKind::Flush { since: Persistence(1_000) },
         offset: 0,
         length: 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Instant, Loss, NodeId, Placement,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, Placement,
     Shard, ShardConfig, Token, VolumeId, mix,
 };
 
