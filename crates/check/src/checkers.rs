@@ -331,6 +331,6 @@ impl Observers {
 
     /// A node dies.
     pub(crate) fn died(&mut self, node: NodeId, now: Instant) {
-        self.takeovers.forgotten(&self.cards, node, now);
+        self.takeovers.forgotten(&self.cards, node, self.grace.began(node), now);
     }
 }

@@ -13,9 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cards_core::{
-    CardJournal, ControlInput, DiskJournal, Generation, Loss, NodeId, Persistence, VolumeId,
-};
+use cards_core::{CardJournal, ControlInput, DiskJournal, Generation, Loss, NodeId, Persistence, VolumeId};
 use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
 

@@ -99,8 +99,18 @@ impl Takeovers {
         }
     }
 
-    /// The disk node dies. When it comes back it knows of no card, but of who had a volume for itself.
-    pub(super) fn forgotten(&mut self, cards: &Cards, disk_node: NodeId, now: Instant) {
+    /// The disk node dies, in a life that `began` then. When it comes back it knows of no card, but of who had a volume for
+    /// itself; a claim of before that life is over if the life was long enough for it to end.
+    pub(super) fn forgotten(
+        &mut self,
+        cards: &Cards,
+        disk_node: NodeId,
+        began: Option<Instant>,
+        now: Instant,
+    ) {
+        if began.is_some_and(|began| now >= cards.trusted(disk_node, began)) {
+            self.claims.retain(|volume, _| volume.disk_node() != disk_node);
+        }
         let held: Vec<VolumeId> = self.held.keys().copied().filter(|v| v.disk_node() == disk_node).collect();
         for volume in held {
             self.still_held(cards, now, volume);

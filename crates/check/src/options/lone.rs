@@ -18,6 +18,8 @@ impl Options {
         let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.range(low, high));
         let lease = millis(&mut rng, 100, 500);
         options.mode = Mode::Storm;
+        // A sync that fails is an error that has a reason.
+        options.losses = super::LossOptions::default();
         let world = &mut options.world;
         world.volumes.truncate(1);
         for volume in &mut world.volumes {

@@ -263,7 +263,12 @@ mod tests {
         assert_eq!((answers.slots.len(), answers.repeatable.len()), (2, 1));
         assert!(answers.is_stale(place(1, 998)) && answers.knows(place(1, 998)));
         assert!(answers.get(place(1, 999)).unwrap().is_none() && !answers.knows(place(1, 1000)));
-        answered.done(NODE, life, place(1, 998), Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) });
+        answered.done(
+            NODE,
+            life,
+            place(1, 998),
+            Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) },
+        );
         answered.forget(NODE, life, place(1, 998));
         assert!(answered.to(NODE).unwrap().get(place(1, 999)).unwrap().is_none());
         answered.forget(NODE, life, place(1, 999));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, Placement,
-    Shard, ShardConfig, Token, VolumeId, mix,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, Placement, Shard,
+    ShardConfig, Token, VolumeId, mix,
 };
 
 use super::{Asker, World};

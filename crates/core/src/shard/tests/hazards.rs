@@ -299,7 +299,10 @@ fn what_another_node_has_written_in_the_next_life_is_not_undone() {
     c.run();
     c.attach_again(1);
     assert_eq!((c.disk_writes, c.writes_answered(1)), (2, 0));
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// The same with another node's write, which this one has confirmed.

@@ -155,12 +155,18 @@ fn a_write_is_not_repeated_over_a_later_one_where_its_node_had_no_lock() {
     c.run_but_lose_first_done();
     c.give(2, write(2, 0));
     c.run();
-    assert!(c.answers.contains(&(NodeId(2), Output::Done { token: Token(2), persistence: Persistence::NONE, result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(2),
+        Output::Done { token: Token(2), persistence: Persistence::NONE, result: Ok(()) }
+    )));
     let before = c.disk_writes;
     c.restart_disk_node();
     c.attach_again(1);
     assert_eq!(c.disk_writes, before, "the first write was done again, over the second");
-    assert!(c.answers.contains(&(NodeId(1), Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) })));
+    assert!(c.answers.contains(&(
+        NodeId(1),
+        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+    )));
 }
 
 /// The same if the lock is given up while the first write is on its way: its confirmation comes after it.
@@ -179,7 +185,10 @@ fn a_confirmation_that_comes_late_gives_up_no_lock_on_a_command_that_came_before
     c.arrive(late.0, late.1, late.2, late.3);
     c.give(2, write(3, 0));
     c.run();
-    assert!(c.answers.contains(&(NodeId(2), Output::Done { token: Token(3), persistence: Persistence::NONE, result: Ok(()) })));
+    assert!(c.answers.contains(&(
+        NodeId(2),
+        Output::Done { token: Token(3), persistence: Persistence::NONE, result: Ok(()) }
+    )));
     let before = c.disk_writes;
     c.restart_disk_node();
     c.attach_again(1);
