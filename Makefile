@@ -25,7 +25,7 @@ test:
 	.ci/test
 
 test-full: suites test
-	$(CARGO) test --locked --profile sim -p cards-core --test locks -- --ignored
+	$(CARGO) test --locked --profile sim -p cards-locks --test locks -- --ignored
 	$(CARGO) test --locked --profile sim -p cards-model -- --ignored
 	CARDS_TEST_FULL=1 $(CARGO) test --locked --profile sim -p cards --test e2e -- --include-ignored
 

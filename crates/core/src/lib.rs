@@ -37,7 +37,6 @@ mod frame_data;
 mod ids;
 mod index;
 mod io;
-pub mod locks;
 mod message;
 pub mod mistakes;
 mod nearest;

@@ -70,20 +70,10 @@ pub enum Mistake {
     IgnorePersistence,
     /// A sync that failed is no loss.
     ForgetFailedSync,
-    /// A new home of locks grants before it has heard what the survivors know.
-    SkipCollection,
-    /// A lock is granted before its copy is confirmed.
-    GrantUncopied,
-    /// The home of a lock waits for a silent session no longer than that believes in its lease.
-    EndSessionsEarly,
-    /// A new home of locks grants at once though more was lost than was copied.
-    ForgetLostLocks,
-    /// The tokens of a new home begin again.
-    RepeatTokens,
 }
 
 impl Mistake {
-    /// Those that concern cached blocks.
+    /// All of them.
     pub const ALL: [Self; 32] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
@@ -117,15 +107,6 @@ impl Mistake {
         Self::ForgetExclusive,
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
-    ];
-
-    /// Those of the lock service.
-    pub const LOCKS: [Self; 5] = [
-        Self::SkipCollection,
-        Self::GrantUncopied,
-        Self::EndSessionsEarly,
-        Self::ForgetLostLocks,
-        Self::RepeatTokens,
     ];
 }
 

@@ -1,6 +1,6 @@
 //! Lock groups at this node (SIOS-11, SIOS-12): the home of some regions, and the sessions of clients here.
 //!
-//! The machines are those of [`cards_core::locks`]; here they are driven. Any thread gives an input, under one
+//! The machines are those of [`cards_locks`]; here they are driven. Any thread gives an input, under one
 //! mutex: data threads what peers say, the thread of the API what clients ask, the membership its views. What
 //! comes of an input goes to the outboxes of the peers' connections; what a home and a session of this node have
 //! to say to each other stays here. One timer, on the thread of the API, wakes all of them.
@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cards_core::locks::{HomeInput, LockMessage};
 use cards_core::rendezvous::Members;
 use cards_core::{Instant, NodeId};
+use cards_locks::{HomeInput, LockMessage};
 use cards_wire::peer;
 use tokio::sync::Notify;
 

@@ -46,8 +46,8 @@ pub use hello::{Hello, Mismatch};
 pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 
-use cards_core::locks::LockMessage;
 use cards_core::{ControlMessage, STRIPE_BLOCKS};
+use cards_locks::LockMessage;
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"CARD";

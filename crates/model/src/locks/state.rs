@@ -1,6 +1,6 @@
 //! The whole: what there is, and what can happen next.
 
-use cards_core::locks::{Fence, FenceGate, Mode};
+use cards_locks::{Fence, FenceGate, Mode};
 
 use super::{Client, Home, Message, Phase, Rules, Token, UNRELIABLE, Wire};
 

@@ -1,7 +1,7 @@
 //! How a request is answered: JSON with a status.
 
 use cards_client::body::{ErrorKind, Refused, RefusedError};
-use cards_core::locks::LockError;
+use cards_locks::LockError;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use cards_client::body;
 use cards_client::body::ErrorKind;
-use cards_core::locks::{GroupKey, Holding, LockError, LockRange, Locked, Mode, SessionId, Wait, Want};
 use cards_core::rendezvous::{Members, RegionId};
 use cards_core::{NodeId, VolumeId};
+use cards_locks::{GroupKey, Holding, LockError, LockRange, Locked, Mode, SessionId, Wait, Want};
 use serde::Serialize;
 use tokio::sync::oneshot;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cards_client::body;
 use cards_core::VolumeId;
-use cards_core::locks::{Holding, HoldingState, Locked, Mode, Part};
+use cards_locks::{Holding, HoldingState, Locked, Mode, Part};
 
 use crate::locks::{GroupInfo, SessionInfo, group_name, limits, session_name};
 use crate::node::Node;

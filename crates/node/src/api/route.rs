@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cards_client::body::ErrorKind;
 use cards_core::NodeId;
-use cards_core::locks::{GroupKey, SessionId};
+use cards_locks::{GroupKey, SessionId};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, StatusCode};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cards_core::locks::{GroupKey, Holding, LockRange, Part, SessionId, Want};
 use cards_core::rendezvous::Members;
 use cards_core::{Instant, VolumeId};
+use cards_locks::{GroupKey, Holding, LockRange, Part, SessionId, Want};
 
 use super::Service;
 use super::session::{Group, Session, Stage};

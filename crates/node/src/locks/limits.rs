@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cards_core::locks::{HomeLimits, TableLimits};
+use cards_locks::{HomeLimits, TableLimits};
 use cards_wire::peer::{MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 
 /// Bytes of a region, the unit in which locks have a home.

@@ -18,7 +18,7 @@ pub(super) struct Lives {
 
 impl Lives {
     /// The members have changed. Says whether no record can be lost, as
-    /// [`HomeInput::View`](cards_core::locks::HomeInput::View) wants to know: what happened while this node was in
+    /// [`HomeInput::View`](cards_locks::HomeInput::View) wants to know: what happened while this node was in
     /// no view is not known, so that is taken for the worst.
     pub(super) fn view(&mut self, epoch: u64, joined: u64, lives: &[(NodeId, u64)]) -> bool {
         let lives: BTreeMap<NodeId, u64> = lives.iter().copied().collect();

@@ -1,6 +1,6 @@
 //! Why a request for locks is refused.
 
-use cards_core::locks::{GroupKey, LockError, SessionId};
+use cards_locks::{GroupKey, LockError, SessionId};
 
 use super::limits;
 

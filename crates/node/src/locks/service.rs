@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use cards_core::locks::{
+use cards_core::rendezvous::Members;
+use cards_core::{Instant, NodeId};
+use cards_locks::{
     ClientConfig, ClientInput, ClientOutput, GroupKey, HomeConfig, HomeInput, HomeOutput, LockBody,
     LockClient, LockHome, LockMessage, SessionId, Wait, Want,
 };
-use cards_core::rendezvous::Members;
-use cards_core::{Instant, NodeId};
 use tokio::sync::oneshot;
 
 use super::info::SessionInfo;

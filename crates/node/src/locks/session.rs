@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cards_core::Instant;
-use cards_core::locks::{ClientOutput, LockClient, LockError, Want};
+use cards_locks::{ClientOutput, LockClient, LockError, Want};
 use tokio::sync::oneshot;
 
 /// Who waits for a group to be granted.

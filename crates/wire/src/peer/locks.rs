@@ -3,7 +3,7 @@
 
 mod fields;
 
-use cards_core::locks::{Evidence, LockBody, LockMessage};
+use cards_locks::{Evidence, LockBody, LockMessage};
 
 pub use fields::{MAX_PARTS, MAX_RANGES};
 

@@ -10,11 +10,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cards_core::locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_core::{
     Access, Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
     Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
 };
+use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
 use cards_wire::peer::{Inquiry, encode_control, encode_hello, encode_inquiry, encode_locks, encode_message};

@@ -1,11 +1,11 @@
 //! Messages of the lock service: each survives the wire, and no bytes do harm.
 
-use cards_core::locks::{
+use cards_core::rendezvous::RegionId;
+use cards_core::{Duration, Instant, NodeId, VolumeId};
+use cards_locks::{
     Beat, Change, Evidence, Fence, GroupKey, LockBody, LockError, LockMessage, LockRange, Locked, Mode, Part,
     SessionId,
 };
-use cards_core::rendezvous::RegionId;
-use cards_core::{Duration, Instant, NodeId, VolumeId};
 use cards_wire::peer::{
     FrameError, HEADER_SIZE, Header, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES, decode_header, encode_locks,
 };

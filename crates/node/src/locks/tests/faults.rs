@@ -1,7 +1,7 @@
 //! Random work under late, lost and repeated messages and deaths, then healing: nobody believes in what another
 //! one has, and all come to an end.
 
-use cards_core::locks::{GroupKey, Mode, SessionId, Wait, Want};
+use cards_locks::{GroupKey, Mode, SessionId, Wait, Want};
 
 use super::world::{Heard, World, want};
 use crate::locks::limits::REGION_BYTES;

@@ -1,7 +1,7 @@
 //! One thing at a time.
 
-use cards_core::locks::{LockError, Mode, SessionId, Wait};
 use cards_core::{Instant, NodeId};
+use cards_locks::{LockError, Mode, SessionId, Wait};
 
 use super::world::{LEASE, TTL, World, starts_at, want};
 use crate::locks::{Refusal, Service, limits};
@@ -167,7 +167,7 @@ fn names_that_mean_nothing_are_refused() {
         assert!(world.with(0, |service, now| service.keep_alive(now, wrong)).is_err());
         assert!(world.with(0, |service, now| service.close(now, wrong)).is_err());
     }
-    let key = |group| cards_core::locks::GroupKey { session, group };
+    let key = |group| cards_locks::GroupKey { session, group };
     assert_eq!(world.release(key(0)).unwrap_err(), Refusal::NoGroup(key(0)));
     assert_eq!(world.release(key(1)).unwrap_err(), Refusal::NoGroup(key(1)));
     let (group, _told) = world.acquire(session, vec![want(0, 1, WRITE)], Wait::Forever).unwrap();

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cards_core::locks::{
-    GroupKey, HomeInput, LockError, LockRange, Locked, Mode, Part, SessionId, Wait, Want,
-};
 use cards_core::rendezvous::Members;
 use cards_core::{Instant, NodeId, PlacementKind, VolumeId, mix};
+use cards_locks::{GroupKey, HomeInput, LockError, LockRange, Locked, Mode, Part, SessionId, Wait, Want};
 use cards_wire::peer::{self, HEADER_SIZE, Header};
 use tokio::sync::oneshot;
 

@@ -1,8 +1,8 @@
 //! The fields of lock messages.
 
-use cards_core::locks::{Beat, Change, Fence, GroupKey, LockError, LockRange, Locked, Mode, Part, SessionId};
 use cards_core::rendezvous::RegionId;
 use cards_core::{Duration, Instant, NodeId};
+use cards_locks::{Beat, Change, Fence, GroupKey, LockError, LockRange, Locked, Mode, Part, SessionId};
 
 use crate::peer::FrameError;
 use crate::peer::body::{Reader, Writer};

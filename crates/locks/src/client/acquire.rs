@@ -3,13 +3,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::RegionId;
+use cards_core::{Duration, Instant};
+
 use super::{ClientOutput, Group, LockClient, Piece, Stage, Wait, Want};
-use crate::locks::error::LockError;
-use crate::locks::fence::Fence;
-use crate::locks::message::{GroupKey, LockBody};
-use crate::locks::range::{LockRange, Locked, Mode, checked};
-use crate::rendezvous::RegionId;
-use crate::time::{Duration, Instant};
+use crate::error::LockError;
+use crate::fence::Fence;
+use crate::message::{GroupKey, LockBody};
+use crate::range::{LockRange, Locked, Mode, checked};
 
 impl LockClient {
     pub(super) fn acquire(&mut self, id: u64, wants: &[Want], wait: Wait) {

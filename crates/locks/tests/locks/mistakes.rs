@@ -1,7 +1,7 @@
 //! Shows that the random runs find what they are there for: each deliberate mistake of homes and sessions, within
 //! their seeds.
 
-use cards_core::mistakes::{Mistake, make};
+use cards_locks::mistakes::{Mistake, make};
 
 #[expect(dead_code, reason = "the tests without mistakes use more of it")]
 mod faults;
@@ -13,7 +13,7 @@ const SEEDS: u64 = 1000;
 
 #[test]
 fn every_mistake_is_found() {
-    let missed: Vec<Mistake> = Mistake::LOCKS.into_iter().filter(|mistake| !is_found(*mistake)).collect();
+    let missed: Vec<Mistake> = Mistake::ALL.into_iter().filter(|mistake| !is_found(*mistake)).collect();
     assert_eq!(missed, [], "nobody noticed");
 }
 

@@ -3,12 +3,12 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::RegionId;
+use cards_core::{Instant, NodeId};
+
 use super::LockHome;
-use crate::ids::NodeId;
-use crate::locks::message::{Change, GroupKey, LockBody};
+use crate::message::{Change, GroupKey, LockBody};
 use crate::mistakes::{Mistake, makes};
-use crate::rendezvous::RegionId;
-use crate::time::Instant;
 
 /// Changes on their way to one member's copies.
 pub(super) struct Stream {

@@ -56,7 +56,7 @@ fn run(seeds: RangeInclusive<u64>) -> Tally {
     if let Some(seed) = failed.into_inner().unwrap() {
         panic!(
             "seed {seed} fails, see above\nreplay: {VARIABLE}={seed}..{seed} \
-             cargo test --profile sim -p cards-core --test locks many_seeds -- --ignored"
+             cargo test --profile sim -p cards-locks --test locks many_seeds -- --ignored"
         );
     }
     tally.into_inner().unwrap()

@@ -3,14 +3,15 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::RegionId;
+
 use super::{Granting, LockHome, Phase, Session, Table};
-use crate::locks::error::LockError;
-use crate::locks::fence::Fence;
-use crate::locks::message::{Beat, Change, GroupKey, LockBody, Part, SessionId};
-use crate::locks::range::{Locked, Mode};
-use crate::locks::table::{Acquired, RecordState};
+use crate::error::LockError;
+use crate::fence::Fence;
+use crate::message::{Beat, Change, GroupKey, LockBody, Part, SessionId};
 use crate::mistakes::{Mistake, makes};
-use crate::rendezvous::RegionId;
+use crate::range::{Locked, Mode};
+use crate::table::{Acquired, RecordState};
 
 impl LockHome {
     pub(super) fn acquire(

@@ -10,16 +10,25 @@
 //! | [`LockClient`] | session | acquires groups, renews its lease, says what it may believe |
 //! | [`FenceGate`] | thing that is stored | refuses those whose lock is gone and who do not know it |
 //!
-//! All are driven like the rest of this crate. What the driver of a [`LockHome`] owes besides: a view, in
-//! which a node does not appear any more, reaches nobody before that node's membership has ended by its own
-//! clock ([`HomeInput::Member`]); a node that starts anew, or was left out of a view, comes back with a new `joined`.
-//! `docs/internals/locks.md` says why this is enough.
+//! All are driven like the machines of [`cards_core`]: one input, then all outputs; the time comes with the input. What
+//! the driver of a [`LockHome`] owes besides: a view, in which a node does not appear any more, reaches nobody before
+//! that node's membership has ended by its own clock ([`HomeInput::Member`]); a node that starts anew, or was left out
+//! of a view, comes back with a new `joined`. `docs/internals/locks.md` says why this is enough.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod client;
 mod error;
 mod fence;
 mod home;
 mod message;
+pub mod mistakes;
 mod range;
 mod table;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::locks::{ClientOutput, Mode, SessionId, Wait, Want};
+use cards_locks::{ClientOutput, Mode, SessionId, Wait, Want};
 
 use crate::world::*;
 

@@ -1,10 +1,10 @@
 //! One thing at a time.
 
 use cards_core::NodeId;
-use cards_core::locks::{
+use cards_core::rendezvous::RegionId;
+use cards_locks::{
     ClientOutput, FenceGate, GroupKey, HoldingState, LockError, LockRange, Mode, SessionId, Wait,
 };
-use cards_core::rendezvous::RegionId;
 
 use crate::world::*;
 

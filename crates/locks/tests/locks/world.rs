@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::locks::{
+use cards_core::rendezvous::{Members, RegionId};
+use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId, mix};
+use cards_locks::{
     ClientConfig, ClientInput, ClientOutput, Fence, HomeConfig, HomeInput, HomeLimits, HomeOutput, LockBody,
     LockClient, LockError, LockHome, LockMessage, LockRange, Locked, Mode, Part, SessionId, TableLimits,
     Wait, Want,
 };
-use cards_core::rendezvous::{Members, RegionId};
-use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId, mix};
 
 pub(crate) const LEASE: Duration = Duration::from_millis(3_000);
 const MEMBERSHIP: Duration = Duration::from_millis(900);

@@ -6,9 +6,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::ids::NodeId;
-use crate::locks::message::{Change, Evidence, GroupKey, Part};
-use crate::rendezvous::{Members, RegionId};
+use cards_core::NodeId;
+use cards_core::rendezvous::{Members, RegionId};
+
+use crate::message::{Change, Evidence, GroupKey, Part};
 
 /// See the module's head.
 pub(super) struct Copies {
@@ -131,10 +132,11 @@ pub(super) fn weigh(evidence: &[(NodeId, Evidence)]) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
+    use cards_core::VolumeId;
+
     use super::*;
-    use crate::ids::VolumeId;
-    use crate::locks::fence::Fence;
-    use crate::locks::message::SessionId;
+    use crate::fence::Fence;
+    use crate::message::SessionId;
     use std::vec;
 
     fn part(group: u64) -> Part {

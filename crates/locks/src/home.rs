@@ -17,14 +17,13 @@ mod takeover;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::{Members, RegionId};
+use cards_core::{Duration, Instant, NodeId, PlacementKind};
+
 use super::fence::Fence;
 use super::message::{Beat, Evidence, GroupKey, LockBody, LockMessage, Part, SessionId};
 use super::table::{RangeLocks, RecordState, TableLimits};
-use crate::ids::NodeId;
 use crate::mistakes::{Mistake, makes};
-use crate::placement::PlacementKind;
-use crate::rendezvous::{Members, RegionId};
-use crate::time::{Duration, Instant};
 
 use copies::Copies;
 pub use query::{Holding, HoldingState};

@@ -4,12 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
+use cards_core::NodeId;
+use cards_core::rendezvous::Members;
+
 use super::copies::weigh;
 use super::{Granting, HomeOutput, LockHome, Phase, Session};
-use crate::ids::NodeId;
-use crate::locks::message::{Beat, Change, Evidence, LockBody, Part};
+use crate::message::{Beat, Change, Evidence, LockBody, Part};
 use crate::mistakes::{Mistake, makes};
-use crate::rendezvous::Members;
 
 impl LockHome {
     pub(super) fn view(&mut self, members: Members, joined: u64, copied: bool) {

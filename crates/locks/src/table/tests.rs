@@ -1,7 +1,7 @@
 //! The table by examples, and against an oracle that is too simple to be wrong.
 
 use super::*;
-use crate::locks::LockRange;
+use crate::LockRange;
 use proptest::prelude::*;
 
 const WAIT: bool = false;

@@ -12,14 +12,13 @@ mod acquire;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::{Members, RegionId};
+use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId};
+
 use super::error::LockError;
 use super::fence::Fence;
 use super::message::{Beat, GroupKey, LockBody, LockMessage, Part, SessionId};
 use super::range::Locked;
-use crate::ids::{NodeId, VolumeId};
-use crate::placement::PlacementKind;
-use crate::rendezvous::{Members, RegionId};
-use crate::time::{Duration, Instant};
 
 /// What a [`LockClient`] is told at its start.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
+use cards_core::rendezvous::RegionId;
+use cards_core::{Duration, Instant, NodeId};
+
 use super::error::LockError;
 use super::fence::Fence;
 use super::range::Locked;
-use crate::ids::NodeId;
-use crate::rendezvous::RegionId;
-use crate::time::{Duration, Instant};
 
 /// A client's session: one life of one user of the lock service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

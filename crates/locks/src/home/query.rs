@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
+use cards_core::VolumeId;
+use cards_core::rendezvous::RegionId;
+
 use super::{LockHome, Table};
-use crate::ids::VolumeId;
-use crate::locks::fence::Fence;
-use crate::locks::message::{GroupKey, SessionId};
-use crate::locks::range::{LockRange, Locked};
-use crate::locks::table::RecordState;
-use crate::rendezvous::RegionId;
+use crate::fence::Fence;
+use crate::message::{GroupKey, SessionId};
+use crate::range::{LockRange, Locked};
+use crate::table::RecordState;
 
 /// What a home knows of a group in one region.
 #[derive(Clone, PartialEq, Eq, Debug)]
