@@ -11,8 +11,9 @@ use alloc::vec::Vec;
 /// Nothing lies here. Its slot's number is one that no slot has.
 const EMPTY: u32 = u32::MAX;
 
-/// See the module's head.
-pub(crate) struct Table {
+/// Finds slots by the hashes of what they hold, at four bytes a place and hardly a look at a wrong slot: open addressing,
+/// with a tag of the hash beside each slot's number.
+pub struct Table {
     places: Vec<u32>,
     /// The bits of a place that are the slot's number; those above are the tag.
     slot_mask: u32,
@@ -20,24 +21,30 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table of so many places, at least one more than will be used, for slots below `slots`.
-    pub(crate) fn new(places: usize, slots: u32) -> Self {
+    ///
+    /// # Panics
+    /// If there are more than 2^31 slots.
+    #[must_use]
+    pub fn new(places: usize, slots: u32) -> Self {
         assert!(slots < 1 << 31, "a shard has at most 2^31 slots");
         // One number more than there are slots, so that no entry is `EMPTY`.
         let slot_mask = (slots + 1).next_power_of_two() - 1;
         Self { places: vec![EMPTY; places], slot_mask }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes of memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.places.len() * size_of::<u32>()
     }
 
     /// The slots in it, in no useful order.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.iter().filter(|&&place| place != EMPTY).map(|&place| place & self.slot_mask)
     }
 
     /// The slot with this hash for which `is_it` says so.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = self.tag(hash);
         let mut at = self.ideal(hash);
         loop {
@@ -55,7 +62,7 @@ impl Table {
     }
 
     /// Adds a slot that is not in it.
-    pub(crate) fn insert(&mut self, hash: u64, slot: u32) {
+    pub fn insert(&mut self, hash: u64, slot: u32) {
         let mut at = self.ideal(hash);
         while self.places[at] != EMPTY {
             at = self.after(at);
@@ -65,8 +72,11 @@ impl Table {
 
     /// Removes a slot that is in it; `hash_of` gives the hashes of the others.
     ///
+    /// # Panics
+    /// If the slot is not in it.
+    ///
     /// Backward-shift deletion: later entries of the same run move up, so that no tombstone is needed.
-    pub(crate) fn remove(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
+    pub fn remove(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
         let entry = self.tag(hash) | slot;
         let mut gap = self.ideal(hash);
         while self.places[gap] != entry {

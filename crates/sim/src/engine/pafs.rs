@@ -1,7 +1,7 @@
 //! PAFS and PACA: Cortes, Girona and Labarta, *Design Issues of a Cooperative Cache with no Coherence Problems*, IOPADS
 //! 1997, and *PACA: A Cooperative File System Cache for Parallel Machines*, Euro-Par 1996.
 //!
-//! What the servers decide is [`cards_core::pafs`]; this carries it out on the machine's parts, which takes time.
+//! What the servers decide is [`cards_pafs`]; this carries it out on the machine's parts, which takes time.
 //! `docs/internals/pafs.md` says what each operation costs, and what the papers leave open.
 //!
 //! - Cache server `s` of `S` is on node `s * nodes / S` (PACA: one, on node 0), the repartition server on node 0, and a
@@ -17,10 +17,8 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use cards_core::pafs::{
-    Action, CacheServer, Frame, Level, Lines, Load, Owners, ParityServer, ServerConfig, deal,
-};
 use cards_core::{BlockId, Instant};
+use cards_pafs::{Action, CacheServer, Frame, Level, Lines, Load, Owners, ParityServer, ServerConfig, deal};
 
 use self::config::Config;
 pub use self::mail::{Mail, PafsEvent, Place, Step};

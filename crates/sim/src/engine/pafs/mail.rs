@@ -1,7 +1,7 @@
 //! What is on its way between servers, and what they wait for.
 
 use cards_core::BlockId;
-use cards_core::pafs::{BufferNumber, Frame, Load};
+use cards_pafs::{BufferNumber, Frame, Load};
 
 use crate::kernel::IoToken;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::pafs::{Action, Frame, Load, Repartition, Shares};
+use cards_pafs::{Action, Frame, Load, Repartition, Shares};
 
 use super::{Mail, Pafs, PafsEvent};
 use crate::kernel::Kernel;

@@ -1,7 +1,7 @@
 //! Requests of clients.
 
-use cards_core::pafs::{Access, AccessKind, Found, Frame};
 use cards_core::{BlockId, Instant, NodeId, VolumeId};
+use cards_pafs::{Access, AccessKind, Found, Frame};
 use cards_trace::Op;
 
 use super::{Mail, Pafs, PafsEvent, Step};

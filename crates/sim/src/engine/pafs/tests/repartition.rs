@@ -1,7 +1,7 @@
 //! Buffers that follow the load.
 
 use cards_core::Instant;
-use cards_core::pafs::CacheServer;
+use cards_pafs::CacheServer;
 use cards_trace::Op;
 
 use super::super::repartition::readable;

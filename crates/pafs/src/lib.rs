@@ -15,10 +15,22 @@
 //! 1. It carries out each action, and reports it where the action says so.
 //! 2. Copies into and out of *one buffer* happen in the order in which they were ordered. (So a buffer may be
 //!    given away while a copy out of it is still under way.) Disk operations on one block likewise.
-//! 3. Messages between two servers arrive once, in the order in which they were sent.
+//! 3. Messages between two servers arrive once, in the order in which they were sent. Any other is a mistake of the
+//!    driver and ends the program.
+//!
+//! The last demand is what a simulator can keep and a network cannot: there are no repetitions, no epochs and no leases
+//! here, and the servers are fixed at the start. So this is no protocol for the daemon.
 //!
 //! To be used when all nodes are equal, copies between memories are cheap, and many nodes share blocks. Not to be
 //! used when most reads of a block repeat on one node: nothing is brought nearer to its user.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod actions;
 mod frames;

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
+use cards_core::{BlockId, NodeId, Table, VolumeId};
+
 use super::Frame;
 use super::queue::{Links, Queue};
-use crate::ids::{BlockId, NodeId, VolumeId};
-use crate::table::Table;
 
 /// One-bit facts about a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]

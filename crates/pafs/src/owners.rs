@@ -1,6 +1,6 @@
 //! Which cache server a block belongs to.
 
-use crate::ids::mix;
+use cards_core::mix;
 
 /// The cache server of each block, the same at every node, by a hash: nobody is asked (PAFS-2).
 ///

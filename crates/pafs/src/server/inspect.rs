@@ -1,9 +1,10 @@
 //! What can be seen of a cache server from outside, and what must hold within.
 
+use cards_core::BlockId;
+
 use super::super::partition::Mark;
 use super::super::{Frame, Level};
 use super::{CacheServer, Purpose, ServerStats};
-use crate::ids::BlockId;
 
 impl CacheServer {
     /// Buffers of the partition, those included that are about to leave it.

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
+use cards_core::{BlockId, NodeId, VolumeId, mix};
+
 use super::super::*;
-use crate::ids::{BlockId, NodeId, VolumeId, mix};
 
 pub(super) const V: VolumeId = VolumeId(0);
 pub(super) const BLOCKS: u32 = 24;

@@ -3,8 +3,9 @@
 use std::vec;
 use std::vec::Vec;
 
+use cards_core::{BlockId, NodeId, VolumeId};
+
 use super::super::*;
-use crate::ids::{BlockId, NodeId, VolumeId};
 
 const V: VolumeId = VolumeId(0);
 

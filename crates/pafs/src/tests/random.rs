@@ -1,8 +1,9 @@
 //! Random accesses, hand-overs, rounds of the syncer and deaths, in random order.
 
+use cards_core::NodeId;
+
 use super::super::*;
 use super::cluster::{BLOCKS, Cluster};
-use crate::ids::NodeId;
 
 const NODES: u16 = 5;
 

@@ -1,7 +1,8 @@
 //! What goes into a cache server and what comes out of it.
 
+use cards_core::{BlockId, NodeId};
+
 use super::Frame;
-use crate::ids::{BlockId, NodeId};
 
 /// A client's access to one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

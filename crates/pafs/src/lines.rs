@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
+use cards_core::NodeId;
+
 use super::Frame;
-use crate::ids::NodeId;
 
 /// The parity lines of a cluster, the same at every node.
 ///

@@ -1,6 +1,6 @@
 //! How much survives the death of a node.
 
-use crate::ids::NodeId;
+use cards_core::NodeId;
 
 /// The levels of fault tolerance (PAFS-18; section 3.3 of the paper).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -7,9 +7,10 @@ mod writing;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use cards_core::{BlockId, VolumeId};
+
 use super::partition::{Mark, Partition};
 use super::{Access, AccessKind, Action, BufferNumber, Found, Frame, Level, Load};
-use crate::ids::{BlockId, VolumeId};
 use handover::Gains;
 use writing::Write;
 
@@ -24,7 +25,7 @@ pub struct ServerConfig {
     pub level: Level,
 }
 
-/// See the head of [`crate::pafs`]. Each call appends what it wants done to `out`.
+/// See the head of [the crate](crate). Each call appends what it wants done to `out`.
 ///
 /// An access is served at once if its block is in a buffer. If not, a buffer is chosen by PG-LRU; a dirty block in
 /// it is written to its disk first (a *miss on dirty*). Accesses to a block that is on its way in or out wait; so do

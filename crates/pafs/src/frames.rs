@@ -4,8 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use cards_core::NodeId;
+
 use super::Lines;
-use crate::ids::NodeId;
 
 /// Memory for one block, at some node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

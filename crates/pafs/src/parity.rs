@@ -3,8 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use cards_core::{BlockId, NodeId};
+
 use super::{Frame, Lines};
-use crate::ids::{BlockId, NodeId};
 
 /// The parity server of one node (PAFS-19): it keeps the parity buffers that lie there.
 ///
@@ -144,8 +145,9 @@ impl ParityServer {
 
 #[cfg(test)]
 mod tests {
+    use cards_core::VolumeId;
+
     use super::*;
-    use crate::ids::VolumeId;
 
     const fn frame(node: u16) -> Frame {
         Frame::new(NodeId(node), 0)
