@@ -39,7 +39,6 @@ mod index;
 mod io;
 mod message;
 pub mod mistakes;
-mod nearest;
 mod persistence;
 mod placement;
 pub mod policy;
@@ -66,8 +65,7 @@ pub use message::{
     Body, CommandKind, ControlMessage, CopyClass, Extent, IoError, Message, Note, Refusal, Source,
     StoreOutcome,
 };
-pub use nearest::nearest;
-pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
+mod persistence;
 pub use placement::{Placement, PlacementKind};
 pub use replacement::Replacement;
 pub use shard::{CardView, Course, Explanation, HolderView, Inquirer, Shard, ShardConfig, UnderWay};

@@ -27,7 +27,6 @@ use serde::{Deserialize, Serialize};
 
 pub use api::Api;
 pub use attach::{Attach, Mode, ReadAhead};
-pub use cards_core::nearest;
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};

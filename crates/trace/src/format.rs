@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use cards_nearest::nearest;
+
 use crate::TraceError;
-use crate::nearest::nearest;
 
 /// A format of trace files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -123,18 +124,17 @@ impl FromStr for Format {
     }
 }
 
-/// The choice of that name; the error lists all and says which is nearest.
+/// The choice of that name; the error lists all and says which is near.
 fn choose<T: Copy>(option: &'static str, name: &str, choices: &[(&str, T)]) -> Result<T, TraceError> {
     if let Some((_, choice)) = choices.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         return Ok(*choice);
     }
     let names: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
-    let hint = nearest(name, names.iter().copied()).unwrap_or_default();
-    Err(TraceError::setting(
-        option,
-        name,
-        format!("not known, perhaps {hint:?}; one of {}", names.join(", ")),
-    ))
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!(", perhaps {near:?}"),
+        None => String::new(),
+    };
+    Err(TraceError::setting(option, name, format!("not known{hint}; one of {}", names.join(", "))))
 }
 
 /// Which level of a Darshan DXT log is replayed: what the processes asked of MPI-IO, or what reached the file

@@ -20,7 +20,6 @@ mod info;
 mod input;
 mod merge;
 mod names;
-mod nearest;
 mod number;
 mod open;
 mod processes;

@@ -2,7 +2,8 @@
 
 use cards_core::read_ahead::Window;
 use cards_core::{Coherence, PlacementKind, Replacement};
-use cards_node::config::{ReadAhead, duration, nearest, size};
+use cards_nearest::nearest;
+use cards_node::config::{ReadAhead, duration, size};
 use cards_sim::{Timing, WarmUp};
 
 use super::error::SimError;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cards_node::config::nearest;
+use cards_nearest::nearest;
 use cards_sim::Library;
 use toml::{Table, Value};
 

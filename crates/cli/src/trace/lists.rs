@@ -1,6 +1,6 @@
 //! `cards trace formats` and `cards trace generators`.
 
-use cards_node::config::nearest;
+use cards_nearest::nearest;
 use cards_trace::Format;
 use cards_trace::generate::{Entry, registry};
 use clap::Args;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Entry, registry};
-use crate::nearest::nearest;
+use cards_nearest::nearest;
 
 /// Why a policy cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::Replacement;
-use crate::nearest::nearest;
+use cards_nearest::nearest;
 
 /// There is no replacement of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]

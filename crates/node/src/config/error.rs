@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cards_core::nearest;
+use cards_nearest::nearest;
 
 /// Longest line of the file that is quoted in an error, in characters.
 const QUOTE_CHARS_MAX: usize = 80;

@@ -1,6 +1,6 @@
 //! All machines that have a name.
 
-use cards_core::nearest;
+use cards_nearest::nearest;
 
 use super::{Machine, MachineError, modern, overlay, papers};
 

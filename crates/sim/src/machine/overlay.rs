@@ -1,6 +1,6 @@
 //! Machines that people describe: a base, and what differs.
 
-use cards_core::nearest;
+use cards_nearest::nearest;
 use toml::{Table, Value};
 
 use super::{Library, Machine, MachineError};

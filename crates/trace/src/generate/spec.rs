@@ -1,8 +1,9 @@
 //! `gen:NAME:key=value,key=value`: what people type to get a workload.
 
+use cards_nearest::nearest;
+
 use super::parameter::{Parameter, Value};
 use super::registry::{Entry, REGISTRY};
-use crate::nearest::nearest;
 
 /// What every generator's name starts with.
 pub const PREFIX: &str = "gen:";

@@ -1,7 +1,8 @@
 //! The columns of a CSV trace, by the names in its header.
 
+use cards_nearest::nearest;
+
 use super::{NS_PER_MS, NS_PER_S, NS_PER_US};
-use crate::nearest::nearest;
 use crate::number::shown;
 
 /// What a column means.
@@ -92,9 +93,12 @@ pub(crate) fn heading(line: &[u8]) -> Result<Vec<Column>, String> {
         let name = plain(field).to_ascii_lowercase();
         let known = NAMES.iter().find(|(known, _)| known.as_bytes() == name);
         let Some(&(name, column)) = known else {
-            let hint = nearest(&String::from_utf8_lossy(&name), NAMES.iter().map(|(known, _)| *known))
-                .unwrap_or_default();
-            return Err(format!("the column {} is not known; the nearest known is {hint:?}", shown(&name)));
+            let known = NAMES.iter().map(|(known, _)| *known);
+            let hint = match nearest(&String::from_utf8_lossy(&name), known.clone()) {
+                Some(near) => format!("the nearest known is {near:?}"),
+                None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+            };
+            return Err(format!("the column {} is not known; {hint}", shown(&name)));
         };
         let same = |other: &&Column| std::mem::discriminant(*other) == std::mem::discriminant(&column);
         if column != Ignored

@@ -1,5 +1,11 @@
 //! "Did you mean": the nearest of the known names.
 
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
