@@ -65,7 +65,7 @@ pub use message::{
     Body, CommandKind, ControlMessage, CopyClass, Extent, IoError, Message, Note, Refusal, Source,
     StoreOutcome,
 };
-mod persistence;
+pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
 pub use replacement::Replacement;
 pub use shard::{CardView, Course, Explanation, HolderView, Inquirer, Shard, ShardConfig, UnderWay};
