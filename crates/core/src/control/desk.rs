@@ -274,6 +274,14 @@ impl Control {
         self.desk.cards.get_mut(&(volume, node)).filter(|holder| holder.generation == generation)
     }
 
+    /// The card's lease is granted now: it is gone a lease and a half from here on at the earliest.
+    pub(super) fn promise(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
+        let expires = self.expiry(volume);
+        if let Some(holder) = self.holder(volume, node, generation) {
+            holder.expires = expires.max(holder.expires);
+        }
+    }
+
     /// See [`crate::ControlInput::Silent`]. If the card hears of it, it attaches anew at once.
     pub(super) fn silent(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
         if let Some(holder) = self.holder(volume, node, generation) {

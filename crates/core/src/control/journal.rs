@@ -187,7 +187,13 @@ impl Control {
     fn carry_out(&mut self, then: Then) {
         match then {
             Then::Shards(input) => self.push_shards(input),
-            Then::Send(node, message) => self.push_send(node, message),
+            Then::Send(node, message) => {
+                if let ControlMessage::Attached { volume, generation, .. } = message {
+                    // Its lease may run from here on.
+                    self.promise(volume, node, generation);
+                }
+                self.push_send(node, message);
+            }
             Then::Own(token, volume, generation) => {
                 let still = self.cards.get(&volume).is_some_and(|card| card.generation == Some(generation));
                 if still {
