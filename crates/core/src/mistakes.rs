@@ -44,8 +44,6 @@ pub enum Mistake {
     BelieveLateGrant,
     /// A card that has its lock back uses copies from before.
     UseBeforeGrant,
-    /// A command on blocks whose lock its sender has given up is no lock on them.
-    ForgetGivenUpCommand,
     /// A card that is being given up may still write.
     ForgetFence,
     /// A new life of a node is believed to follow its last one, which may be alive.
@@ -58,12 +56,6 @@ pub enum Mistake {
     ForgetPagesAtDisk,
     /// A card that was lost is attached anew while a kernel still has pages.
     KeepPagesAfterSuspension,
-    /// A command is sent while an earlier one of its node for the same bytes is open.
-    SendUnchained,
-    /// The disk node does not note that it goes on without a card.
-    NoDropRecord,
-    /// A command is done again though another node could write in a life of the disk node between.
-    RepeatOverPriorLife,
     /// The disk node's next life does not know who has a volume for itself.
     ForgetExclusive,
     /// A flush is answered though what it was to make durable is lost.
@@ -74,7 +66,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 28] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -94,16 +86,12 @@ impl Mistake {
         Self::ForgetGivenUp,
         Self::BelieveLateGrant,
         Self::UseBeforeGrant,
-        Self::ForgetGivenUpCommand,
         Self::ForgetFence,
         Self::BelieveSuccession,
         Self::ConfirmBeforeWithdrawn,
         Self::ForgetOwnPages,
         Self::ForgetPagesAtDisk,
         Self::KeepPagesAfterSuspension,
-        Self::SendUnchained,
-        Self::NoDropRecord,
-        Self::RepeatOverPriorLife,
         Self::ForgetExclusive,
         Self::IgnorePersistence,
         Self::ForgetFailedSync,

@@ -101,8 +101,7 @@ impl Journals {
     /// The node has nobody to fear for commands that it has first sent under this card of an earlier life, or a later one.
     pub(super) fn repeat_from(&self, volume: VolumeId, node: NodeId) -> Generation {
         let Some(Kept { now, before, .. }) = self.volumes.get(&volume) else { return Generation(u64::MAX) };
-        let others =
-            before.iter().filter(|&(&other, _)| other != node && !makes(Mistake::RepeatOverPriorLife));
+        let others = before.iter().filter(|&(&other, _)| other != node);
         let life = others.map(|(_, &life)| life).chain([now.since]).max().unwrap_or(now.since);
         let dropped = now.dropped.get(&node).map_or(Generation(0), |dropped| Generation(dropped.0 + 1));
         Generation(life << 20).max(dropped)
@@ -129,7 +128,7 @@ impl Control {
     /// A card is gone: whoever waits for it goes on without it, once that is noted.
     pub(super) fn note_dropped(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
         // Who only reads has no command that could be done again.
-        if access.may_write() && !makes(Mistake::NoDropRecord) {
+        if access.may_write() {
             self.note(volume, |journal| {
                 journal.dropped.insert(node, card);
             });

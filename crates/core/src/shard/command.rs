@@ -124,7 +124,6 @@ impl Commands {
         let shares = blocks.any(|block| self.writing.get(&block).is_some_and(|&(open, _)| open > 1));
         let bytes = change.bytes();
         shares
-            && !makes(Mistake::SendUnchained)
             && self
                 .open
                 .range(..request)

@@ -190,10 +190,8 @@ impl Shard {
         let Some(volume) = self.volumes.get(&id) else { return Vec::new() };
         let locals = self.locals(blocks);
         let others = volume.desk.cards.keys().copied().filter(|&node| node != writer);
-        let may_repeat = |node| {
-            volume.desk.answered.to(node).is_some_and(|answers| answers.may_repeat(blocks))
-                && !makes(Mistake::ForgetGivenUpCommand)
-        };
+        let may_repeat =
+            |node| volume.desk.answered.to(node).is_some_and(|answers| answers.may_repeat(blocks));
         others.filter(|&node| !volume.desk.grants.is_given_up(node, &locals) || may_repeat(node)).collect()
     }
 
