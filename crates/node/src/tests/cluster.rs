@@ -156,6 +156,11 @@ impl Cluster {
         std::fs::read(self.dir.path().join("disk.img")).unwrap()
     }
 
+    /// What a node is told at its next start.
+    pub(super) fn change(&mut self, node: usize, change: impl FnOnce(&mut Config)) {
+        change(&mut self.configs[node - 1]);
+    }
+
     /// Ends a daemon as if it were killed.
     pub(super) fn kill(&mut self, node: usize) {
         self.daemons[node - 1] = None;

@@ -59,6 +59,26 @@ fn a_failed_sync_fails_all_later_ones_and_the_status_says_so() {
     assert!(said && !status.healthy, "{:?}", status.problems);
 }
 
+/// What was written before it is not durable, and never will be: who has written it is told so once.
+#[test]
+fn a_failed_sync_is_not_forgotten_by_a_restart() {
+    let mut cluster = Cluster::with(3, 64 * BLOCK, |config| {
+        config.disks.iter_mut().for_each(|disk| disk.fault = Some("sync-eio=1+".into()));
+    });
+    let (mut one, mut other) = (cluster.client(2), cluster.client(3));
+    one.write(0, &[1; BLOCK]).unwrap();
+    other.write(BLOCK as u64, &[2; BLOCK]).unwrap();
+    assert_eq!(one.command(Command::Flush, 0, 0), Err(Errno::Io), "the sync fails");
+    cluster.kill(1);
+    cluster.change(1, |config| config.disks[0].fault = None);
+    cluster.restart(1);
+    one.command(Command::Flush, 0, 0).expect("it was told");
+    assert_eq!(other.command(Command::Flush, 0, 0), Err(Errno::Io));
+    let losses = cluster.status(3).losses;
+    assert!(losses.len() == 1 && losses[0].volume == "disk", "{losses:?}");
+    other.command(Command::Flush, 0, 0).expect("told once");
+}
+
 #[test]
 fn writes_to_the_disk_are_counted_in_blocks() {
     let cluster = Cluster::start(2, 64 * BLOCK);

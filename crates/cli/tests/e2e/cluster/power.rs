@@ -82,34 +82,6 @@ fn a_flush_after_a_clean_stop_and_a_reboot_succeeds() {
     writer.flush().expect("nothing is lost");
 }
 
-/// A failed sync stays failed over a restart of the daemon: the kernel has dropped what was dirty.
-#[test]
-fn a_failed_sync_is_not_forgotten_by_a_restart() {
-    let dir = scratch();
-    let image = dir.path().join("disk.img");
-    content::image(&image, 8 * MIB, 1);
-    let disk = Disk {
-        origin: format!("path = \"{}\"\nfault = \"sync-eio=1+\"", image.display()),
-        ..Disk::file(&image)
-    };
-    let mut cluster = Cluster::start(Plan::new(dir.path(), 3).disk(disk));
-    let (mut one, mut other) = (cluster.export(2, "disk").open(), cluster.export(3, "disk").open());
-    one.write(0, &[1; BLOCK]).unwrap();
-    other.write(BLOCK as u64, &[2; BLOCK]).unwrap();
-    one.flush().expect_err("the sync fails");
-    cluster.node(2).says(&["flush has failed", "a sync failed"]);
-    cluster.node(1).kill();
-    // The disk is well again.
-    let config = dir.path().join("n1.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text.replace("fault = \"sync-eio=1+\"", "")).unwrap();
-    cluster.node(1).restart();
-    one.flush().expect("it was told");
-    other.flush().expect_err("what it wrote was not synced, and never will be");
-    cluster.node(3).says(&["flush has failed", "a sync failed"]);
-    other.flush().expect("told once");
-}
-
 /// A real machine: the disk node runs in User-mode Linux, which is killed with what its page cache has.
 #[test]
 fn a_flush_after_the_death_of_a_machine_fails_once() {
