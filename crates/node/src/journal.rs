@@ -317,7 +317,16 @@ pub(crate) fn close(node: &Node) {
     }
 }
 
+/// In a thread of its own: the end of a ring interrupts system calls of the thread that had it.
 fn sync(disk: &Arc<Disk>) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let done =
+            std::thread::Builder::new().name("cards-sync".into()).spawn_scoped(scope, || flush(disk))?;
+        done.join().unwrap_or_else(|_| Err(io::Error::other("the sync has panicked")))
+    })
+}
+
+fn flush(disk: &Arc<Disk>) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let engine = Engine::new(disk);
         engine.submit(Job { tag: 0, op: Op::Flush });

@@ -17,23 +17,13 @@ pub(super) struct Client {
     cookie: u64,
 }
 
-/// A thread whose ring has completions to run is interrupted in its system calls.
-fn connected(socket: &Path) -> UnixStream {
-    loop {
-        match UnixStream::connect(socket) {
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            connected => return connected.unwrap(),
-        }
-    }
-}
-
 impl Client {
     pub(super) fn connect(socket: &Path) -> Self {
         Self::open(socket, "disk").unwrap()
     }
 
     pub(super) fn open(socket: &Path, export: &str) -> Result<Self, String> {
-        let mut stream = connected(socket);
+        let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut handshake = Handshake::new(export).unwrap();
         let mut received = Vec::new();
