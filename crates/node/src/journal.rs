@@ -260,6 +260,13 @@ impl Changes {
         self.news.notify_one();
     }
 
+    /// Waits until the thread is to end, at most for so long. Whether it is.
+    fn wait_for_end(&self, most: Duration) -> bool {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.news.wait_timeout_while(queue, most, |queue| !queue.end);
+        waited.unwrap_or_else(PoisonError::into_inner).0.end
+    }
+
     /// The next changes, all in one; none at the end.
     fn take(&self) -> Option<(u64, BTreeMap<VolumeId, CardJournal>)> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,10 +306,9 @@ fn keep(node: &Node, volume: VolumeId, cards: &CardJournal) {
             "state_dir: the journal cannot be written: {error}; see to {}, nobody is attached before that",
             node.config.state_dir.display()
         );
-        if node.draining() {
+        if node.draining() || node.changes.wait_for_end(RETRY) {
             return;
         }
-        std::thread::sleep(RETRY);
     }
 }
 
