@@ -150,8 +150,10 @@ impl Control {
             if first {
                 self.when_durable(Then::Shards(Input::CardFenced { volume, node: other }));
             }
-            // Not before it is true: the shards may have to hear of the card itself first.
-            self.when_durable(Then::Send(other, ControlMessage::Expired { volume, generation }));
+            // Not before it is true: the shards may have to hear of the card itself first. Repetitions do not queue up.
+            if first || self.desk.journals.are_durable() {
+                self.when_durable(Then::Send(other, ControlMessage::Expired { volume, generation }));
+            }
         }
         if node != self.config.node && self.desk.own.contains_key(&volume) {
             self.evict_own(volume, Refusal::Exclusive(node));
