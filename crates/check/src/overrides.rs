@@ -77,7 +77,7 @@ impl Drift {
 
 /// A policy that nodes can run.
 fn policy(spec: &str) -> Result<String, String> {
-    cards_core::policy::build(spec).map(|_| spec.to_owned()).map_err(|error| error.to_string())
+    cards_policies::policy::build(spec).map(|_| spec.to_owned()).map_err(|error| error.to_string())
 }
 
 #[cfg(feature = "mistakes")]
@@ -125,7 +125,7 @@ impl Overrides {
     /// storm, with the clients that were drawn for it.
     fn spoils_cold_reads(&self) -> bool {
         let is_random =
-            |spec: &String| cards_core::policy::build(spec).is_ok_and(|policy| policy.is_random());
+            |spec: &String| cards_policies::policy::build(spec).is_ok_and(|policy| policy.is_random());
         self.loss.is_some_and(|loss| loss > 0) || self.policy.as_ref().is_some_and(is_random)
     }
 

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cards_core::Replacement;
 use cards_node::config::{Attached, Delivery, Handover, PolicySpec, duration, size};
+use cards_policies::Replacement;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;

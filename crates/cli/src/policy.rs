@@ -1,7 +1,7 @@
 //! `cards policy`: the registries of policies and replacements.
 
-use cards_core::Replacement;
-use cards_core::policy::{Entry, registry};
+use cards_policies::Replacement;
+use cards_policies::policy::{Entry, registry};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ impl From<&Entry> for Listed {
 
 impl From<Replacement> for ListedReplacement {
     fn from(replacement: Replacement) -> Self {
-        let cards_core::replacement::Entry { name, title, paper, when_not, .. } = *replacement.entry();
+        let cards_policies::replacement::Entry { name, title, paper, when_not, .. } = *replacement.entry();
         Self { name, title, paper, when_not }
     }
 }

@@ -15,8 +15,9 @@ mod timed;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cards_core::{Coherence, Replacement};
+use cards_core::Coherence;
 use cards_node::config::{PolicySpec, size};
+use cards_policies::Replacement;
 use cards_sim::{Interrupt, Library, Pace, Report, RunError, Setup, Timing};
 use cards_trace::{Progress as Read, Source as _};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -184,7 +185,7 @@ impl Replay {
     fn setup(&self) -> Result<Setup, Error> {
         let machine = Library::default().find(&self.machine).map_err(SimError::from)?.clone();
         let policy = self.policy.to_string();
-        cards_core::policy::build(&policy)
+        cards_policies::policy::build(&policy)
             .map_err(|error| SimError::from(cards_sim::SetupError::from(error)))?;
         Ok(Setup {
             nodes: self.nodes,

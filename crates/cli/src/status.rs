@@ -269,11 +269,11 @@ fn with_reason(state: &str, reason: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::Replacement;
     use cards_node::admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
     use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
+    use cards_policies::Replacement;
 
     use super::*;
 

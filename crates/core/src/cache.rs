@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use apart::Apart;
 
 use crate::ids::{BlockId, NodeId, Slot, VolumeId};
-use crate::replacement::{Replacement, Replacer};
+use crate::replacement::Replacer;
 use crate::table::Table;
 
 const NONE: u32 = u32::MAX;
@@ -64,41 +64,63 @@ pub struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn newer(&self, slot: u32) -> Option<u32> {
+    /// The neighbour that came after it.
+    #[must_use]
+    pub fn newer(&self, slot: u32) -> Option<u32> {
         some(self.frames[slot as usize].newer)
     }
 
-    pub(crate) fn older(&self, slot: u32) -> Option<u32> {
+    /// The neighbour that came before it.
+    #[must_use]
+    pub fn older(&self, slot: u32) -> Option<u32> {
         some(self.frames[slot as usize].older)
     }
 
-    pub(crate) fn set_newer(&mut self, slot: u32, to: Option<u32>) {
+    /// Sets the neighbour that came after it.
+    pub fn set_newer(&mut self, slot: u32, to: Option<u32>) {
         self.frames[slot as usize].newer = to.unwrap_or(NONE);
     }
 
-    pub(crate) fn set_older(&mut self, slot: u32, to: Option<u32>) {
+    /// Sets the neighbour that came before it.
+    pub fn set_older(&mut self, slot: u32, to: Option<u32>) {
         self.frames[slot as usize].older = to.unwrap_or(NONE);
     }
 
     /// References counted so far, at most 3.
-    pub(crate) fn references(&self, slot: u32) -> u8 {
+    #[must_use]
+    pub fn references(&self, slot: u32) -> u8 {
         self.frames[slot as usize].marks & REFERENCES
     }
 
-    pub(crate) fn set_references(&mut self, slot: u32, count: u8) {
+    /// Sets the references counted; 3 stands for more.
+    pub fn set_references(&mut self, slot: u32, count: u8) {
         let marks = &mut self.frames[slot as usize].marks;
         *marks = *marks & !REFERENCES | count.min(REFERENCES);
     }
 
     /// Nobody uses the block: it may be evicted.
-    pub(crate) fn is_idle(&self, slot: u32) -> bool {
+    #[must_use]
+    pub fn is_idle(&self, slot: u32) -> bool {
         let frame = &self.frames[slot as usize];
         frame.pins == 0 && frame.marks & Mark::LOCKED.0 == 0
     }
 
-    pub(crate) fn block(&self, slot: u32) -> BlockId {
+    /// The block in a slot.
+    #[must_use]
+    pub fn block(&self, slot: u32) -> BlockId {
         let frame = self.frames[slot as usize];
         BlockId::new(VolumeId(frame.volume), frame.index)
+    }
+
+    /// The block is not in the queue for new ones, where the replacement has several.
+    #[must_use]
+    pub fn is_main(&self, slot: u32) -> bool {
+        self.is(slot, Mark::MAIN)
+    }
+
+    /// Notes whether the block is in the queue for new ones or in another.
+    pub fn set_main(&mut self, slot: u32, on: bool) {
+        self.mark(slot, Mark::MAIN, on);
     }
 
     pub(crate) fn is(&self, slot: u32, mark: Mark) -> bool {
@@ -119,8 +141,9 @@ const fn node(id: u16) -> Option<NodeId> {
     if id == NOBODY { None } else { Some(NodeId(id)) }
 }
 
-/// See the module's head.
-pub(crate) struct Cache {
+/// Which slot holds which block, who uses it, and what may go. A slot is *free*, *resident* (found by its block) or *held*
+/// (a block on its way in or out); a held slot is free as soon as nobody has it pinned.
+pub struct Cache {
     frames: Frames,
     free: u32,
     free_len: u32,
@@ -135,7 +158,8 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// A cache that holds `capacity` blocks and has `extra` slots more for blocks on their way.
-    pub(crate) fn new(capacity: u32, extra: u32, replacement: Replacement) -> Self {
+    #[must_use]
+    pub fn new(capacity: u32, extra: u32, replacer: Box<dyn Replacer>) -> Self {
         let slots = capacity + extra;
         let frame = Frame {
             index: 0,
@@ -157,7 +181,7 @@ impl Cache {
             free_len: slots,
             resident: 0,
             capacity,
-            replacer: replacement.build(capacity),
+            replacer,
             apart: None,
             victim: None,
             // All slots could be resident for a moment, when every block is in use.
@@ -167,7 +191,7 @@ impl Cache {
 
     /// Sets places apart for blocks that other nodes send, if there are not as many yet: such a block competes with
     /// other such blocks only, by the time of its last use.
-    pub(crate) fn set_apart(&mut self, percent: u8, replacement: Replacement) {
+    pub fn set_apart(&mut self, percent: u8, replacer: impl FnOnce(u32) -> Box<dyn Replacer>) {
         let most = self.capacity.saturating_sub(1);
         let quota = (u64::from(self.capacity) * u64::from(percent) / 100) as u32;
         let quota = quota.clamp(most.min(1), most);
@@ -176,13 +200,13 @@ impl Cache {
         }
         let slots: Vec<u32> = self.table.slots().collect();
         slots.iter().for_each(|&slot| self.leave_queue(slot));
-        self.replacer = replacement.build(self.capacity - quota);
+        self.replacer = replacer(self.capacity - quota);
         self.apart = Some(Apart::new(quota, self.slots()));
         slots.iter().for_each(|&slot| self.replacer.insert(&mut self.frames, slot));
     }
 
     /// A resident block belongs to another node: it goes where such blocks are kept, if places are set apart.
-    pub(crate) fn move_apart(&mut self, slot: Slot) {
+    pub fn move_apart(&mut self, slot: Slot) {
         if let Some(apart) = &mut self.apart
             && !apart.holds(slot.0)
         {
@@ -196,7 +220,8 @@ impl Cache {
     }
 
     /// More blocks are resident, of one kind or the other, than there are places.
-    pub(crate) fn is_overfull(&self) -> bool {
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
         match &self.apart {
             None => self.resident > self.capacity,
             Some(_) => self.is_overfull_apart() || self.is_overfull_here(),
@@ -213,7 +238,8 @@ impl Cache {
     }
 
     /// Free places for blocks that other nodes send.
-    pub(crate) fn free_places(&self) -> u32 {
+    #[must_use]
+    pub fn free_places(&self) -> u32 {
         match &self.apart {
             None => self.capacity.saturating_sub(self.resident),
             Some(apart) => apart.quota.saturating_sub(apart.len()),
@@ -239,15 +265,21 @@ impl Cache {
         self.frames.frames.len() as u32
     }
 
-    pub(crate) const fn capacity(&self) -> u32 {
+    /// Blocks it holds at most.
+    #[must_use]
+    pub const fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    pub(crate) const fn resident(&self) -> u32 {
+    /// Blocks it holds.
+    #[must_use]
+    pub const fn resident(&self) -> u32 {
         self.resident
     }
 
-    pub(crate) const fn free_slots(&self) -> u32 {
+    /// Slots that are free.
+    #[must_use]
+    pub const fn free_slots(&self) -> u32 {
         self.free_len
     }
 
@@ -263,12 +295,14 @@ impl Cache {
             + self.apart.as_ref().map_or(0, Apart::bytes)
     }
 
-    pub(crate) fn lookup(&self, block: BlockId) -> Option<Slot> {
+    /// The slot of a resident block.
+    #[must_use]
+    pub fn lookup(&self, block: BlockId) -> Option<Slot> {
         self.table.find(block.hash(), |slot| self.frames.block(slot) == block).map(Slot)
     }
 
-    /// Takes a free slot; it is held and pinned once.
-    pub(crate) fn take(&mut self) -> Option<Slot> {
+    /// Takes a free slot, if there is one; it is held and pinned once.
+    pub fn take(&mut self) -> Option<Slot> {
         let slot = some(self.free)?;
         let frame = &mut self.frames.frames[slot as usize];
         self.free = frame.older;
@@ -280,7 +314,7 @@ impl Cache {
     }
 
     /// Makes a held slot the resident copy of `block`, which has none yet.
-    pub(crate) fn insert(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
+    pub fn insert(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
         assert!(self.lookup(block).is_none(), "{block:?} is resident already");
         let frame = &mut self.frames.frames[slot.0 as usize];
         assert!(frame.marks & Mark::RESIDENT.0 == 0 && frame.pins > 0, "only a held slot becomes resident");
@@ -296,7 +330,7 @@ impl Cache {
 
     /// Ends the residence of a block. The slot is held until its users have unpinned it. The replacement
     /// learns from it only if it has chosen the block itself, by [`Self::victim`].
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    pub fn remove(&mut self, slot: Slot) {
         let block = self.frames.block(slot.0);
         self.table.remove(block.hash(), slot.0, |slot| self.frames.block(slot).hash());
         match self.victim.take_if(|victim| *victim == slot.0) {
@@ -319,14 +353,15 @@ impl Cache {
         self.free_len += 1;
     }
 
-    pub(crate) fn pin(&mut self, slot: Slot) {
+    /// A slot has one user more.
+    pub fn pin(&mut self, slot: Slot) {
         let frame = &mut self.frames.frames[slot.0 as usize];
         debug_assert!(frame.pins > 0 || frame.marks & Mark::RESIDENT.0 != 0, "a free slot is not pinned");
         frame.pins = frame.pins.saturating_add(1);
     }
 
     /// Whether the slot became free by it.
-    pub(crate) fn unpin(&mut self, slot: Slot) -> bool {
+    pub fn unpin(&mut self, slot: Slot) -> bool {
         let frame = &mut self.frames.frames[slot.0 as usize];
         assert!(frame.pins > 0, "a slot is unpinned as often as it was pinned");
         if frame.pins == u16::MAX {
@@ -340,7 +375,9 @@ impl Cache {
         freed
     }
 
-    pub(crate) fn pins(&self, slot: Slot) -> u16 {
+    /// Users of a slot.
+    #[must_use]
+    pub fn pins(&self, slot: Slot) -> u16 {
         self.frames.frames[slot.0 as usize].pins
     }
 
@@ -349,13 +386,13 @@ impl Cache {
     }
 
     /// Tells the replacement of a use.
-    pub(crate) fn touch(&mut self, slot: Slot) {
+    pub fn touch(&mut self, slot: Slot) {
         let (queue, frames) = self.queue_of(slot.0);
         queue.hit(frames, slot.0);
     }
 
     /// The block the replacement would evict now.
-    pub(crate) fn victim(&mut self) -> Option<Slot> {
+    pub fn victim(&mut self) -> Option<Slot> {
         if self.is_overfull_apart()
             && let Some(apart) = &mut self.apart
             && let Some(victim) = apart.queue().victim(&mut self.frames)
@@ -371,13 +408,13 @@ impl Cache {
     }
 
     /// Makes a resident block the next victim: it is of no more use here.
-    pub(crate) fn cool(&mut self, slot: Slot) {
+    pub fn cool(&mut self, slot: Slot) {
         let (queue, frames) = self.queue_of(slot.0);
         queue.cool(frames, slot.0);
     }
 
     /// The next candidates for eviction, the likeliest first.
-    pub(crate) fn tail(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub fn tail(&self) -> impl Iterator<Item = Slot> + '_ {
         let next = move |at: &Slot| self.replacer.next_candidate(&self.frames, Some(at.0)).map(Slot);
         core::iter::successors(self.replacer.next_candidate(&self.frames, None).map(Slot), next)
     }
@@ -394,7 +431,9 @@ impl Cache {
         self.frames.is(slot.0, mark)
     }
 
-    pub(crate) fn block(&self, slot: Slot) -> BlockId {
+    /// The block of a resident slot.
+    #[must_use]
+    pub fn block(&self, slot: Slot) -> BlockId {
         self.frames.block(slot.0)
     }
 
@@ -411,7 +450,7 @@ impl Cache {
     }
 
     /// Panics unless every slot is accounted for.
-    pub(crate) fn check(&self) {
+    pub fn check(&self) {
         let mut free = 0;
         let mut at = self.free;
         while let Some(slot) = some(at) {
@@ -436,8 +475,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use crate::replacement::Lru;
 
     fn block(index: u32) -> BlockId {
         BlockId::new(VolumeId(0), index)
@@ -450,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_removed_block_stays_until_its_users_are_done() {
-        let mut cache = Cache::new(2, 0, Replacement::Lru);
+        let mut cache = Cache::new(2, 0, Box::new(Lru::default()));
         let slot = cache.take().unwrap();
         cache.insert(slot, block(1), None);
         cache.remove(slot);
@@ -458,71 +496,5 @@ mod tests {
         assert!(cache.unpin(slot));
         assert_eq!(cache.free_slots(), 2);
         cache.check();
-    }
-
-    #[test]
-    fn blocks_set_apart_compete_with_each_other_only() {
-        for replacement in Replacement::ALL {
-            let mut cache = Cache::new(10, 4, replacement);
-            let add = |cache: &mut Cache, index, hosted| {
-                let slot = cache.take().unwrap();
-                cache.insert(slot, block(index), None);
-                if hosted {
-                    cache.move_apart(slot);
-                }
-                cache.unpin(slot);
-                while cache.is_overfull() {
-                    let victim = cache.victim().unwrap();
-                    cache.remove(victim);
-                }
-                cache.check();
-            };
-            (0..3).for_each(|i| add(&mut cache, i, false));
-            cache.set_apart(60, replacement);
-            cache.check();
-            assert_eq!(cache.free_places(), 6);
-            (10..16).for_each(|i| add(&mut cache, i, true));
-            assert_eq!((cache.resident(), cache.free_places()), (9, 0));
-            (100..150).for_each(|i| add(&mut cache, i, false));
-            assert_eq!(cache.resident(), 10);
-            cache.touch(cache.lookup(block(10)).unwrap());
-            add(&mut cache, 16, true);
-            let there: Vec<u32> = (10..17).filter(|&i| cache.lookup(block(i)).is_some()).collect();
-            assert_eq!(there, [10, 12, 13, 14, 15, 16], "{replacement}");
-            cache.cool(cache.lookup(block(15)).unwrap());
-            add(&mut cache, 17, true);
-            assert!(cache.lookup(block(15)).is_none());
-            assert_eq!(cache.resident(), 10);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn behaves_like_a_map(ops in prop::collection::vec((0u32..40, any::<bool>()), 0..400)) {
-            for replacement in Replacement::ALL {
-                let mut cache = Cache::new(16, 4, replacement);
-                let mut model = BTreeMap::new();
-                for &(index, insert) in &ops {
-                    assert_eq!(cache.lookup(block(index)), model.get(&index).copied());
-                    match (model.get(&index).copied(), insert) {
-                        (Some(slot), true) => cache.touch(slot),
-                        (Some(slot), false) => { cache.remove(slot); model.remove(&index); }
-                        (None, true) => {
-                            if cache.resident() == cache.capacity() {
-                                let victim = cache.victim().unwrap();
-                                model.remove(&cache.block(victim).index);
-                                cache.remove(victim);
-                            }
-                            let slot = cache.take().unwrap();
-                            cache.insert(slot, block(index), None);
-                            cache.unpin(slot);
-                            model.insert(index, slot);
-                        }
-                        (None, false) => {}
-                    }
-                    cache.check();
-                }
-            }
-        }
     }
 }

@@ -16,8 +16,10 @@ mod parting;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
@@ -42,6 +44,8 @@ pub struct ControlConfig {
     pub incarnation: u64,
     /// How long a card uses copies without a word from the disk node.
     pub lease: Duration,
+    /// Says which specs mean the same policy.
+    pub algorithms: Arc<dyn Algorithms>,
     /// A request that the disk node has not answered by then fails.
     pub disk_wait: Duration,
     /// The disks of this node.

@@ -31,6 +31,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod algorithms;
 mod cache;
 mod control;
 mod frame_data;
@@ -42,7 +43,6 @@ pub mod mistakes;
 mod persistence;
 mod placement;
 pub mod policy;
-pub mod read_ahead;
 pub mod rendezvous;
 pub mod replacement;
 mod shard;
@@ -52,7 +52,8 @@ mod time;
 mod timers;
 mod volume;
 
-pub use cache::Frames;
+pub use algorithms::Algorithms;
+pub use cache::{Cache, Frames};
 pub use control::{
     CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer, DiskJournal,
 };
@@ -67,8 +68,9 @@ pub use message::{
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
-pub use replacement::Replacement;
-pub use shard::{CardView, Course, Explanation, HolderView, Inquirer, Shard, ShardConfig, UnderWay};
+pub use shard::{
+    CardView, Course, Explanation, HolderView, Inquirer, SLOTS_MAX, Shard, ShardConfig, UnderWay,
+};
 pub use stats::Stats;
 pub use table::Table;
 pub use time::{Duration, Instant};

@@ -1,121 +1,19 @@
-//! Which block leaves when room is needed. Where it goes is the policy's business (see [`crate::policy`]).
-//!
-//! To add a replacement: one file here, one variant and one line in [`Replacement::ALL`],
-//! [`Replacement::entry`] and `build`.
+//! Which block leaves when room is needed: what a replacement is told, and asked. Where the block goes is the policy's
+//! business (see [`crate::policy`]). Replacements come from outside, by [`crate::Algorithms`]; [`Lru`] stands here because
+//! the blocks that a policy has set apart are kept by it, whatever the rest is kept by.
 
-mod arc;
-pub(crate) mod ghosts;
 mod lru;
 mod queue;
-mod s3_fifo;
-mod sieve;
-mod sketch;
-mod two_q;
-mod unknown;
-mod w_tiny_lfu;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::fmt;
-use core::str::FromStr;
-
-pub use unknown::UnknownReplacement;
+pub use lru::Lru;
+pub use queue::{Queue, next_in};
 
 use crate::cache::Frames;
-use crate::policy::Parameter;
-
-/// The replacements on offer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Replacement {
-    /// Least recently used: what the papers assume.
-    Lru,
-    /// SIEVE (Zhang et al., NSDI 2024): cheap hits; not scan resistant, so rarely right for blocks.
-    Sieve,
-    /// S3-FIFO (Yang et al., SOSP 2023): scan resistant; the default.
-    #[default]
-    S3Fifo,
-    /// 2Q (Johnson and Shasha, VLDB 1994): scan resistant.
-    TwoQ,
-    /// ARC (Megiddo and Modha, FAST 2003): adapts itself, seldom worse than LRU.
-    Arc,
-    /// W-TinyLFU (Einziger et al., ACM TOS 2017) with a window of 1 %: for what is popular for long.
-    WTinyLfu,
-    /// W-TinyLFU with a window of 10 %.
-    WTinyLfu10,
-}
-
-/// What is known of a replacement.
-#[derive(Debug)]
-pub struct Entry {
-    /// Its name in configurations.
-    pub name: &'static str,
-    /// Its full name.
-    pub title: &'static str,
-    /// Where it was published.
-    pub paper: &'static str,
-    /// Its parameters. None can be set: variants worth having have names of their own.
-    pub parameters: &'static [Parameter],
-    /// When not to use it.
-    pub when_not: &'static str,
-}
-
-impl Replacement {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Lru, Self::Sieve, Self::S3Fifo, Self::TwoQ, Self::Arc, Self::WTinyLfu, Self::WTinyLfu10];
-
-    /// What is known of it.
-    #[must_use]
-    pub const fn entry(self) -> &'static Entry {
-        match self {
-            Self::Lru => &lru::ENTRY,
-            Self::Sieve => &sieve::ENTRY,
-            Self::S3Fifo => &s3_fifo::ENTRY,
-            Self::TwoQ => &two_q::ENTRY,
-            Self::Arc => &arc::ENTRY,
-            Self::WTinyLfu => &w_tiny_lfu::ENTRY_1,
-            Self::WTinyLfu10 => &w_tiny_lfu::ENTRY_10,
-        }
-    }
-
-    /// Its name in configurations.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.entry().name
-    }
-
-    pub(crate) fn build(self, capacity: u32) -> Box<dyn Replacer> {
-        match self {
-            Self::Lru => Box::new(lru::Lru::default()),
-            Self::Sieve => Box::new(sieve::Sieve::new(capacity)),
-            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(capacity)),
-            Self::TwoQ => Box::new(two_q::TwoQ::new(capacity)),
-            Self::Arc => Box::new(arc::Arc::new(capacity)),
-            Self::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 1)),
-            Self::WTinyLfu10 => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 10)),
-        }
-    }
-}
-
-impl fmt::Display for Replacement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Replacement {
-    type Err = UnknownReplacement;
-
-    fn from_str(s: &str) -> Result<Self, UnknownReplacement> {
-        let known = Self::ALL.into_iter().find(|r| r.name() == s);
-        known.ok_or_else(|| UnknownReplacement { name: String::from(s) })
-    }
-}
 
 /// A replacement at work on a cache's frames. Each resident frame is inserted once and leaves once, by
 /// `remove` or `evict`; the rest may happen between. The cache may hold more than its capacity for a moment: a
 /// block comes in first, then another one goes.
-pub(crate) trait Replacer: Send {
+pub trait Replacer: Send {
     /// A block has become resident.
     fn insert(&mut self, frames: &mut Frames, slot: u32);
 
@@ -144,15 +42,13 @@ pub(crate) trait Replacer: Send {
     /// Blocks it knows.
     fn len(&self) -> u32;
 
+    /// It knows none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Bytes of memory besides the frames.
     fn extra_bytes(&self) -> usize {
         0
     }
 }
-
-#[cfg(test)]
-mod models;
-#[cfg(test)]
-mod reference;
-#[cfg(test)]
-mod tests;

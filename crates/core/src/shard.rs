@@ -20,9 +20,11 @@ mod volume;
 mod withdraw;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::algorithms::Algorithms;
 use crate::cache::{Cache, Mark};
 use crate::frame_data::FrameData;
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId, mix};
@@ -31,7 +33,6 @@ use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
 use crate::placement::Placement;
 use crate::policy::Effect;
-use crate::replacement::Replacement;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
@@ -44,6 +45,7 @@ use handover::Writers;
 use volume::Volume;
 use withdraw::Withdrawals;
 
+pub use answered::SLOTS_MAX;
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
 
@@ -64,8 +66,8 @@ pub struct ShardConfig {
     pub capacity_blocks: u32,
     /// Bytes of a block: those of all volumes it will hear of.
     pub block_bytes: u32,
-    /// Which block leaves when room is needed.
-    pub replacement: Replacement,
+    /// Where copies live, and which block leaves when room is needed.
+    pub algorithms: Arc<dyn Algorithms>,
     /// The homes of blocks: made once and shared by all shards.
     pub placement: Placement,
     /// A request to a peer that takes longer is repeated to the disk node.
@@ -124,7 +126,7 @@ impl Shard {
             now: Instant(0),
             placement: config.placement.clone(),
             volumes: BTreeMap::new(),
-            cache: Cache::new(capacity, in_flight, config.replacement),
+            cache: Cache::new(capacity, in_flight, config.algorithms.replacer(capacity)),
             index: Index::new(capacity),
             frame_data: FrameData::default(),
             fetches: Fetches::default(),
@@ -166,6 +168,18 @@ impl Shard {
     #[must_use]
     pub fn cached(&self, volume: VolumeId) -> u64 {
         self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == volume).count() as u64
+    }
+
+    /// Commands of this node that were given up and may yet be done.
+    #[must_use]
+    pub fn doubts(&self) -> usize {
+        self.commands.doubtful_len()
+    }
+
+    /// Slots that hold nothing and wait for nothing.
+    #[must_use]
+    pub const fn free_slots(&self) -> u32 {
+        self.cache.free_slots()
     }
 
     /// All blocks cached here.
@@ -616,6 +630,3 @@ impl Shard {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -301,7 +301,7 @@ async fn on_data_thread<R: Send + 'static>(
 async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     let name = attach.volume.clone();
     if let Some(policy) = &attach.policy
-        && let Err(error) = cards_core::policy::normalize(&policy.to_string())
+        && let Err(error) = cards_policies::policy::normalize(&policy.to_string())
     {
         return Err(Refusal { kind: RefusalKind::BadRequest, message: error.to_string() });
     }

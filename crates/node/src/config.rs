@@ -22,7 +22,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_core::Replacement;
+use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 pub use api::Api;

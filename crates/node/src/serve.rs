@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
-use cards_core::policy::{PolicyError, normalize};
 use cards_core::{Control, ControlConfig, DiskJournal, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
 use cards_disk::{Disk, DiskError, DiskOptions};
+use cards_policies::BuiltIn;
+use cards_policies::policy::{PolicyError, normalize};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -421,6 +422,7 @@ fn build(
             (disk, VolumeSpec { id: VolumeId::new(me, number as u16), ..spec })
         })
         .unzip();
+    let algorithms = BuiltIn::with(config.replacement);
     let shard = |shard| {
         let config = ShardConfig {
             node: me,
@@ -430,7 +432,7 @@ fn build(
             shards,
             capacity_blocks: capacity,
             block_bytes: block,
-            replacement: config.replacement,
+            algorithms: Arc::clone(&algorithms),
             placement: placement.clone(),
             peer_timeout: config.peer_timeout,
             disk_wait: config.disk_wait,
@@ -447,6 +449,7 @@ fn build(
         nodes,
         incarnation,
         lease: config.lease,
+        algorithms: Arc::clone(&algorithms),
         disk_wait: config.disk_wait,
         disks: own.clone(),
         journals: own.iter().zip(&journals).filter_map(|(spec, journal)| of_journal(spec, journal)).collect(),

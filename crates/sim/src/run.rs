@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant as Wall};
 
-use cards_core::{Instant, VolumeId, policy};
+use cards_core::{Instant, VolumeId};
+use cards_policies::policy;
 use cards_trace::{Op, Progress, Request, Source, TraceError};
 use hdrhistogram::Histogram;
 

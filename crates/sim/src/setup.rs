@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use cards_core::read_ahead::Window;
-use cards_core::{Coherence, Handover, NodeId, PlacementKind, Replacement, policy};
+use cards_core::{Coherence, Handover, NodeId, PlacementKind};
+use cards_policies::read_ahead::Window;
+use cards_policies::{Replacement, policy};
 
 use crate::machine::{Machine, MachineError};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cards_core::{Coherence, PlacementKind, Replacement};
+use cards_core::{Coherence, PlacementKind};
+use cards_policies::Replacement;
 use cards_sim::{Report, Setup, Timing};
 use cards_trace::{Op, Request};
 

@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use cards_core::{Coherence, Handover, Replacement};
+use cards_core::{Coherence, Handover};
+use cards_policies::Replacement;
 use cards_sim::{Report, Setup, Timing};
 use cards_trace::{Options, RecordWriter, Request, open};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cards_core::policy;
+use cards_policies::policy;
 use cards_sim::{Library, Machine, Report, RunError, Setup, SetupError, Timing, run_from};
 use cards_trace::{Op, Progress, Request, Skipped, Source, TraceError};
 

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, VecDeque};
 use cards_core::{
     BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
     Duration, Input, Instant, IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, Persistence,
-    PlacementKind, Replacement, Shard, Slot, Token, VolumeId, VolumeSpec,
+    PlacementKind, Shard, Slot, Token, VolumeId, VolumeSpec,
 };
+use cards_policies::Replacement;
 
 use crate::client::{Completion, Outcome, Request};
 use crate::device::{Device, Waiter};

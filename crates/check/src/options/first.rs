@@ -1,6 +1,7 @@
 //! What was drawn at first.
 
-use cards_core::{Coherence, Duration, Handover, NodeId, PlacementKind, Replacement, VolumeId, VolumeSpec};
+use cards_core::{Coherence, Duration, Handover, NodeId, PlacementKind, VolumeId, VolumeSpec};
+use cards_policies::Replacement;
 use cards_world::{NodeConfig, WorldConfig};
 
 use super::{

@@ -1,6 +1,7 @@
 //! What was drawn when many writers and policies had come.
 
-use cards_core::{Coherence, Duration, NodeId, Replacement};
+use cards_core::{Coherence, Duration, NodeId};
+use cards_policies::Replacement;
 
 use super::{Mode, Options};
 use crate::rng::Rng;

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use cards_advise::{Doubt, Rate};
-use cards_core::Replacement;
 use cards_node::admin::{Measured, Sampled};
 use cards_node::config::size;
+use cards_policies::Replacement;
 use serde::Serialize;
 
 use super::as_it_is;

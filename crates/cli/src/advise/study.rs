@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use cards_core::{Replacement, policy};
+use cards_policies::{Replacement, policy};
 use cards_sim::{Interrupt, Pace, RunError};
 use cards_trace::Progress as Read;
 

@@ -1,8 +1,9 @@
 //! Predictions from samples against exact replays of everything.
 
 use cards_advise::{Access, Limits, Rate, Reference, Sampler};
-use cards_core::{Coherence, Replacement, VolumeId};
+use cards_core::{Coherence, VolumeId};
 use cards_node::admin::{Measured, Sampled};
+use cards_policies::Replacement;
 use cards_sim::{Library, Setup, Timing, WarmUp};
 use cards_trace::{Beyond, Op, Options, Request, Spread, open};
 use clap::Parser;

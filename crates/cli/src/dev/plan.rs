@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_core::Replacement;
 use cards_node::config::{
     Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Member, Mode, Origin,
     PolicySpec, ReadAhead, Web,
 };
+use cards_policies::Replacement;
 
 use super::DevError;
 

@@ -1,9 +1,10 @@
 //! Values of options.
 
-use cards_core::read_ahead::Window;
-use cards_core::{Coherence, PlacementKind, Replacement};
+use cards_core::{Coherence, PlacementKind};
 use cards_nearest::nearest;
 use cards_node::config::{ReadAhead, duration, size};
+use cards_policies::Replacement;
+use cards_policies::read_ahead::Window;
 use cards_sim::{Timing, WarmUp};
 
 use super::error::SimError;

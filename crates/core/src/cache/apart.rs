@@ -1,23 +1,22 @@
 //! The part of a cache that some policies set apart for blocks which other nodes send.
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Frames;
-use crate::replacement::{Replacement, Replacer};
+use crate::replacement::{Lru, Replacer};
 
 /// A queue of its own, in order of use, for so many blocks.
 pub(super) struct Apart {
     pub(super) quota: u32,
-    queue: Box<dyn Replacer>,
+    queue: Lru,
     /// Which slots are in it: a byte each, only where a policy asks for it.
     holds: Vec<bool>,
 }
 
 impl Apart {
     pub(super) fn new(quota: u32, slots: u32) -> Self {
-        Self { quota, queue: Replacement::Lru.build(quota), holds: vec![false; slots as usize] }
+        Self { quota, queue: Lru::default(), holds: vec![false; slots as usize] }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -29,7 +28,7 @@ impl Apart {
     }
 
     pub(super) fn queue(&mut self) -> &mut dyn Replacer {
-        self.queue.as_mut()
+        &mut self.queue
     }
 
     pub(super) fn insert(&mut self, frames: &mut Frames, slot: u32) {

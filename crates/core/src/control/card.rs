@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use super::journal::Then;
 use super::{Control, ControlOutput, ControlTimer, RESEND};
+use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
-use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, VolumeSpec};
 
@@ -42,9 +42,8 @@ pub(super) struct Wish {
 
 impl Wish {
     /// Whether the volume can be attached like this, whatever cards there are.
-    pub(super) fn fits(&self, spec: &VolumeSpec) -> Result<(), Refusal> {
-        let same =
-            self.policy.is_empty() || policy::normalize(&self.policy) == policy::normalize(&spec.policy);
+    pub(super) fn fits(&self, spec: &VolumeSpec, algorithms: &dyn Algorithms) -> Result<(), Refusal> {
+        let same = self.policy.is_empty() || algorithms.is_same_policy(&self.policy, &spec.policy);
         if !same {
             return Err(Refusal::PolicyIs(spec.policy.clone()));
         }
@@ -131,7 +130,7 @@ impl Control {
     /// Whether an attached card with `access` is what `wish` asks for. The card stays, whatever the answer is.
     fn suffices(&self, volume: VolumeId, access: Access, wish: &Wish) -> Result<(), Refusal> {
         if let Some(spec) = self.specs.get(&volume) {
-            wish.fits(spec)?;
+            wish.fits(spec, &*self.config.algorithms)?;
         }
         if access.covers(wish.access) { Ok(()) } else { Err(Refusal::Attached(access)) }
     }

@@ -109,7 +109,7 @@ impl Control {
     fn check_attach(&self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
-        wish.fits(spec)?;
+        wish.fits(spec, &*self.config.algorithms)?;
         if let Some(holder) = self.claim_against(node, volume) {
             return Err(Refusal::Exclusive(holder));
         }

@@ -1,20 +1,12 @@
 //! LRU. Unfit for scans larger than the cache: each block is gone before it is wanted again.
 
+use super::Replacer;
 use super::queue::{Queue, next_in};
-use super::{Entry, Replacer};
 use crate::cache::Frames;
 
-pub(super) const ENTRY: Entry = Entry {
-    name: "lru",
-    title: "least recently used",
-    paper: "R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger: Evaluation techniques for storage hierarchies, \
-            IBM Systems Journal 9(2), 1970",
-    parameters: &[],
-    when_not: "blocks are read in scans or loops longer than the cache: each is gone before it is wanted again",
-};
-
+/// Blocks in the order of their use.
 #[derive(Debug, Default)]
-pub(super) struct Lru {
+pub struct Lru {
     queue: Queue,
 }
 

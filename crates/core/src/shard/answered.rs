@@ -22,7 +22,7 @@ use crate::persistence::Persistence;
 use crate::time::{Duration, Instant};
 
 /// Commands that one card has under way at a time, at both ends. More wait at the card.
-pub(super) const SLOTS_MAX: u16 = 4096;
+pub const SLOTS_MAX: u16 = 4096;
 /// Lives of a node that are remembered. A command is given up by its sender after a while
 /// ([`super::ShardConfig::disk_wait`]), in which a node does not begin as many.
 const LIVES_MAX: usize = 8;

@@ -24,7 +24,6 @@ use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
 use crate::io::Payload;
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
-use crate::policy;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 use crate::volume::{Access, VolumeSpec};
@@ -37,7 +36,7 @@ impl Shard {
         if self.volumes.get(&spec.id).is_some_and(|known| known.spec == spec) {
             return;
         }
-        let Ok(policy) = policy::build(&spec.policy) else { return };
+        let Some(policy) = self.config.algorithms.policy(&spec.policy) else { return };
         let at_disk_node = spec.id.disk_node() == self.config.node;
         self.drop_copies(spec.id);
         let first = Stamp(self.config.incarnation << 20);
@@ -45,7 +44,8 @@ impl Shard {
             self.frame_data.enable(self.cache.slots());
         }
         if policy.set_apart() > 0 && !at_disk_node {
-            self.cache.set_apart(policy.set_apart(), self.config.replacement);
+            let algorithms = &self.config.algorithms;
+            self.cache.set_apart(policy.set_apart(), |capacity| algorithms.replacer(capacity));
             self.make_room();
         }
         let id = spec.id;

@@ -145,7 +145,6 @@ impl Commands {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn doubtful_len(&self) -> usize {
         self.doubtful.len()
     }

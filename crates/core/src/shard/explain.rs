@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::Shard;
 use super::fetch::{HOPS, UnderWay};
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId};
+use crate::ids::{BlockId, Generation, NodeId, Stamp};
 use crate::message::IoError;
 use crate::policy::{Asked, Context, Policy, Target};
 use crate::time::Instant;
@@ -61,6 +61,8 @@ pub struct CardView {
     pub generation: Generation,
     /// It knows which writes are complete.
     pub synced: bool,
+    /// Writes up to here are complete, as far as the card was told.
+    pub floor: Stamp,
     /// Copies may be used until then; none: for ever, as nobody can write the volume, or it has no promises.
     pub lease_until: Option<Instant>,
 }
@@ -136,6 +138,7 @@ impl Shard {
         let card = volume.card.map(|generation| CardView {
             generation,
             synced: volume.synced || volume.at_disk_node,
+            floor: volume.floor,
             lease_until: (!volume.needs_no_lease() && !volume.at_disk_node).then_some(volume.lease_until),
         });
         let slot = self.cache.lookup(block);

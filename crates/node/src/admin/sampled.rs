@@ -1,7 +1,7 @@
 //! A sample of what clients ask for, and what is needed to simulate it.
 
 use cards_advise::Sample;
-use cards_core::Replacement;
+use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 use crate::config::replacement;

@@ -1,6 +1,6 @@
 //! What a daemon says about itself and about the volumes it knows.
 
-use cards_core::Replacement;
+use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, DiskCounters, Io, SlowRequests};

@@ -48,7 +48,7 @@ impl PolicySpec {
     /// Whether both mean the same policy: defaults may be written out or not.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        let normal = |spec: &Self| cards_core::policy::normalize(&spec.to_string()).ok();
+        let normal = |spec: &Self| cards_policies::policy::normalize(&spec.to_string()).ok();
         self == other || normal(self).is_some_and(|spec| Some(spec) == normal(other))
     }
 }

@@ -1,6 +1,6 @@
 //! The replacement's name, for `#[serde(with)]`.
 
-use cards_core::Replacement;
+use cards_policies::Replacement;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 /// Writes the name.

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_core::policy::PolicyError;
 use cards_core::{NodeId, VolumeId};
+use cards_policies::policy::PolicyError;
 
 use super::error::remedy;
 use super::uri::{Part, host_any_port, host_port};
@@ -339,10 +339,11 @@ fn nbd(nbd: &Nbd) -> Result<(), Problem> {
 }
 
 fn policy(key: &str, spec: &PolicySpec) -> Result<(), Problem> {
-    let Err(error) = cards_core::policy::build(&spec.to_string()) else { return Ok(()) };
+    let Err(error) = cards_policies::policy::build(&spec.to_string()) else { return Ok(()) };
     let reason = match &error {
         PolicyError::UnknownPolicy { name } => {
-            let known: Vec<&str> = cards_core::policy::registry().iter().map(|entry| entry.name).collect();
+            let known: Vec<&str> =
+                cards_policies::policy::registry().iter().map(|entry| entry.name).collect();
             format!("no such policy; {}", remedy(name, &known))
         }
         PolicyError::UnknownParameter { .. }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use cards_core::read_ahead::ReadAhead;
+use cards_policies::read_ahead::ReadAhead;
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_core::read_ahead::{ReadAhead as Detector, Window};
 use cards_core::{Coherence, VolumeId, VolumeSpec};
+use cards_policies::read_ahead::{ReadAhead as Detector, Window};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Closed, Handshake, Question, Step};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};

@@ -9,12 +9,14 @@ mod steps;
 mod window;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use cards_core::read_ahead::ReadAhead;
 use cards_core::{
     Access, BlockId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Message, NodeId, OpId,
     Output, Placement, Shard, ShardConfig, Stats, VolumeId, VolumeSpec,
 };
+use cards_policies::BuiltIn;
+use cards_policies::read_ahead::ReadAhead;
 use cards_trace::Op;
 
 use self::requests::{PART_BITS, Pending};
@@ -76,8 +78,9 @@ impl Cluster {
     /// # Errors
     /// The policy is not one that nodes can run.
     pub fn new(setup: &Setup) -> Result<Self, SetupError> {
-        cards_core::policy::build(&setup.policy)?;
+        cards_policies::policy::build(&setup.policy)?;
         let placement = Placement::new(setup.placement, setup.nodes);
+        let algorithms = BuiltIn::with(setup.replacement);
         let mut shards = Vec::new();
         for node in 0..setup.nodes {
             for shard in 0..setup.shards {
@@ -90,7 +93,7 @@ impl Cluster {
                     shards: setup.shards,
                     capacity_blocks: capacity,
                     block_bytes: setup.block_bytes,
-                    replacement: setup.replacement,
+                    algorithms: Arc::clone(&algorithms),
                     placement: placement.clone(),
                     peer_timeout: PATIENCE,
                     disk_wait: PATIENCE,

@@ -18,7 +18,8 @@ pub(super) mod key;
 #[cfg(test)]
 mod tests;
 
-use cards_core::{Instant, Replacement};
+use cards_core::Instant;
+use cards_policies::Replacement;
 use cards_trace::Op;
 
 use self::caches::Caches;

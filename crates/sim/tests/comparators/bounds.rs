@@ -1,6 +1,6 @@
 //! No policy has more hits than a cache of the same size that knows the future.
 
-use cards_core::policy;
+use cards_policies::policy;
 use cards_sim::{Report, RunError, Setup, SetupError, Timing, run_from};
 use cards_trace::{Op, Request, Source};
 

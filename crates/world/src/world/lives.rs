@@ -1,11 +1,13 @@
 //! Nodes start and die, and learn of each other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cards_core::{
     Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, Placement, Shard,
     ShardConfig, Token, VolumeId, mix,
 };
+use cards_policies::BuiltIn;
 
 use super::{Asker, World};
 use crate::client::Outcome;
@@ -22,11 +24,13 @@ impl<M: Models> World<M> {
         trace!(self, "{node:?} boots, life {life}");
         let config = &self.config;
         let own = &config.nodes[usize::from(node.0)];
+        let algorithms = BuiltIn::with(own.replacement);
         let control = ControlConfig {
             node,
             nodes: self.places.len() as u16,
             incarnation: life,
             lease: config.lease,
+            algorithms: Arc::clone(&algorithms),
             disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
             journals: self
@@ -53,7 +57,7 @@ impl<M: Models> World<M> {
                     shard,
                     shards: config.shards,
                     capacity_blocks: own.capacity_blocks,
-                    replacement: own.replacement,
+                    algorithms: Arc::clone(&algorithms),
                     placement: placement.clone(),
                     peer_timeout: config.peer_timeout,
                     disk_wait: config.disk_wait,

@@ -2,8 +2,9 @@
 
 use cards_core::{
     Access, BlockId, Coherence, CommandKind, DiskWork, Duration, Handover, Instant, NodeId, PlacementKind,
-    Replacement, Token, VolumeId, VolumeSpec,
+    Token, VolumeId, VolumeSpec,
 };
+use cards_policies::Replacement;
 use cards_world::models::{Delivery, Disk, DiskTiming, Host, Kernel, Network, Parcel, Why};
 use cards_world::{Action, NodeConfig, Outcome, PageEvent, Request, World, WorldConfig, initial_tag};
 

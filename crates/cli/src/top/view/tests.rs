@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use cards_core::Replacement;
 use cards_node::admin::{
     Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Io, Member, MemberState, Op, OpIo,
     SlowRequest, SlowRequests, Status, Volume, VolumeState, WaitKind, bucket_of,
 };
 use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
+use cards_policies::Replacement;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::super::screen::{HISTORY, Next, Screen};

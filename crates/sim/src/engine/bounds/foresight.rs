@@ -7,7 +7,7 @@ mod stream;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cards_core::policy;
+use cards_policies::policy;
 use cards_trace::{Progress, Source};
 
 use self::stream::{Stream, Tag};

@@ -134,7 +134,7 @@ fn the_future_must_be_finite_and_needs_a_second_look() {
     let error = run(&setup, "list", &mut listed(&references), &mut ()).unwrap_err();
     assert!(matches!(error, RunError::OneLook { .. }));
     for policy in ["opt", "glru"] {
-        let sieve = Setup { replacement: cards_core::Replacement::Sieve, ..self::setup(policy, &[1]) };
+        let sieve = Setup { replacement: cards_policies::Replacement::Sieve, ..self::setup(policy, &[1]) };
         let error = run(&sieve, "list", &mut listed(&references), &mut ()).unwrap_err();
         assert!(error.to_string().starts_with("replacement: sieve: want lru"), "{error}");
     }

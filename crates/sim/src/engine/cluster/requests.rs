@@ -1,9 +1,9 @@
 //! What processes ask of a node: reads by blocks, changes by stripes.
 
-use cards_core::read_ahead::{ReadAhead, Window};
 use cards_core::{
     BlockId, BufferId, CommandKind, Input, Instant, Payload, Read, STRIPE_BLOCKS, Token, VolumeId,
 };
+use cards_policies::read_ahead::{ReadAhead, Window};
 use cards_trace::Op;
 
 use super::window::Rest;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cards_core::policy;
 use cards_pafs::{Level, Repartition};
+use cards_policies::policy;
 
 use crate::setup::{Setup, SetupError};
 

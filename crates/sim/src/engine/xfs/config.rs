@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_core::policy::{self, PolicyError};
+use cards_policies::policy::{self, PolicyError};
 
 /// The parameters of xFS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-use cards_core::{Instant, Replacement};
+use cards_core::Instant;
+use cards_policies::Replacement;
 use cards_trace::Op;
 
 use super::errands::Step;

@@ -1,0 +1,276 @@
+//! HSCC: Home-based Serverless Cooperative Caching (CARDs, section 3).
+//!
+//! Each block has a home, which caches it or knows the node that asked for it last. All copies of a block
+//! form a doubly linked list through the nodes' index entries: *next* leads to newer copies, *previous*
+//! to older ones. A miss asks *next*, else the home; the home passes the request to the last requester,
+//! else to the disk node; whoever has the block delivers it straight to the requester. An evicted block
+//! is worth saving if it is the only copy (it goes to the least loaded node) or the most recent one (it
+//! goes to the node that had delivered it).
+//!
+//! Where the paper leaves a choice:
+//! - "If there are no newer block requests" (GAP-2): the home still names the evicting node as the last
+//!   requester, or nobody.
+//! - A most recent copy whose previous node has one as well is dropped; that node tells the home that its
+//!   own copy is the most recent now, so that the hint does not go stale.
+//! - *Room*: a free place (`room=free`), or also that of a block near eviction that has a newer copy
+//!   elsewhere (`room=dup`).
+//! - *Least loaded*: the node that last said it has the most free places (`load=free`), or, literally, the
+//!   home for which the fewest blocks are cached here (`load=home`).
+//!
+//! With [`cards_core::Coherence::Policy`] a write reaches the copies in the list, which are not all, even when nodes take
+//! turns: a home that delivers out of its own cache knows only whom it served last, and a writer's own copy is in no list.
+//!
+//! Unfit where each block is read by one node only: evicted blocks are sent about for nobody.
+
+use alloc::boxed::Box;
+
+use cards_core::policy::{Answer, Asked, Context, Eviction, Policy, Request, Room, Target};
+use cards_core::{BlockId, CopyClass, NodeId, Note};
+
+use super::{Build, Entry, Parameter};
+
+struct Hscc {
+    depth: u8,
+    load: Load,
+    room: Room,
+}
+
+/// How the least loaded node is found.
+#[derive(Clone, Copy)]
+enum Load {
+    Free,
+    Home,
+}
+
+impl Policy for Hscc {
+    /// HSCC-6.
+    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+        self.would_ask(cx, block)
+    }
+
+    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
+        Target::Node(cx.entry(block).next.unwrap_or_else(|| cx.home(block)))
+    }
+
+    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
+        last_requester(cx, block, read.requester)
+    }
+
+    /// HSCC-7.
+    fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
+        let entry = cx.entry(block);
+        match (entry.next, entry.previous) {
+            (Some(_), _) | (None, None) => Eviction::Drop,
+            (None, Some(previous)) if previous == cx.disk_node() => match self.least_loaded(cx, block) {
+                Some(to) => Eviction::Send { to, class: CopyClass::Singleton, depth: 0 },
+                None => Eviction::Drop,
+            },
+            (None, Some(previous)) => {
+                Eviction::Send { to: previous, class: CopyClass::MostRecent, depth: self.depth }
+            }
+        }
+    }
+
+    /// HSCC-13: write-through with invalidation. The home passes it to the most recent copy's holder, every
+    /// receiver to its previous node.
+    fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
+        if writer != cx.me() {
+            return;
+        }
+        let note = Note::Invalidate { writer: cx.me() };
+        let home = cx.home(block);
+        cx.note(home, block, note);
+        let entry = cx.entry(block);
+        if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != home) {
+            cx.note(previous, block, note);
+        }
+        if home == cx.me()
+            && let Some(next) = entry.next
+        {
+            cx.note(next, block, note);
+        }
+        cx.forget(block);
+    }
+
+    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
+        match request {
+            Request::Read { requester, .. } => read(cx, block, requester),
+            Request::Store { class, depth, evictor, .. } => self.store(cx, block, class, depth, evictor),
+            Request::Note { note, .. } => {
+                handle_note(cx, block, note);
+                Answer::Drop
+            }
+        }
+    }
+}
+
+/// HSCC-15 at the home, HSCC-16 elsewhere.
+fn read(cx: &mut Context<'_>, block: BlockId, requester: NodeId) -> Answer {
+    if cx.cached(block) {
+        return Answer::Serve;
+    }
+    let holder = last_requester(cx, block, requester);
+    if cx.home(block) == cx.me() && requester != cx.me() {
+        cx.set_next(block, Some(requester));
+    }
+    holder.map_or(Answer::DiskNode, Answer::Forward)
+}
+
+/// At the home: who has asked for the block last, besides this requester.
+fn last_requester(cx: &Context<'_>, block: BlockId, requester: NodeId) -> Option<NodeId> {
+    cx.entry(block).next.filter(|&next| next != requester && cx.home(block) == cx.me())
+}
+
+impl Hscc {
+    /// HSCC-9 for singletons; HSCC-10 and HSCC-11 for most recent copies.
+    fn store(
+        &self,
+        cx: &mut Context<'_>,
+        block: BlockId,
+        class: CopyClass,
+        depth: u8,
+        evictor: NodeId,
+    ) -> Answer {
+        if cx.cached(block) {
+            // Whoever was asked for the block after this node has lost it.
+            if cx.entry(block).next == Some(evictor) {
+                cx.set_next(block, None);
+            }
+            self.announce(cx, block, evictor);
+            return Answer::Present;
+        }
+        let room = if cx.has_room(self.room) {
+            Some(self.room)
+        } else if class == CopyClass::MostRecent && depth <= 1 && cx.has_room(Room::Unread) {
+            Some(Room::Unread)
+        } else {
+            None
+        };
+        if let Some(room) = room {
+            self.announce(cx, block, evictor);
+            return Answer::Keep(room);
+        }
+        let home = cx.home(block);
+        let onward = match class {
+            CopyClass::Singleton => (home != cx.me() && home != evictor).then_some(home),
+            CopyClass::MostRecent if depth > 1 => cx.entry(block).previous,
+            CopyClass::MostRecent | CopyClass::Server | CopyClass::Demoted => None,
+        };
+        match onward.filter(|&to| to != cx.me() && to != evictor && cx.is_up(to)) {
+            Some(to) => Answer::Forward(to),
+            None => Answer::Drop,
+        }
+    }
+
+    /// Tells the home that the block is here now.
+    fn announce(&self, cx: &mut Context<'_>, block: BlockId, evictor: NodeId) {
+        let update = Note::IndexUpdate { holder: cx.me(), evictor };
+        let home = cx.home(block);
+        if home == cx.me() {
+            handle_note(cx, block, update);
+        } else {
+            cx.note(home, block, update);
+        }
+    }
+
+    /// HSCC-8. Ties go round by the block, so that equal nodes get equal shares.
+    fn least_loaded(&self, cx: &Context<'_>, block: BlockId) -> Option<NodeId> {
+        let nodes = u64::from(cx.node_bound());
+        let turn = block.hash() % nodes;
+        let key = |node: NodeId| {
+            let load = match self.load {
+                Load::Free => u32::from(u16::MAX - cx.free_at(node)),
+                // The block that leaves still counts; the paper does not say.
+                Load::Home => cx.cached_for(node),
+            };
+            (load, (u64::from(node.0) + nodes - turn) % nodes)
+        };
+        cx.nodes()
+            .filter(|&node| node != cx.me() && cx.is_up(node))
+            .filter(|&node| !matches!(self.load, Load::Free) || cx.free_at(node) > 0)
+            .min_by_key(|&node| key(node))
+    }
+}
+
+/// HSCC-12 and HSCC-13.
+fn handle_note(cx: &mut Context<'_>, block: BlockId, note: Note) {
+    let entry = cx.entry(block);
+    match note {
+        Note::IndexUpdate { holder, evictor } => {
+            if entry.next.is_none_or(|next| next == evictor || next == holder) {
+                cx.set_next(block, Some(holder));
+                if evictor != holder {
+                    cx.note(evictor, block, Note::InvalidateIndex { holder });
+                }
+            }
+        }
+        Note::InvalidateIndex { holder } => {
+            if holder == cx.me() || cx.cached(block) {
+                return;
+            }
+            if cx.home(block) != cx.me() {
+                cx.forget(block);
+            }
+            if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
+                cx.note(previous, block, note);
+            }
+        }
+        Note::Invalidate { writer } => {
+            let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
+            cx.discard(block);
+            cx.forget(block);
+            let pass = |cx: &mut Context<'_>, to: Option<NodeId>| {
+                if let Some(to) = to.filter(|&to| to != writer && to != cx.disk_node()) {
+                    cx.note(to, block, note);
+                }
+            };
+            if known {
+                pass(cx, entry.previous);
+                if cx.home(block) == cx.me() {
+                    pass(cx, entry.next);
+                }
+            }
+        }
+        Note::Private { .. } => {}
+    }
+}
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "hscc",
+    title: "home-based serverless cooperative caching",
+    paper: "Olaru and Tichy, CARDs: Cluster-Aware Remote Disks, CCGrid 2003, section 3",
+    parameters: &[
+        Parameter {
+            name: "depth",
+            default: "2",
+            meaning: "nodes a most recent copy is offered to at most, 0 to 8",
+        },
+        Parameter {
+            name: "load",
+            default: "free",
+            meaning: "who is least loaded: free (has the most free places) or home (fewest blocks cached here for it, as in the paper)",
+        },
+        Parameter {
+            name: "room",
+            default: "free",
+            meaning: "what a stored block may displace: free (nothing) or dup (a block near eviction with a newer copy elsewhere)",
+        },
+    ],
+    when_not: "each block is read by one node only: evicted blocks are sent about for nobody",
+    build: Build::Shard(|arguments| {
+        Ok(Box::new(Hscc {
+            depth: arguments
+                .parse_with("depth", "a number from 0 to 8", |v| v.parse().ok().filter(|d| *d <= 8))?,
+            load: arguments.parse_with("load", "free or home", |v| match v {
+                "free" => Some(Load::Free),
+                "home" => Some(Load::Home),
+                _ => None,
+            })?,
+            room: arguments.parse_with("room", "free or dup", |v| match v {
+                "free" => Some(Room::Free),
+                "dup" => Some(Room::Duplicate),
+                _ => None,
+            })?,
+        }))
+    }),
+};
