@@ -17,7 +17,8 @@ use crate::replacement::Replacer;
 use crate::table::Table;
 
 const NONE: u32 = u32::MAX;
-const NOBODY: u16 = u16::MAX;
+/// Stands for no node, in ten bits.
+const NOBODY: u32 = NodeId::MAX_NODES as u32;
 
 /// What is known of one slot. Packed: the index may cost at most 32 bytes per cached block.
 #[derive(Clone, Copy)]
@@ -28,17 +29,16 @@ struct Frame {
     newer: u32,
     older: u32,
     volume: u16,
-    /// The two ids of HSCC's cache index (section 3): who delivered this copy, who asked for it next.
-    previous: u16,
-    next: u16,
+    /// The two ids of HSCC's cache index (section 3), ten bits each: who delivered this copy, who asked for it next.
+    ids: [u8; 3],
     /// Saturates: a slot that was ever pinned that often stays pinned.
     pins: u16,
-    marks: u8,
+    marks: u16,
 }
 
 /// One-bit facts about a resident block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(u8);
+pub(crate) struct Mark(u16);
 
 impl Mark {
     /// Fetched ahead, not yet read.
@@ -53,10 +53,14 @@ impl Mark {
     pub(crate) const MAIN: Self = Self(1 << 6);
     /// Resident. A slot that is not is held while it is pinned, else free.
     const RESIDENT: Self = Self(1 << 7);
+    /// The node does not hold the lock on it: not read until that is granted.
+    pub(crate) const PARKED: Self = Self(1 << 8);
+    /// Not to be read now.
+    pub(crate) const HIDDEN: Self = Self(Self::LOCKED.0 | Self::PARKED.0);
 }
 
 /// Bits of `marks` that count references (0 to 3), for the replacement.
-const REFERENCES: u8 = 0b11;
+const REFERENCES: u16 = 0b11;
 
 /// The frames of all slots: what a replacement may see and link.
 pub struct Frames {
@@ -89,13 +93,13 @@ impl Frames {
     /// References counted so far, at most 3.
     #[must_use]
     pub fn references(&self, slot: u32) -> u8 {
-        self.frames[slot as usize].marks & REFERENCES
+        (self.frames[slot as usize].marks & REFERENCES) as u8
     }
 
     /// Sets the references counted; 3 stands for more.
     pub fn set_references(&mut self, slot: u32, count: u8) {
-        let marks = &mut self.frames[slot as usize].marks;
-        *marks = *marks & !REFERENCES | count.min(REFERENCES);
+        let frame = &mut self.frames[slot as usize];
+        frame.marks = frame.marks & !REFERENCES | u16::from(count).min(REFERENCES);
     }
 
     /// Nobody uses the block: it may be evicted.
@@ -128,8 +132,8 @@ impl Frames {
     }
 
     pub(crate) fn mark(&mut self, slot: u32, mark: Mark, on: bool) {
-        let marks = &mut self.frames[slot as usize].marks;
-        *marks = if on { *marks | mark.0 } else { *marks & !mark.0 };
+        let frame = &mut self.frames[slot as usize];
+        frame.marks = if on { frame.marks | mark.0 } else { frame.marks & !mark.0 };
     }
 }
 
@@ -137,8 +141,19 @@ const fn some(link: u32) -> Option<u32> {
     if link == NONE { None } else { Some(link) }
 }
 
-const fn node(id: u16) -> Option<NodeId> {
-    if id == NOBODY { None } else { Some(NodeId(id)) }
+impl Frame {
+    fn ids(&self) -> (Option<NodeId>, Option<NodeId>) {
+        let [low, mid, high] = self.ids.map(u32::from);
+        let ids = low | mid << 8 | high << 16;
+        let node = |id: u32| (id != NOBODY).then_some(NodeId(id as u16));
+        (node(ids >> 10 & NOBODY), node(ids & NOBODY))
+    }
+
+    fn set_ids(&mut self, previous: Option<NodeId>, next: Option<NodeId>) {
+        let id = |node: Option<NodeId>| node.map_or(NOBODY, |node| u32::from(node.0)) & NOBODY;
+        let [low, mid, high, _] = (id(previous) << 10 | id(next)).to_le_bytes();
+        self.ids = [low, mid, high];
+    }
 }
 
 /// Which slot holds which block, who uses it, and what may go. A slot is *free*, *resident* (found by its block) or *held*
@@ -161,16 +176,8 @@ impl Cache {
     #[must_use]
     pub fn new(capacity: u32, extra: u32, replacer: Box<dyn Replacer>) -> Self {
         let slots = capacity + extra;
-        let frame = Frame {
-            index: 0,
-            newer: NONE,
-            older: NONE,
-            volume: 0,
-            previous: NOBODY,
-            next: NOBODY,
-            pins: 0,
-            marks: 0,
-        };
+        let frame =
+            Frame { index: 0, newer: NONE, older: NONE, volume: 0, ids: [u8::MAX; 3], pins: 0, marks: 0 };
         let mut frames = Frames { frames: vec![frame; slots as usize] };
         for slot in 1..slots {
             frames.set_older(slot - 1, Some(slot));
@@ -320,8 +327,7 @@ impl Cache {
         assert!(frame.marks & Mark::RESIDENT.0 == 0 && frame.pins > 0, "only a held slot becomes resident");
         frame.volume = block.volume.0;
         frame.index = block.index;
-        frame.previous = previous.map_or(NOBODY, |n| n.0);
-        frame.next = NOBODY;
+        frame.set_ids(previous, None);
         frame.marks = Mark::RESIDENT.0;
         self.table.insert(block.hash(), slot.0);
         self.resident += 1;
@@ -438,15 +444,16 @@ impl Cache {
     }
 
     pub(crate) fn previous(&self, slot: Slot) -> Option<NodeId> {
-        node(self.frames.frames[slot.0 as usize].previous)
+        self.frames.frames[slot.0 as usize].ids().0
     }
 
     pub(crate) fn next(&self, slot: Slot) -> Option<NodeId> {
-        node(self.frames.frames[slot.0 as usize].next)
+        self.frames.frames[slot.0 as usize].ids().1
     }
 
     pub(crate) fn set_next(&mut self, slot: Slot, to: Option<NodeId>) {
-        self.frames.frames[slot.0 as usize].next = to.map_or(NOBODY, |n| n.0);
+        let frame = &mut self.frames.frames[slot.0 as usize];
+        frame.set_ids(frame.ids().0, to);
     }
 
     /// Panics unless every slot is accounted for.

@@ -63,13 +63,14 @@ pub use ids::{
 };
 pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
 pub use message::{
-    Body, CommandKind, ControlMessage, CopyClass, Extent, IoError, Message, Note, Refusal, Source,
+    Body, CommandKind, ControlMessage, CopyClass, Extent, Grant, IoError, Message, Note, Refusal, Source,
     StoreOutcome,
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
 pub use shard::{
-    CardView, Course, Explanation, HolderView, Inquirer, SLOTS_MAX, Shard, ShardConfig, UnderWay,
+    Bounds, CardView, Course, Explanation, HolderView, Inquirer, SLOTS_MAX, Shard, ShardConfig, UnderWay,
+    judge,
 };
 pub use stats::Stats;
 pub use table::Table;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{Generation, NodeId, RequestId, Stamp, VolumeId};
 use crate::persistence::Persistence;
+use crate::shard::Bounds;
 use crate::volume::Access;
 
 /// A message about blocks of one shard of one volume.
@@ -17,9 +18,9 @@ pub struct Message {
     pub volume: VolumeId,
     /// The shard, the same number at sender and receiver.
     pub shard: u16,
-    /// All writes up to this one are complete, as far as the sender knows. What the sender says of a
-    /// block (its data, above all) holds at least as of this stamp.
-    pub floor: Stamp,
+    /// From the volume's disk node to a card of it: all writes up to this one are complete, and the card was asked about
+    /// each that concerned its copies. Zero otherwise.
+    pub through: Stamp,
     /// Blocks the sender's shard could still take in without evicting any (saturating).
     pub free: u16,
     /// What is said.
@@ -56,8 +57,8 @@ pub enum Body {
         block: u32,
         /// Where the sender had it from.
         source: Source,
-        /// It includes all writes to the block up to this one: the sender's floor, or, from the disk node
-        /// (which serves no block that is being written), the last write that has begun.
+        /// It includes all complete writes to the block up to this one: what the sender was last told of by the disk
+        /// node; or, from that (which serves no block that is being written), the last write that has begun.
         as_of: Stamp,
         /// Milliseconds since the sender last used its oldest block; zero unless its policy keeps ages.
         oldest_ms: u32,
@@ -121,44 +122,30 @@ pub enum Body {
         generation: Generation,
         /// As in the [`Body::Invalidate`].
         stamp: Stamp,
-        /// The lock is given up from here, counted in the blocks of the shard.
-        first: u32,
-        /// On so many of them, or none.
-        count: u16,
-        /// How often the card has given something up, with this.
-        counter: u64,
+        /// As in the [`Body::Invalidate`].
+        block: u32,
+        /// Segments of the block's region on which the card gives its lock up with this, one bit each.
+        released: u64,
+        /// The card's turn: counts its acquires, commands and releases.
+        turn: u64,
     },
-    /// The card wants the lock back that it has given up around a block.
+    /// The card wants the lock on a block, and on as much of its region as hurts nobody.
     Acquire {
         /// The card.
         generation: Generation,
         /// The block.
         block: u32,
-        /// How often the card has given something up.
-        counter: u64,
+        /// The card's turn.
+        turn: u64,
     },
-    /// The card has the lock, and uses no copy in its range that is older than `stamp`.
+    /// The card has the lock.
     Granted {
         /// As in the [`Body::Acquire`].
         generation: Generation,
         /// As in the [`Body::Acquire`].
         block: u32,
-        /// As in the [`Body::Acquire`].
-        counter: u64,
-        /// The last write there that has begun.
-        stamp: Stamp,
-    },
-    /// A newly attached card's shard asks which writes are complete.
-    Sync {
-        /// The card.
-        generation: Generation,
-    },
-    /// The card may use copies from now on, but none that is older than `stamp`.
-    Synced {
-        /// As in the [`Body::Sync`].
-        generation: Generation,
-        /// The last write that has begun.
-        stamp: Stamp,
+        /// What it has.
+        grant: Grant,
     },
     /// Changes the disk. Payload for [`CommandKind::Write`]: `length` bytes.
     Command {
@@ -179,6 +166,8 @@ pub enum Body {
         fua: bool,
         /// It was sent to an earlier life of the disk node, which may have done it.
         again: bool,
+        /// The card's turn: a command acquires what it changes.
+        turn: u64,
     },
     /// A command is done.
     CommandDone {
@@ -190,7 +179,21 @@ pub enum Body {
         persistence: Persistence,
         /// How it went.
         result: Result<(), IoError>,
+        /// The lock on what it has changed; void for a card that was given up meanwhile.
+        grant: Grant,
     },
+}
+
+/// The disk node's word about the lock on a region of a shard: 64 segments of 16 blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Grant {
+    /// The turn of the acquire or command that it answers. Void if the card has released something in the region since;
+    /// zero is always void.
+    pub turn: u64,
+    /// Segments that the card may use copies in, one bit each.
+    pub held: u64,
+    /// What contents of the region must include.
+    pub bounds: Bounds,
 }
 
 impl Body {

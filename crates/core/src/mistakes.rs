@@ -18,8 +18,6 @@ pub enum Mistake {
     ExpireEarly,
     /// A delivered block is used however old it is.
     UseStale,
-    /// A new card accepts blocks from before its time.
-    SkipSync,
     /// The disk node serves blocks that are being written.
     ServeUnderWrite,
     /// A write goes into the writer's copy although another one was under way.
@@ -38,12 +36,24 @@ pub enum Mistake {
     ForgetDoubt,
     /// A card that may only read may write.
     LetReadersWrite,
-    /// A card uses copies where it has given its lock up.
-    ForgetGivenUp,
-    /// A grant counts though the card has given the range up since it asked.
-    BelieveLateGrant,
-    /// A card that has its lock back uses copies from before.
-    UseBeforeGrant,
+    /// A card uses copies where it holds no lock.
+    UseReleased,
+    /// A grant counts though the card has released something since it asked.
+    LateGranted,
+    /// Parked copies are used again however old they are.
+    KeepUnjudged,
+    /// What peers say of complete writes is believed.
+    HearPeers,
+    /// A card that was given up is told which writes are complete.
+    TellDropped,
+    /// Stamps of another order of writes are compared with those of the present one.
+    KeepStampsOverOrder,
+    /// The primary goes by a release that is older than what it has granted since.
+    ReleaseUnordered,
+    /// A card releases what it has a command in flight for.
+    ReleaseUnderCommand,
+    /// A command does not acquire what it changes.
+    NoCommandLock,
     /// A card that is being given up may still write.
     ForgetFence,
     /// A new life of a node is believed to follow its last one, which may be alive.
@@ -66,14 +76,13 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 33] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
         Self::ServeAfterLease,
         Self::ExpireEarly,
         Self::UseStale,
-        Self::SkipSync,
         Self::ServeUnderWrite,
         Self::PatchAfterOther,
         Self::AcceptOldCard,
@@ -83,9 +92,15 @@ impl Mistake {
         Self::KeepAfterSuspension,
         Self::ForgetDoubt,
         Self::LetReadersWrite,
-        Self::ForgetGivenUp,
-        Self::BelieveLateGrant,
-        Self::UseBeforeGrant,
+        Self::UseReleased,
+        Self::LateGranted,
+        Self::KeepUnjudged,
+        Self::HearPeers,
+        Self::TellDropped,
+        Self::KeepStampsOverOrder,
+        Self::ReleaseUnordered,
+        Self::ReleaseUnderCommand,
+        Self::NoCommandLock,
         Self::ForgetFence,
         Self::BelieveSuccession,
         Self::ConfirmBeforeWithdrawn,

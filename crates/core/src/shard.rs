@@ -9,13 +9,15 @@ mod answered;
 mod change;
 mod coherence;
 mod command;
+mod directory;
 mod disk_command;
 mod evict;
 mod explain;
 mod fetch;
-mod grants;
 mod handover;
+mod held;
 mod policies;
+mod regions;
 mod volume;
 mod withdraw;
 
@@ -48,6 +50,7 @@ use withdraw::Withdrawals;
 pub use answered::SLOTS_MAX;
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
+pub use regions::{Bounds, judge};
 
 /// What a shard is told at its start.
 #[derive(Clone, Debug)]
@@ -209,7 +212,8 @@ impl Shard {
     /// Bytes of metadata, all tables together.
     #[must_use]
     pub fn index_bytes(&self) -> usize {
-        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes() + self.writers.bytes()
+        let locks = self.volumes.values().map(|v| v.held.bytes() + v.desk.directory.bytes()).sum::<usize>();
+        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes() + self.writers.bytes() + locks
     }
 
     /// A client wants a block. On a hit, nothing is allocated and no output made.
@@ -218,7 +222,7 @@ impl Shard {
         if let Some(volume) = self.volumes.get(&block.volume)
             && volume.may_use_copies(now)
             && let Some(slot) = self.cache.lookup(block)
-            && !self.cache.is(slot, Mark::LOCKED)
+            && !self.cache.is(slot, Mark::HIDDEN)
         {
             let origin = self.use_copy(slot);
             self.count_read(origin);
@@ -267,7 +271,7 @@ impl Shard {
     /// somebody else uses it. Poll for outputs afterwards.
     pub fn unpin_and_drop(&mut self, slot: Slot) {
         let last =
-            self.cache.is_resident(slot) && self.cache.pins(slot) == 1 && !self.cache.is(slot, Mark::LOCKED);
+            self.cache.is_resident(slot) && self.cache.pins(slot) == 1 && !self.cache.is(slot, Mark::HIDDEN);
         self.release(slot);
         // Who was waiting for a slot may have taken this one.
         if last && self.cache.is_resident(slot) && self.cache.frames().is_idle(slot.0) {
@@ -301,8 +305,6 @@ impl Shard {
             | Body::InvalidateAck { .. }
             | Body::Acquire { .. }
             | Body::Granted { .. }
-            | Body::Sync { .. }
-            | Body::Synced { .. }
             | Body::CommandDone { .. } => Landing::Discard,
         }
     }
@@ -396,15 +398,11 @@ impl Shard {
         let of_volume = |volume: &Volume| {
             let desk = &volume.desk;
             let gone = |node: &&NodeId| !desk.cards.contains_key(*node);
-            // Elsewhere a write is remembered until the next message tells that it is complete.
-            let recent = if volume.at_disk_node { volume.recent.len() } else { 0 };
-            let given_up = if volume.card.is_none() { volume.given_up.len() } else { 0 };
-            recent
+            desk.writing.len()
                 + desk.open.len()
                 + desk.readers.iter().chain(&desk.lost).filter(gone).count()
                 + desk.answered.resting()
-                + desk.grants.nodes().filter(gone).count()
-                + given_up
+                + desk.directory.nodes().filter(gone).count()
         };
         self.fetches.len()
             + self.leaving.len()
@@ -419,6 +417,7 @@ impl Shard {
     pub fn check(&self) {
         self.cache.check();
         self.fetches.check();
+        self.check_locks();
         let pinned = self.cache.resident_slots().filter(|&slot| self.cache.pins(slot) > 0).count() as u32;
         let free = self.cache.free_slots();
         assert!(
@@ -449,7 +448,7 @@ impl Shard {
             return;
         }
         self.free_of[usize::from(from.0)] = message.free;
-        self.hear_floor(from, message.volume, message.floor);
+        self.hear(from, message.volume, message.through);
         let block = |index| BlockId::new(message.volume, index);
         match message.body {
             Body::Read { request, block: index, requester, hops, leave_copy, read_ahead, from_disk } => {
@@ -473,19 +472,16 @@ impl Shard {
             Body::Invalidate { generation, stamp, block: first, count } => {
                 self.invalidate(from, message.volume, generation, stamp, first, count);
             }
-            Body::InvalidateAck { generation, stamp, first, count, counter } => {
-                let given_up = (first, count, counter);
-                self.invalidate_ack(from, message.volume, generation, stamp, given_up);
+            Body::InvalidateAck { generation, stamp, block, released, turn } => {
+                self.invalidate_ack(from, message.volume, generation, stamp, block, (released, turn));
             }
-            Body::Acquire { generation, block, counter } => {
-                self.acquire(from, message.volume, generation, block, counter);
+            Body::Acquire { generation, block, turn } => {
+                self.acquire(from, message.volume, generation, block, turn);
             }
-            Body::Granted { generation, block, counter, stamp } => {
-                self.granted(from, message.volume, generation, block, counter, stamp);
+            Body::Granted { generation, block, grant } => {
+                self.granted(from, message.volume, generation, block, grant);
             }
-            Body::Sync { generation } => self.sync(from, message.volume, generation),
-            Body::Synced { generation, stamp } => self.synced(from, message.volume, generation, stamp),
-            Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
                 let command = disk_command::PeerCommand {
                     generation,
                     request,
@@ -493,11 +489,12 @@ impl Shard {
                     change: change::Change::new(kind, offset, length),
                     fua,
                     again,
+                    turn,
                 };
                 self.peer_command(from, message.volume, command, payload);
             }
-            Body::CommandDone { request, stamp, persistence, result } => {
-                self.command_done(from, request, stamp, persistence, result);
+            Body::CommandDone { request, stamp, persistence, result, grant } => {
+                self.command_done(from, request, stamp, persistence, result, grant);
             }
         }
     }
@@ -509,7 +506,6 @@ impl Shard {
                 Timer::Command(request) => self.command_timeout(request),
                 Timer::Invalidate(op) => self.invalidate_timeout(op),
                 Timer::Leaving(block) => self.forget_leaving(block),
-                Timer::Sync(volume) => self.send_sync(volume),
                 Timer::Answers(volume) => self.forget_answers(volume),
                 Timer::Policy(volume) => self.tick_policy(volume),
             }
@@ -562,10 +558,11 @@ impl Shard {
         debug_assert!(to != self.config.node, "a node sends itself no messages");
         self.stats.messages_sent += 1;
         let free = self.cache.free_places();
+        let known = self.volumes.get(&volume).filter(|v| v.at_disk_node);
         let message = Message {
             volume,
             shard: self.config.shard,
-            floor: self.volumes.get(&volume).map_or_else(Default::default, |v| v.floor),
+            through: known.map_or_else(Default::default, |v| v.desk.through_for(to)),
             free: if self.may_hold(volume) { u16::try_from(free).unwrap_or(u16::MAX - 1) } else { 0 },
             body,
         };
@@ -600,6 +597,10 @@ impl Shard {
     fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>, age_ms: u32, hosted: bool) {
         self.index.put(block, crate::index::Entry::default());
         self.forget_leaving(block);
+        let place = self.place(block.index);
+        if let Some(volume) = self.volumes.get_mut(&block.volume) {
+            volume.held.used(place, self.now);
+        }
         self.cache.insert(slot, block, previous);
         if hosted {
             self.cache.mark(slot, Mark::HOSTED, true);

@@ -62,6 +62,10 @@ stats! {
     retries,
     /// Deliveries refused as possibly older than a completed write.
     refused_as_stale,
+    /// Copies kept over the loss of their lock, or of the card, and usable again.
+    copies_kept,
+    /// Copies that were outdated when their lock came back.
+    copies_outdated,
     /// Copies dropped because the block was written.
     invalidations,
     /// Times that the lock on a range was given up, for somebody's write.

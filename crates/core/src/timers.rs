@@ -16,8 +16,6 @@ pub enum Timer {
     Invalidate(OpId),
     /// When to forget an evicted block whose new host does not answer.
     Leaving(BlockId),
-    /// When to ask again which writes are complete.
-    Sync(VolumeId),
     /// When to forget what the commands of cards that are gone were answered.
     Answers(VolumeId),
     /// When the volume's policy wants to be called.

@@ -13,16 +13,20 @@
 //! | 8 | 4 | bytes that follow the header | all |
 //! | 12 | 2 | volume | block messages |
 //! | 14 | 2 | shard | block messages |
-//! | 16 | 8 | floor | block messages |
+//! | 16 | 8 | all writes up to this one are complete | block messages of a disk node |
 //! | 24 | 2 | free blocks | block messages |
 //! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command |
 //! | 28 | 4 | block; for a Command its length | most block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone, Question, Answer |
-//! | 40 | 8 | stamp | Data, Store, Invalidate, InvalidateAck, Granted, Synced, CommandDone |
-//! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Sync, Synced, Command, Store |
-//! | 56 | 8 | argument: offset, persistence life (of a flush's unflushed writes; of a write that is done), count of blocks, previous node, evictor, value, or age in milliseconds | Command, CommandDone, Invalidate, Store, Note, Data |
+//! | 40 | 8 | stamp; of a grant the last write | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone |
+//! | 48 | 8 | generation; for a Store two ages in milliseconds; for a CommandDone its stamp | Invalidate, InvalidateAck, Acquire, Granted, Command, CommandDone, Store |
+//! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node, evictor, value, age in milliseconds, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone |
+//! | 64 | 8 | of a grant the limit where nothing was written lately | Granted, CommandDone |
+//! | 72 | 8 | segments granted or released | Granted, CommandDone, InvalidateAck |
+//! | 80 | 8 | turn | Acquire, Granted, Command, CommandDone, InvalidateAck |
+//! | 88 | 8 | persistence life that a write was applied under | CommandDone |
 //!
-//! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 64 bytes,
+//! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 96 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
 //! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
 //! collected before it is decoded. Fields that a kind does not use are zero, and a frame in which they are
@@ -56,7 +60,10 @@ pub const MAGIC: [u8; 4] = *b"CARD";
 pub const VERSION: u8 = 5;
 
 /// Bytes of a frame's header.
-pub const HEADER_SIZE: usize = 64;
+pub const HEADER_SIZE: usize = 96;
+
+/// Bytes of a header in versions before 5.
+const HEADER_SIZE_BEFORE_5: usize = 64;
 
 /// The longest block in bytes, and so the longest payload of Data and Store.
 pub const MAX_BLOCK: u32 = 1 << 20;

@@ -1,28 +1,25 @@
-//! Locks exclude each other: where a card writes without asking another, that one uses no copy without asking.
-
-use cards_core::BlockId;
+//! The primary's directory names at least what cards hold: where a card is not asked before a write, it uses no copy.
 
 use crate::run::Run;
 
-/// Where the disk node believes that a card has given its lock up, that card has no copies, and will ask. Returns the
-/// number of ranges looked at.
+/// Every block that a card may use without asking is one that the directory of its disk node names the card for. Returns
+/// the number of blocks looked at.
 pub(crate) fn exclusion(run: &Run) -> Result<u64, String> {
     let mut judged = 0;
-    for disk_node in run.running_nodes() {
-        for (number, shard) in run.world.shards(disk_node).enumerate() {
-            for (volume, node, generation, blocks) in shard.given_up_ranges() {
-                if !run.world.is_running(node) {
+    for node in run.running_nodes() {
+        for (number, card) in run.world.shards(node).enumerate() {
+            for (volume, generation, block) in card.held_blocks() {
+                let disk_node = volume.disk_node();
+                if !run.world.is_running(disk_node) {
                     continue;
                 }
-                let Some(card) = run.world.shards(node).nth(number) else { continue };
-                if card.card(volume) != Some(generation) {
-                    continue;
-                }
+                let Some(primary) = run.world.shards(disk_node).nth(number) else { continue };
+                // None: the card is not the one that the disk node knows, and its lease tells what it may do.
+                let Some(named) = primary.may_hold_lock(node, generation, block) else { continue };
                 judged += 1;
-                let holds = |&index: &u32| card.may_use(BlockId::new(volume, index));
-                if let Some(index) = blocks.into_iter().find(holds) {
+                if !named {
                     return Err(format!(
-                        "{disk_node:?} believes that {node:?} has no lock on block {index} of {volume:?}, but it has"
+                        "{node:?} holds the lock on {block:?}, and {disk_node:?} would not ask it"
                     ));
                 }
             }

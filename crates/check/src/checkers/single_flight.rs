@@ -1,4 +1,4 @@
-//! Many readers of a cold block: one fetch at each node, one read of the disk for all, and no message about locks.
+//! Many readers of a cold block: one fetch at each node, and one read of the disk for all.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,11 @@ use crate::run::Run;
 pub(crate) struct Fetches {
     asked: BTreeMap<(NodeId, BlockId), RequestId>,
     doubled: Option<(NodeId, BlockId)>,
-    /// Who has asked for a lock, and where.
-    locked: Option<(NodeId, BlockId)>,
 }
 
 impl Fetches {
     /// In a run without faults, with caches in which all fits, a node asks for a block once (and again, when it takes
-    /// long, by the same number). It has its lock on all of a volume without writers, so it acquires none.
+    /// long, by the same number).
     pub(super) fn saw(&mut self, seen: &Seen) {
         let Seen::Sent { from, word: Word::Shard(Message { volume, body, .. }), .. } = seen else { return };
         if let Body::Read { request, block, requester, .. } = *body
@@ -30,9 +28,6 @@ impl Fetches {
                 self.doubled = Some((*from, block));
             }
         }
-        if let Body::Acquire { block, .. } = *body {
-            self.locked = Some((*from, BlockId::new(*volume, block)));
-        }
     }
 }
 
@@ -40,9 +35,6 @@ impl Fetches {
 pub(crate) fn single_flight(run: &mut Run) -> Result<u64, String> {
     if let Some((node, block)) = run.observers.fetches().doubled {
         return Err(format!("{node:?} has fetched {block:?} twice, though it fits in its cache"));
-    }
-    if let Some((node, block)) = run.observers.fetches().locked {
-        return Err(format!("{node:?} has asked for a lock on {block:?}, though nobody writes there"));
     }
     let mut judged = 0;
     for spec in run.options.world.volumes.clone() {

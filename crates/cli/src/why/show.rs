@@ -102,11 +102,10 @@ fn course(block: &Block) -> String {
 
 fn card(block: &Block) -> String {
     let Some(lease) = block.card else { return "-".to_owned() };
-    let term = match (lease.synced, lease.lease_ms) {
-        (false, _) => "not synced".to_owned(),
-        (true, None) => "no lease needed".to_owned(),
-        (true, Some(0)) => "lease ended".to_owned(),
-        (true, Some(ms)) => format!("lease {ms} ms"),
+    let term = match lease.lease_ms {
+        None => "no lease needed".to_owned(),
+        Some(0) => "lease ended".to_owned(),
+        Some(ms) => format!("lease {ms} ms"),
     };
     format!("{}, {term}", lease.generation)
 }
@@ -133,11 +132,13 @@ fn locks(why: &Why) -> String {
 }
 
 fn lock(holder: &Holder) -> String {
-    let Holder { node, generation, reads_only, lost, given_up } = holder;
+    let Holder { node, generation, reads_only, lost, held } = holder;
     let access = if *reads_only { "may read" } else { "may read and write" };
-    let lock = match given_up {
-        None => "has the read lock: asked before somebody else writes here".to_owned(),
-        Some(range) => format!("has given {} up: not asked about writes there", bytes(*range)),
+    let lock = match held {
+        None => "holds no lock here: not asked before another node writes".to_owned(),
+        Some(range) => {
+            format!("may hold the lock on {}: asked before another node writes there", bytes(*range))
+        }
     };
     let lost = if *lost { "; cannot be asked, a write waits for the end of its lease" } else { "" };
     format!("{node}: card {generation}, {access}, {lock}{lost}")
@@ -166,8 +167,8 @@ mod tests {
             previous: Some("n1".into()),
             next: Some("n3".into()),
             believed_holders: (1..=9).map(|i| format!("n{i}")).collect(),
-            card: Some(Lease { generation: 7, synced: true, lease_ms: Some(2900) }),
-            given_up: None,
+            card: Some(Lease { generation: 7, lease_ms: Some(2900) }),
+            held: None,
             asks_lock: false,
             course: Course::Served,
             holders: vec![],
@@ -177,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_sentence_comes_first_and_every_node_has_a_line() {
-        let given_up = Some(ByteRange { start: 0, end: 64 << 20 });
-        let holder = Holder { node: "n3".into(), generation: 8, reads_only: true, lost: false, given_up };
+        let held = Some(ByteRange { start: 0, end: 64 << 20 });
+        let holder = Holder { node: "n3".into(), generation: 8, reads_only: true, lost: false, held };
         let mut disk_node = block();
         disk_node.holders = vec![holder];
         disk_node.last_writer = Some("n2".into());

@@ -7,16 +7,10 @@
 //! A life has its commands in *slots*: one at a time in each, a later one with a higher number. So a command in a slot
 //! says that the one before it has ended at its sender, and what is remembered is what is in flight, however long one
 //! of them takes.
-//!
-//! Until its slot is used again or another node's write was announced to its sender, a command counts as a lock on its
-//! blocks ([`super::grants`]): a sender that does not know the answer may repeat it to the next life of this node, and
-//! must know what came after it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
-use core::ops::Range;
+use alloc::collections::BTreeMap;
 
-use crate::ids::{NodeId, RequestId, STRIPE_BLOCKS, Stamp};
+use crate::ids::{NodeId, RequestId, Stamp};
 use crate::message::IoError;
 use crate::persistence::Persistence;
 use crate::time::{Duration, Instant};
@@ -44,15 +38,11 @@ pub(super) struct Answers {
     /// Since when it has none.
     resting: Option<Instant>,
     slots: BTreeMap<u16, Known>,
-    /// Blocks of commands that their sender may repeat without knowing what came after them: the ends of a range, and
-    /// the slot.
-    repeatable: BTreeSet<(u32, u32, u16)>,
 }
 
 /// The last command in a slot.
 struct Known {
     request: RequestId,
-    blocks: Range<u32>,
     /// None while it is under way.
     outcome: Option<Outcome>,
 }
@@ -139,7 +129,7 @@ impl Answered {
         if let Some(answers) = self.answers.get_mut(&(node, life))
             && answers.slots.get(&place.slot).is_some_and(|known| known.request == place.request)
         {
-            answers.clear(place.slot);
+            answers.slots.remove(&place.slot);
         }
     }
 }
@@ -161,39 +151,8 @@ impl Answers {
     }
 
     /// Notes a command, or how it ended.
-    pub(super) fn put(&mut self, place: Place, blocks: Range<u32>, outcome: Option<Outcome>) {
-        self.clear(place.slot);
-        if !blocks.is_empty() {
-            self.repeatable.insert((blocks.start, blocks.end, place.slot));
-        }
-        self.slots.insert(place.slot, Known { request: place.request, blocks, outcome });
-    }
-
-    fn clear(&mut self, slot: u16) {
-        if let Some(Known { blocks, .. }) = self.slots.remove(&slot) {
-            self.repeatable.remove(&(blocks.start, blocks.end, slot));
-        }
-    }
-
-    /// Commands on some of these blocks that their sender may repeat. (None has more blocks than a stripe.)
-    fn repeatable_on(&self, blocks: &Range<u32>) -> impl Iterator<Item = (u32, u32, u16)> {
-        let first = blocks.start.saturating_sub(STRIPE_BLOCKS);
-        let near = self.repeatable.range((first, 0, 0)..(blocks.end, 0, 0)).copied();
-        near.filter(|&(_, end, _)| blocks.start < end)
-    }
-
-    /// Whether the sender may repeat a command on some of these blocks.
-    pub(super) fn may_repeat(&self, blocks: &Range<u32>) -> bool {
-        self.repeatable_on(blocks).next().is_some()
-    }
-
-    /// The sender has confirmed somebody else's write to these blocks: it knows that what is done there was overtaken.
-    pub(super) fn overtaken(&mut self, blocks: &Range<u32>) {
-        let done = |slot: &u16| self.slots.get(slot).is_some_and(|known| known.outcome.is_some());
-        let done: Vec<_> = self.repeatable_on(blocks).filter(|(_, _, slot)| done(slot)).collect();
-        for known in done {
-            self.repeatable.remove(&known);
-        }
+    pub(super) fn put(&mut self, place: Place, outcome: Option<Outcome>) {
+        self.slots.insert(place.slot, Known { request: place.request, outcome });
     }
 }
 
@@ -217,7 +176,7 @@ mod tests {
             assert_eq!(now, life);
             let place = place(0, life << 20);
             assert_eq!(answers.knows(place), life == 5 && answers.begun == 3, "{life}");
-            answers.put(place, 0..1, None);
+            answers.put(place, None);
         }
         assert!(answered.to(NODE).unwrap().is_stale(place(0, 4 << 20)));
     }
@@ -258,39 +217,16 @@ mod tests {
         let mut answered = Answered::default();
         answered.begin(NODE, 1, Instant(0));
         let (life, answers) = answered.to_mut(NODE).unwrap();
-        (0..1000).for_each(|request| answers.put(place(1, request), 7..9, None));
-        answers.put(place(0, 1), 0..0, None);
-        assert_eq!((answers.slots.len(), answers.repeatable.len()), (2, 1));
+        (0..1000).for_each(|request| answers.put(place(1, request), None));
+        answers.put(place(0, 1), None);
+        assert_eq!(answers.slots.len(), 2);
         assert!(answers.is_stale(place(1, 998)) && answers.knows(place(1, 998)));
         assert!(answers.get(place(1, 999)).unwrap().is_none() && !answers.knows(place(1, 1000)));
-        answered.done(
-            NODE,
-            life,
-            place(1, 998),
-            Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) },
-        );
+        let outcome = Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) };
+        answered.done(NODE, life, place(1, 998), outcome);
         answered.forget(NODE, life, place(1, 998));
         assert!(answered.to(NODE).unwrap().get(place(1, 999)).unwrap().is_none());
         answered.forget(NODE, life, place(1, 999));
         assert!(!answered.to(NODE).unwrap().knows(place(1, 999)));
-        assert!(!answered.to(NODE).unwrap().may_repeat(&(7..9)));
-    }
-
-    #[test]
-    fn what_is_done_may_be_repeated_until_its_sender_knows_what_came_after_it() {
-        let mut answered = Answered::default();
-        answered.begin(NODE, 1, Instant(0));
-        let (_, answers) = answered.to_mut(NODE).unwrap();
-        let outcome = Some(Outcome { stamp: Stamp(1), persistence: Persistence::NONE, result: Ok(()) });
-        answers.put(place(0, 1), 100..100 + STRIPE_BLOCKS, outcome);
-        answers.put(place(1, 2), 110..111, None);
-        answers.put(place(2, 3), 300..301, outcome);
-        assert!(answers.may_repeat(&(99 + STRIPE_BLOCKS..200)) && answers.may_repeat(&(0..101)));
-        assert!(!answers.may_repeat(&(0..100)) && !answers.may_repeat(&(100 + STRIPE_BLOCKS..300)));
-        answers.overtaken(&(110..111));
-        assert!(!answers.may_repeat(&(100..110)), "all of the command is overtaken");
-        assert!(answers.may_repeat(&(110..111)), "this one is still to come");
-        assert!(answers.may_repeat(&(300..301)));
-        assert!(answers.get(place(0, 1)).is_some(), "its answer is known still");
     }
 }

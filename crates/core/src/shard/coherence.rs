@@ -1,27 +1,25 @@
-//! Which copies may be used: any number of readers and writers, and invalidation confirmed before each write.
+//! Which copies may be used: any number of readers and writers, and invalidation acknowledged before each write.
 //!
-//! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the
-//! disk, every card of another node that has a lock on the blocks ([`super::grants`]) drops its copies and confirms;
-//! until the write is complete the disk node serves none of these blocks. A *floor* travels with each message: all
-//! writes up to it are complete, hence every card has confirmed those of blocks that it has copies of. (The disk
-//! node's copies are as new as the last write it has begun, for it uses none that is being written.) So a
-//! block delivered by anybody may be used if it is as new as the receiver's floor (and, for a new card or lock, at
-//! least the last write that had begun when it was given), and at least the stamp of the last write to that very
-//! block which the receiver has confirmed (`recent`). It follows that no copy is ever older than the last complete write, whatever the network does to messages, and
-//! that nobody sees a write's new contents while anybody may still see the old.
+//! The disk node orders the writes to each shard of a volume by a [`Stamp`]. Before a write reaches the disk, every
+//! card of another node that may have copies of its blocks ([`super::directory`]) drops them and acknowledges; until the
+//! write is complete the disk node serves none of these blocks.
 //!
-//! A card that does not confirm holds writes up until its lease has ended at the disk node, by when it has
-//! ended at the card too and the card uses no copies (see [`crate::Control`]).
+//! A card uses a copy if it holds the lock on the copy's segment ([`super::held`]), and its lease runs. Whether contents
+//! are new enough is judged once, when they begin to be usable: when they arrive, or when their segment is locked again.
+//! They must include the last write that the card must count with there ([`super::regions::Bounds`]). From then on only
+//! an invalidation or the loss of the lock takes them away. So a usable copy includes every complete write to its block,
+//! whatever the network does to messages, and a write in one region costs nothing in another.
 //!
-//! Nothing outside this file and [`super::grants`] decides about the use of copies.
+//! A card that does not acknowledge holds writes up until its lease has ended at the disk node, by when it has ended at
+//! the card too and the card uses no copies (see [`crate::Control`]).
 
 use alloc::vec::Vec;
 
 use super::Shard;
+use super::held::{Held, Release};
 use super::volume::{Volume, Writer};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, OpId, Slot, Stamp, VolumeId};
-use crate::io::Payload;
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
 use crate::time::{Duration, Instant};
@@ -50,24 +48,30 @@ impl Shard {
         }
         let id = spec.id;
         let pages = self.has_pages(id);
-        self.volumes.insert(id, Volume { pages, ..Volume::new(spec, policy, at_disk_node, first) });
+        let held = self.volumes.get(&id).map_or_else(Held::default, |known| Held::after(&known.held));
+        self.volumes.insert(id, Volume { pages, held, ..Volume::new(spec, policy, at_disk_node, first) });
         if at_disk_node && self.hands_over(id) {
             self.writers.enable();
         }
     }
 
-    /// This node's card is attached: learn which writes are complete, then begin.
+    /// This node's card is attached. It holds nothing yet.
     pub(super) fn attached(&mut self, id: VolumeId, generation: Generation) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let renewed = volume.card != Some(generation);
         volume.card = Some(generation);
+        let back = volume.life.is_some_and(|before| generation.life() < before);
         if renewed {
-            volume.given_up.clear();
             volume.begin_life(generation.life());
         }
-        volume.synced = volume.at_disk_node || volume.needs_no_lease();
-        if !volume.synced {
-            self.send_sync(id);
+        if renewed && back && !makes(Mistake::KeepStampsOverOrder) {
+            // Its numbers begin again: nothing of what is here can be compared with them.
+            volume.forget_order();
+            self.drop_copies(id);
+        }
+        if let Some(volume) = self.volumes.get_mut(&id).filter(|v| !v.at_disk_node) {
+            // The writes of a life come after all of earlier ones.
+            volume.hear(Stamp(generation.life() << 20));
         }
         if renewed {
             self.commands.reattached(id, generation);
@@ -77,46 +81,9 @@ impl Shard {
         self.tick_policy(id);
     }
 
-    pub(super) fn send_sync(&mut self, id: VolumeId) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        self.timers.clear(volume.sync_deadline, Timer::Sync(id));
-        if let Some(generation) = volume.card.filter(|_| !volume.synced) {
-            volume.sync_deadline = self.now + RESEND;
-            self.timers.set(volume.sync_deadline, Timer::Sync(id));
-            self.send(id.disk_node(), id, Body::Sync { generation }, Payload::None);
-        }
-    }
-
     /// As of which stamp this node's copy of the block is good.
     pub(super) fn as_of(&self, block: BlockId) -> Stamp {
         self.volumes.get(&block.volume).map_or(Stamp(0), |volume| volume.as_of(block.index))
-    }
-
-    /// Whether a write of this node, that was complete just now as far as is known, is the last one to its blocks: a
-    /// later one that this card was not asked about began before the card, or its lock, was given.
-    pub(super) fn was_heard_of(&self, id: VolumeId, stamp: Stamp) -> bool {
-        self.volumes.get(&id).is_some_and(|volume| stamp >= volume.accept_from)
-    }
-
-    /// At the disk node. The writes under way do not wait for this card, so it must refuse what is older.
-    pub(super) fn sync(&mut self, from: NodeId, id: VolumeId, generation: Generation) {
-        let Some(volume) = self.volumes.get(&id) else { return };
-        if volume.desk.cards.get(&from) != Some(&generation) {
-            return;
-        }
-        let stamp = volume.desk.last_stamp;
-        self.send(from, id, Body::Synced { generation, stamp }, Payload::None);
-    }
-
-    pub(super) fn synced(&mut self, from: NodeId, id: VolumeId, generation: Generation, stamp: Stamp) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if from == id.disk_node() && volume.card == Some(generation) && !volume.synced {
-            volume.synced = true;
-            volume.accept_from = if makes(Mistake::SkipSync) { Stamp(0) } else { stamp };
-            volume.horizon = volume.horizon.max(stamp);
-            self.timers.clear(volume.sync_deadline, Timer::Sync(id));
-            self.resume_volume(id);
-        }
     }
 
     pub(super) fn leased(&mut self, id: VolumeId, until: Instant) {
@@ -133,13 +100,17 @@ impl Shard {
     pub(super) fn suspended(&mut self, id: VolumeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card = None;
-        volume.given_up.clear();
-        volume.synced = false;
         volume.lease_until = Instant(0);
-        if !volume.at_disk_node && !makes(Mistake::KeepAfterSuspension) {
-            volume.recent.clear();
-            self.drop_copies(id);
+        if volume.at_disk_node || makes(Mistake::KeepAfterSuspension) {
+            return;
         }
+        if volume.needs_no_lease() {
+            self.drop_copies(id);
+            return;
+        }
+        let leaving: Vec<BlockId> = self.leaving.keys().copied().filter(|b| b.volume == id).collect();
+        leaving.into_iter().for_each(|block| self.forget_leaving(block));
+        self.park_copies(id);
     }
 
     pub(super) fn card_attached(
@@ -152,7 +123,7 @@ impl Shard {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.desk.cards.insert(node, generation);
             volume.desk.answered.begin(node, life, self.now);
-            volume.desk.grants.forget(node);
+            volume.desk.directory.forget(node);
             match access.may_write() {
                 true => volume.desk.readers.remove(&node),
                 false => volume.desk.readers.insert(node),
@@ -178,7 +149,7 @@ impl Shard {
         volume.desk.cards.remove(&node);
         volume.desk.readers.remove(&node);
         volume.desk.lost.remove(&node);
-        volume.desk.grants.forget(node);
+        volume.desk.directory.forget(node);
         volume.desk.answered.rest(node, self.now);
         self.forget_answers(id);
         let ops: Vec<OpId> =
@@ -223,64 +194,33 @@ impl Shard {
         &mut self,
         id: VolumeId,
         blocks: core::ops::Range<u32>,
-        writer: Writer,
+        (writer, op): (Writer, OpId),
     ) -> Stamp {
-        let locals = self.locals(&blocks);
+        let place = self.place(blocks.start);
         let Some(volume) = self.volumes.get_mut(&id) else { return Stamp(0) };
         volume.desk.last_stamp.0 += 1;
         let stamp = volume.desk.last_stamp;
-        volume.desk.open.insert(stamp);
+        volume.desk.open.insert(stamp, op);
         volume.desk.touch(blocks.clone(), writer);
-        volume.desk.grants.write(&locals, stamp);
-        for index in blocks {
-            volume.recent.insert(index, stamp);
-        }
+        volume.desk.directory.write(place, stamp);
+        volume.desk.writing.extend(blocks);
         stamp
     }
 
     /// The write is on the disk, or has failed: it is complete either way.
-    pub(super) fn close_write(&mut self, id: VolumeId, stamp: Stamp) {
+    pub(super) fn close_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>, stamp: Stamp) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.desk.open.remove(&stamp);
-        let complete = volume.desk.open.first().map_or(volume.desk.last_stamp, |&open| Stamp(open.0 - 1));
-        self.learn_floor(id, complete);
+        for index in blocks {
+            volume.desk.writing.remove(&index);
+        }
     }
 
     /// What a message says of complete writes.
-    pub(super) fn hear_floor(&mut self, from: NodeId, id: VolumeId, floor: Stamp) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if volume.is_past(floor) {
-            return;
-        }
-        if from == id.disk_node() {
-            volume.horizon = volume.horizon.max(floor);
-        }
-        let believed = floor.min(volume.horizon);
-        self.learn_floor(id, believed);
-    }
-
-    /// All writes up to `floor` are complete. At the disk node that is no news.
-    pub(super) fn learn_floor(&mut self, id: VolumeId, floor: Stamp) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        let known = if volume.at_disk_node {
-            volume.desk.open.first().map_or(volume.desk.last_stamp, |&open| Stamp(open.0 - 1))
-        } else {
-            floor
-        };
-        if known > volume.floor {
-            volume.floor = known;
-            volume.recent.retain(|_, &mut stamp| stamp > known);
-        }
-    }
-
-    /// Remembers a write to blocks that may not be complete yet.
-    pub(super) fn learn_write(&mut self, id: VolumeId, blocks: core::ops::Range<u32>, stamp: Stamp) {
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        volume.horizon = volume.horizon.max(stamp);
-        if stamp > volume.floor {
-            for index in blocks {
-                let last = volume.recent.entry(index).or_default();
-                *last = stamp.max(*last);
+    pub(super) fn hear(&mut self, from: NodeId, id: VolumeId, through: Stamp) {
+        if from == id.disk_node() || makes(Mistake::HearPeers) {
+            if let Some(volume) = self.volumes.get_mut(&id) {
+                volume.hear(through);
             }
         }
     }
@@ -304,7 +244,6 @@ impl Shard {
         }
         let blocks = first..first.saturating_add(u32::from(count));
         if volume.card == Some(generation) && !makes(Mistake::KeepInvalidated) {
-            self.learn_write(id, blocks.clone(), stamp);
             self.commands.overtaken(id, &blocks, self.config.block_bytes);
             for index in blocks.clone() {
                 let block = BlockId::new(id, index);
@@ -316,10 +255,12 @@ impl Shard {
             }
         }
         let is_current = self.volumes.get(&id).is_some_and(|v| v.card == Some(generation));
-        let (range, counter) = if is_current { self.give_up(id, &blocks) } else { (0..0, 0) };
-        let (first, count) = (range.start, range.len() as u16);
-        let body = Body::InvalidateAck { generation, stamp, first, count, counter };
-        self.confirm(from, id, (blocks, range), stamp, body);
+        let Release { segments: released, used, turn } = match is_current {
+            true => self.release_around(id, &blocks, stamp),
+            false => Release::default(),
+        };
+        let body = Body::InvalidateAck { generation, stamp, block: first, released, turn };
+        self.confirm(from, id, (blocks, used), stamp, body);
     }
 
     pub(super) fn invalidate_ack(
@@ -328,24 +269,17 @@ impl Shard {
         id: VolumeId,
         generation: Generation,
         stamp: Stamp,
-        (first, count, counter): (u32, u16, u64),
+        index: u32,
+        (released, turn): (u64, u64),
     ) {
         let desk = self.volumes.get(&id).map(|v| &v.desk);
         let current = desk.filter(|desk| !desk.lost.contains(&from)).and_then(|desk| desk.cards.get(&from));
         if current != Some(&generation) {
             return;
         }
-        let op = self.disk_commands.iter().find(|(_, c)| c.volume == id && c.stamp == Some(stamp));
-        if let Some((&op, command)) = op
-            && command.waits_for(from)
-        {
-            let blocks = command.blocks(self.config.block_bytes);
-            if let Some((_, answers)) =
-                self.volumes.get_mut(&id).and_then(|volume| volume.desk.answered.to_mut(from))
-            {
-                answers.overtaken(&blocks);
-            }
-            self.gave_up(from, id, first, count, counter);
+        let op = self.volumes.get(&id).and_then(|v| v.desk.open.get(&stamp).copied());
+        self.released(from, id, index, released, turn);
+        if let Some(op) = op {
             self.confirmed(op, from);
         }
     }
@@ -378,7 +312,7 @@ impl Shard {
             self.overtake(block);
             self.forget_leaving(block);
             let Some(slot) = self.cache.lookup(block) else { continue };
-            if self.cache.pins(slot) == 0 {
+            if self.cache.pins(slot) == 0 && !self.cache.is(slot, Mark::PARKED) {
                 self.cache.mark(slot, Mark::LOCKED, true);
             } else {
                 self.unkeep(slot);

@@ -11,7 +11,7 @@ use super::disk_command::Client;
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{Output, Payload};
-use crate::message::{Body, CommandKind, IoError};
+use crate::message::{Body, CommandKind, Grant, IoError};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
 use crate::time::{Duration, Instant};
@@ -85,6 +85,8 @@ struct Command {
     overtaken: bool,
     /// A kernel still has pages of its blocks.
     has_pages: bool,
+    /// The card's turn with which it was sent first.
+    turn: u64,
     deadline: Instant,
     give_up: Instant,
     /// How long it pauses when it is answered [`IoError::Busy`] the next time.
@@ -109,6 +111,16 @@ impl Commands {
         if let Some(slots) = self.slots.get_mut(&command.volume) {
             slots.free.insert(command.slot);
         }
+    }
+
+    /// Blocks of a volume that open commands, or such as were given up, change.
+    pub(super) fn blocks_written(
+        &self,
+        volume: VolumeId,
+        indices: core::ops::RangeInclusive<u32>,
+    ) -> impl Iterator<Item = u32> {
+        let (first, last) = (BlockId::new(volume, *indices.start()), BlockId::new(volume, *indices.end()));
+        self.writing.range(first..=last).map(|(block, _)| block.index)
     }
 
     /// One open command changes the block, and there were no others meanwhile.
@@ -154,11 +166,10 @@ impl Shard {
     /// The block must not be read or fetched: a write to it is under way that this node knows of.
     pub(super) fn is_being_written(&self, block: BlockId) -> bool {
         self.commands.writing.contains_key(&block)
-            || self.volumes.get(&block.volume).is_some_and(|v| {
-                v.at_disk_node
-                    && !makes(Mistake::ServeUnderWrite)
-                    && v.recent.get(&block.index).is_some_and(|s| v.desk.open.contains(s))
-            })
+            || self
+                .volumes
+                .get(&block.volume)
+                .is_some_and(|v| v.desk.writing.contains(&block.index) && !makes(Mistake::ServeUnderWrite))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of the input")]
@@ -237,6 +248,11 @@ impl Shard {
             *writing = (writing.0 + 1, writing.1 || writing.0 > 0);
         }
         self.lock_copies(id, blocks.clone());
+        let place = self.place(blocks.start);
+        let turn = match self.volumes.get_mut(&id).filter(|v| v.confirms() && !blocks.is_empty()) {
+            Some(volume) => volume.held.command(place, self.now),
+            None => 0,
+        };
         let has_pages = self.withdraw_for_client(id, blocks, request);
         let give_up = give_up.max(self.now + self.config.peer_timeout);
         let command = Command {
@@ -250,6 +266,7 @@ impl Shard {
             sent_to: None,
             overtaken: false,
             has_pages,
+            turn,
             deadline: give_up,
             give_up,
             pause: BUSY_FIRST,
@@ -287,12 +304,12 @@ impl Shard {
         let was_passed = command.overtaken || sent_before < volume.repeat_from;
         let doubtful = was_passed && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
-            self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io));
+            self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io), Grant::default());
             return;
         }
         let Change { kind, offset, length } = command.change;
-        let (slot, fua) = (command.slot, command.fua);
-        let body = Body::Command { generation, request, slot, kind, offset, length, fua, again };
+        let (slot, fua, turn) = (command.slot, command.fua, command.turn);
+        let body = Body::Command { generation, request, slot, kind, offset, length, fua, again, turn };
         let (id, payload) = (command.volume, command.payload);
         self.send(id.disk_node(), id, body, payload);
     }
@@ -394,6 +411,7 @@ impl Shard {
         stamp: Stamp,
         persistence: Persistence,
         result: Result<(), IoError>,
+        grant: Grant,
     ) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         if command.volume.disk_node() != from {
@@ -407,7 +425,7 @@ impl Shard {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}
             Err(IoError::Busy) => self.pause_command(request),
-            _ => self.end_command(request, stamp, persistence, result),
+            _ => self.end_command(request, stamp, persistence, result, grant),
         }
     }
 
@@ -426,12 +444,20 @@ impl Shard {
         stamp: Stamp,
         persistence: Persistence,
         result: Result<(), IoError>,
+        grant: Grant,
     ) {
         let Some(command) = self.take_command(request) else { return };
         let blocks = command.change.blocks(self.config.block_bytes);
-        self.learn_write(command.volume, blocks.clone(), stamp);
+        // What the answer grants is held since the command arrived, unless it was released meanwhile.
+        let id = command.volume;
+        let held = !blocks.is_empty()
+            && (self.take_grant(id, self.place(blocks.start), grant)
+                || self.volumes.get(&id).is_some_and(|v| !v.confirms()));
+        if let Some(volume) = self.volumes.get_mut(&id).filter(|_| held) {
+            blocks.clone().for_each(|index| volume.wrote(index, stamp));
+        }
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
-        let is_latest = !command.overtaken && self.was_heard_of(command.volume, stamp);
+        let is_latest = !command.overtaken && held;
         for index in blocks {
             let block = BlockId::new(command.volume, index);
             let alone = self.commands.is_alone(block);

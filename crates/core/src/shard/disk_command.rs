@@ -1,7 +1,6 @@
 //! Writes, zeroes, trims and flushes at the disk node.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::Shard;
 use super::answered::{Outcome, Place, SLOTS_MAX};
@@ -10,7 +9,7 @@ use super::coherence::RESEND;
 use super::volume::Writer;
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Output, Payload};
-use crate::message::{Body, CommandKind, IoError, Message};
+use crate::message::{Body, CommandKind, Grant, IoError, Message};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::time::Instant;
@@ -25,6 +24,7 @@ pub(super) struct PeerCommand {
     pub(super) change: Change,
     pub(super) fua: bool,
     pub(super) again: bool,
+    pub(super) turn: u64,
 }
 
 /// A command at the disk node.
@@ -57,19 +57,8 @@ pub(super) enum Client {
         generation: Generation,
         /// It was sent to an earlier life of this node.
         again: bool,
+        turn: u64,
     },
-}
-
-impl DiskCommand {
-    /// The blocks it changes.
-    pub(super) fn blocks(&self, block_bytes: u32) -> Range<u32> {
-        self.change.blocks(block_bytes)
-    }
-
-    /// The card has not confirmed yet.
-    pub(super) fn waits_for(&self, node: NodeId) -> bool {
-        self.unconfirmed.contains(&node)
-    }
 }
 
 impl Client {
@@ -103,7 +92,7 @@ impl Shard {
         command: PeerCommand,
         payload: Payload,
     ) {
-        let PeerCommand { generation, request, slot, change, fua, again } = command;
+        let PeerCommand { generation, request, slot, change, fua, again, turn } = command;
         let (place, blocks) = (Place { slot, request }, change.blocks(self.config.block_bytes));
         let kind = change.kind;
         let Some(volume) = self.volumes.get_mut(&id) else {
@@ -122,8 +111,7 @@ impl Shard {
         };
         let answers = volume.desk.answered.to_mut(from).filter(|_| refused != Some(IoError::NotAttached));
         let Some((life, answers)) = answers else {
-            let outcome = Outcome::failed(IoError::NotAttached);
-            self.send_done(from, id, request, outcome);
+            self.send_done(from, id, request, Outcome::failed(IoError::NotAttached), Grant::default());
             self.put_back(payload);
             return;
         };
@@ -131,7 +119,8 @@ impl Shard {
         let known = answers.get(place).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
             if let Some(outcome) = known {
-                self.send_done(from, id, request, outcome);
+                let grant = self.grant_of(from, id, &blocks, turn);
+                self.send_done(from, id, request, outcome, grant);
             }
             self.put_back(payload);
             return;
@@ -147,20 +136,21 @@ impl Shard {
         // Its bytes found no room, or came when its card was not yet known.
         let without_bytes = kind == CommandKind::Write && payload == Payload::None;
         if slot >= SLOTS_MAX || without_bytes && refused.is_none() {
-            self.send_done(from, id, request, Outcome::failed(IoError::Busy));
+            self.send_done(from, id, request, Outcome::failed(IoError::Busy), Grant::default());
             self.put_back(payload);
             return;
         }
         if let Some(error) = refused {
             // For good: a repetition of it on its way must not be done when the card may write again.
             let outcome = Outcome::failed(error);
-            answers.put(place, 0..0, Some(outcome));
-            self.send_done(from, id, request, outcome);
+            answers.put(place, Some(outcome));
+            self.send_done(from, id, request, outcome, Grant::default());
             self.put_back(payload);
             return;
         }
-        answers.put(place, blocks, None);
-        let client = Client::Peer { node: from, life, place, generation, again };
+        answers.put(place, None);
+        self.enter_commander(from, id, &blocks, turn);
+        let client = Client::Peer { node: from, life, place, generation, again, turn };
         self.disk_command(id, change, fua, payload, client);
     }
 
@@ -253,7 +243,7 @@ impl Shard {
             self.put_back(command.payload);
             return;
         }
-        command.stamp = Some(self.open_write(id, blocks.clone(), writer));
+        command.stamp = Some(self.open_write(id, blocks.clone(), (writer, op)));
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
             command.unconfirmed = self.holders(id, owner, &blocks);
@@ -335,7 +325,7 @@ impl Shard {
         let result = self.judge_persistence(&command, result);
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
-            self.close_write(id, stamp);
+            self.close_write(id, blocks.clone(), stamp);
             let writer = match command.client {
                 Client::Local(_) => self.config.node,
                 Client::Peer { node, .. } => node,
@@ -404,16 +394,22 @@ impl Shard {
                 let Outcome { persistence, result, .. } = outcome;
                 self.outputs.push_back(Output::Done { token, persistence, result });
             }
-            Client::Peer { node, life, place, .. } => {
+            Client::Peer { node, life, place, generation, turn, .. } => {
                 let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
                 volume.desk.answered.done(node, life, place, outcome);
-                self.send_done(node, command.volume, place.request, outcome);
+                let current = volume.desk.cards.get(&node) == Some(&generation);
+                let blocks = command.change.blocks(self.config.block_bytes);
+                let grant = match current {
+                    true => self.grant_of(node, command.volume, &blocks, turn),
+                    false => Grant::default(),
+                };
+                self.send_done(node, command.volume, place.request, outcome, grant);
             }
         }
     }
 
-    fn send_done(&mut self, to: NodeId, id: VolumeId, request: RequestId, outcome: Outcome) {
+    fn send_done(&mut self, to: NodeId, id: VolumeId, request: RequestId, outcome: Outcome, grant: Grant) {
         let Outcome { stamp, persistence, result } = outcome;
-        self.send(to, id, Body::CommandDone { request, stamp, persistence, result }, Payload::None);
+        self.send(to, id, Body::CommandDone { request, stamp, persistence, result, grant }, Payload::None);
     }
 }

@@ -52,7 +52,8 @@ impl Shard {
         }
         let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
         let age_ms = self.frame_data.age_ms(victim, self.now);
-        let eviction = match self.may_hold(block.volume) {
+        let usable = self.may_hold(block.volume) && self.holds(block);
+        let eviction = match usable {
             true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
             false => None,
         };
@@ -166,11 +167,8 @@ impl Shard {
     fn may_store(&self, block: BlockId, as_of: Stamp) -> bool {
         self.may_hold(block.volume)
             && !self.is_being_written(block)
-            && !self.has_given_up(block)
-            && self
-                .volumes
-                .get(&block.volume)
-                .is_some_and(|v| u64::from(block.index) < v.spec.blocks() && v.is_fresh(block.index, as_of))
+            && self.volumes.get(&block.volume).is_some_and(|v| u64::from(block.index) < v.spec.blocks())
+            && (!self.holds(block) || self.is_fresh(block, as_of))
     }
 
     /// An evicted block has come from another node.
@@ -217,6 +215,9 @@ impl Shard {
                 };
                 self.keep(slot, block, Some(previous), store.age_ms, true);
                 if self.cache.is_resident(slot) {
+                    if !self.holds(block) {
+                        self.park(slot, block, store.as_of);
+                    }
                     self.with_policy(block.volume, |policy, cx| policy.stored(cx, block, store.depth));
                 }
                 self.stats.stored_for_others += 1;

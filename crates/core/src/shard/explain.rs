@@ -42,8 +42,8 @@ pub struct Explanation {
     pub believed_holders: Vec<NodeId>,
     /// This node's card.
     pub card: Option<CardView>,
-    /// The first and the last block of the range around it on which this card has given its lock up.
-    pub given_up: Option<(u32, u32)>,
+    /// The first and the last block of the range around it on which this card holds the lock.
+    pub held: Option<(u32, u32)>,
     /// What the read of a client here would do.
     pub course: Course,
     /// Before that, the card would ask the disk node for its lock.
@@ -59,10 +59,8 @@ pub struct Explanation {
 pub struct CardView {
     /// Which card.
     pub generation: Generation,
-    /// It knows which writes are complete.
-    pub synced: bool,
     /// Writes up to here are complete, as far as the card was told.
-    pub floor: Stamp,
+    pub heard: Stamp,
     /// Copies may be used until then; none: for ever, as nobody can write the volume, or it has no promises.
     pub lease_until: Option<Instant>,
 }
@@ -78,8 +76,8 @@ pub struct HolderView {
     pub reads_only: bool,
     /// Nobody can confirm anything on its behalf.
     pub lost: bool,
-    /// The first and the last block of the range around the block on which it has given its lock up.
-    pub given_up: Option<(u32, u32)>,
+    /// The first and the last block of the range around the block on which it may hold the lock.
+    pub held: Option<(u32, u32)>,
 }
 
 /// What happens to a read at one node.
@@ -126,19 +124,18 @@ impl Shard {
     pub fn explain(&mut self, now: Instant, block: BlockId) -> Option<Explanation> {
         let now = self.now.max(now);
         let volume = self.volumes.get(&block.volume).filter(|v| u64::from(block.index) < v.spec.blocks())?;
-        let local = self.local(block.index);
+        let place = self.place(block.index);
         let blocks = |range: Range<u32>| Some((self.index_of(range.start)?, self.index_of(range.end - 1)?));
         let holders = volume.desk.cards.iter().map(|(&node, &generation)| HolderView {
             node,
             generation,
             reads_only: volume.desk.readers.contains(&node),
             lost: volume.desk.lost.contains(&node),
-            given_up: volume.desk.grants.given_up_around(node, local).and_then(blocks),
+            held: volume.desk.directory.around(node, place).and_then(blocks),
         });
         let card = volume.card.map(|generation| CardView {
             generation,
-            synced: volume.synced || volume.at_disk_node,
-            floor: volume.floor,
+            heard: volume.heard,
             lease_until: (!volume.needs_no_lease() && !volume.at_disk_node).then_some(volume.lease_until),
         });
         let slot = self.cache.lookup(block);
@@ -157,7 +154,7 @@ impl Shard {
             next,
             believed_holders: volume.policy.believed_holders(block),
             card,
-            given_up: volume.given_up.around(local).and_then(blocks),
+            held: volume.held.around(place).and_then(blocks),
             course: Course::Chance,
             asks_lock: false,
             holders: holders.collect(),
@@ -165,7 +162,7 @@ impl Shard {
         };
         explanation.course = self.course(now, block);
         let goes_out = matches!(explanation.course, Course::Asks { .. } | Course::Disk | Course::Chance);
-        explanation.asks_lock = goes_out && self.has_given_up(block);
+        explanation.asks_lock = goes_out && !self.holds(block);
         Some(explanation)
     }
 
@@ -250,8 +247,8 @@ impl Shard {
     /// Whether a copy is here that may be used.
     fn serves(&self, now: Instant, block: BlockId) -> bool {
         let holds = self.volumes.get(&block.volume).is_some_and(|volume| volume.may_use_copies(now));
-        let cached = self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::LOCKED));
-        holds && (cached || self.leaving.contains_key(&block))
+        let cached = self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::HIDDEN));
+        holds && self.holds(block) && (cached || self.leaving.contains_key(&block))
     }
 
     /// Asks the policy something. Neither it nor what it sees can change by that: both references are shared.

@@ -60,7 +60,7 @@ enum State {
     /// For the card, or for a write to the block.
     Waiting,
     /// For this card's lock.
-    Unlocked,
+    AwaitingLock,
     /// Among the waiters for slots.
     NoSlot,
     Asked(NodeId),
@@ -123,6 +123,7 @@ impl Shard {
             return;
         }
         if self.may_hold(block.volume)
+            && self.holds(block)
             && let Some(leaving) = self.leaving.get(&block)
         {
             let slot = leaving.slot;
@@ -193,19 +194,23 @@ impl Shard {
             self.wait_in(request, State::Waiting);
             return;
         }
-        if let Some(slot) = self.cache.lookup(block) {
-            // A write has just ended, or another node has stored the block here meanwhile.
-            self.finish_from_cache(request, slot);
-            return;
-        }
-        if self.has_given_up(block) {
+        if !self.holds(block) {
             if let Some(fetch) = self.fetches.get_mut(request) {
                 fetch.unlocked_since = Some(self.now);
                 self.stats.lock_waits += 1;
             }
-            self.wait_in(request, State::Unlocked);
-            self.ask_for_lock(block);
+            self.wait_in(request, State::AwaitingLock);
+            self.acquire_lock(block);
             return;
+        }
+        if let Some(slot) = self.cache.lookup(block) {
+            // A write has just ended, another node has stored the block here meanwhile, or it was parked.
+            self.finish_from_cache(request, slot);
+            return;
+        }
+        let place = self.place(block.index);
+        if let Some(volume) = self.volumes.get_mut(&block.volume) {
+            volume.held.used(place, self.now);
         }
         let own_disk = block.volume.disk_node() == self.config.node;
         let may_take = own_disk || self.spare_slots_left();
@@ -287,7 +292,7 @@ impl Shard {
             State::Asked(node) if node == fetch.block.volume.disk_node() => {
                 fetch.give_up.min(self.now + self.config.peer_timeout * 4)
             }
-            State::Asked(_) | State::Unlocked => fetch.give_up.min(self.now + self.config.peer_timeout),
+            State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.config.peer_timeout),
             State::Disk(_) => Instant::NEVER,
             State::Ready | State::Waiting | State::NoSlot => fetch.give_up,
         };

@@ -131,11 +131,8 @@ impl Shard {
     /// At the disk node: whether a node that has written a block is likely to have it in its cache.
     fn writer_keeps(&self, block: BlockId, change: &Change, writer: NodeId) -> bool {
         match change.kind {
-            CommandKind::Write if change.is_whole(block.index, self.config.block_bytes) => {
-                let local = self.local(block.index);
-                let volume = self.volumes.get(&block.volume);
-                volume.is_some_and(|v| !v.desk.grants.is_given_up(writer, &(local..local + 1)))
-            }
+            // The command has acquired the lock on it.
+            CommandKind::Write if change.is_whole(block.index, self.config.block_bytes) => true,
             // It goes into the writer's copy, if there is one.
             CommandKind::Write | CommandKind::Zero { .. } => self.writers.of(block) == Some(writer),
             CommandKind::Trim | CommandKind::Flush { .. } => false,
@@ -151,8 +148,7 @@ impl Shard {
         for_others: bool,
     ) {
         let Some(buffer) = self.whole_block_in(block, change, payload) else { return };
-        let usable =
-            self.may_hold(block.volume) && !self.has_given_up(block) && !self.is_being_written(block);
+        let usable = self.may_hold(block.volume) && self.holds(block) && !self.is_being_written(block);
         // The last free slots are for blocks that somebody waits for.
         let spare = self.cache.slots() - self.cache.capacity();
         if !usable || self.cache.free_slots() <= spare / 2 {

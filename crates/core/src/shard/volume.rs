@@ -5,8 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
 
 use super::answered::Answered;
-use super::grants::{GivenUp, Grants};
-use crate::ids::{Generation, NodeId, Stamp};
+use super::directory::Directory;
+use super::held::Held;
+use crate::ids::{Generation, NodeId, OpId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::policy::Policy;
@@ -29,35 +30,29 @@ pub(super) struct Volume {
     pub(super) ceiling: Option<Stamp>,
     /// Commands of earlier cards are sent again from this one on, see [`crate::Input::RepeatFrom`].
     pub(super) repeat_from: Generation,
-    /// The card knows which writes are complete.
-    pub(super) synced: bool,
     /// Whether the card wants the disk node to keep copies of what it reads; none: as the volume has it.
     pub(super) leave_copies: Option<bool>,
     /// Somebody beyond this node's cache keeps pages.
     pub(super) pages: bool,
-    /// When the disk node is asked again, until it has answered.
-    pub(super) sync_deadline: Instant,
     /// When the policy is called, if it wants to be.
     pub(super) policy_wake: Instant,
     /// The card may serve cached blocks until then.
     pub(super) lease_until: Instant,
-    /// All writes up to this one are complete; at the disk node exactly, elsewhere as far as is known.
-    pub(super) floor: Stamp,
-    /// The last write this node has heard of from the disk node. Floors that others speak of are believed up
-    /// to here only: every complete write was announced to this card, and a wrong word must not spread.
-    pub(super) horizon: Stamp,
-    /// The last write that had begun when the card was attached: older copies than this one's are refused.
-    pub(super) accept_from: Stamp,
-    /// Blocks whose last known write is later than `floor`.
-    pub(super) recent: BTreeMap<u32, Stamp>,
-    /// Where the card must ask before it uses a copy.
-    pub(super) given_up: GivenUp,
+    /// All writes up to this one are complete, by the word of the disk node to this card: what may be used here includes
+    /// them.
+    pub(super) heard: Stamp,
+    /// Blocks that this node has written later than `heard`.
+    pub(super) own: BTreeMap<u32, Stamp>,
+    /// The card's locks.
+    pub(super) held: Held,
     /// At the disk node: everything about the cards of the volume.
     pub(super) desk: Desk,
 }
 
+/// Own writes of a card that are remembered until the disk node says that all before them are complete.
+const OWN_MAX: usize = 1 << 10;
+
 /// What only the disk node keeps of a volume.
-#[derive(Default)]
 pub(super) struct Desk {
     /// The cards of other nodes.
     pub(super) cards: BTreeMap<NodeId, Generation>,
@@ -67,9 +62,11 @@ pub(super) struct Desk {
     pub(super) lost: BTreeSet<NodeId>,
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
-    pub(super) open: BTreeSet<Stamp>,
-    /// Which of them have copies of what.
-    pub(super) grants: Grants,
+    pub(super) open: BTreeMap<Stamp, OpId>,
+    /// The blocks that they write.
+    pub(super) writing: BTreeSet<u32>,
+    /// Which cards may have copies of what, and what was written last.
+    pub(super) directory: Directory,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
     /// The persistence life of the disk, and what a flush is told that was not flushed in it.
@@ -114,6 +111,37 @@ const LIVES_MAX: usize = 16;
 const TOUCHED_MAX: usize = 1 << 14;
 
 impl Desk {
+    /// `first` is before all writes of this life of the disk node, and after all of its earlier lives.
+    fn new(first: Stamp) -> Self {
+        Self {
+            cards: BTreeMap::new(),
+            readers: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            last_stamp: first,
+            open: BTreeMap::new(),
+            writing: BTreeSet::new(),
+            directory: Directory::new(first),
+            answered: Answered::default(),
+            persistence: Persistence::default(),
+            loss: Loss::default(),
+            held: false,
+            forget_at: Instant::NEVER,
+            touched: BTreeMap::new(),
+            writers: None,
+        }
+    }
+
+    /// All writes up to this one are complete.
+    pub(super) fn through(&self) -> Stamp {
+        self.open.first_key_value().map_or(self.last_stamp, |(&open, _)| Stamp(open.0 - 1))
+    }
+
+    /// What a node is told of complete writes: it has a card, which was asked about all of them.
+    pub(super) fn through_for(&self, node: NodeId) -> Stamp {
+        let current = self.cards.contains_key(&node) && !self.lost.contains(&node);
+        if current || makes(Mistake::TellDropped) { self.through() } else { Stamp(0) }
+    }
+
     pub(super) fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
         self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
         for block in blocks {
@@ -150,18 +178,14 @@ impl Volume {
             life: None,
             ceiling: None,
             repeat_from: Generation(0),
-            synced: false,
             leave_copies: None,
             pages: false,
-            sync_deadline: Instant(0),
             policy_wake: Instant::NEVER,
             lease_until: Instant(0),
-            floor: Stamp(0),
-            accept_from: Stamp(0),
-            horizon: Stamp(0),
-            recent: BTreeMap::new(),
-            given_up: GivenUp::default(),
-            desk: Desk { last_stamp: first_stamp, forget_at: Instant::NEVER, ..Desk::default() },
+            heard: Stamp(0),
+            own: BTreeMap::new(),
+            held: Held::default(),
+            desk: Desk::new(first_stamp),
         }
     }
 
@@ -175,10 +199,6 @@ impl Volume {
             self.lives.pop_first();
         }
         self.ceiling = self.lives.range(life + 1..).next().map(|above| Stamp(above << 20));
-        if !self.at_disk_node {
-            (self.floor, self.horizon, self.accept_from) = (Stamp(0), Stamp(0), Stamp(0));
-            self.recent.clear();
-        }
     }
 
     /// The stamp is of a life of the disk node that came before the card's, and had a higher number.
@@ -189,17 +209,38 @@ impl Volume {
     /// Whether copies of the volume may be kept here and used now.
     pub(super) fn may_use_copies(&self, now: Instant) -> bool {
         let leased = self.needs_no_lease() || now < self.lease_until || makes(Mistake::ServeAfterLease);
-        if self.at_disk_node { !self.desk.held } else { self.synced && leased }
+        if self.at_disk_node { !self.desk.held } else { self.card.is_some() && leased }
     }
 
     /// As of which stamp this node's copy of a block is good. The disk node's is of the last write that has begun,
-    /// since it uses no copy of a block that is being written. Elsewhere it includes all writes that are complete, and
-    /// the last one to this block that this node has done or confirmed, since it dropped what it had before.
+    /// since it uses no copy of a block that is being written. Elsewhere a usable copy includes all writes that the disk
+    /// node has told this card are complete, and this node's own last one to the block.
     pub(super) fn as_of(&self, block: u32) -> Stamp {
         match self.at_disk_node {
             true => self.desk.last_stamp,
-            false => self.recent.get(&block).map_or(self.floor, |&written| written.max(self.floor)),
+            false => self.own.get(&block).map_or(self.heard, |&written| written.max(self.heard)),
         }
+    }
+
+    /// The disk node's word to this card.
+    pub(super) fn hear(&mut self, through: Stamp) {
+        if through > self.heard && !self.is_past(through) {
+            self.heard = through;
+            self.own.retain(|_, &mut stamp| stamp > through);
+        }
+    }
+
+    /// This node's write to a block is complete.
+    pub(super) fn wrote(&mut self, block: u32, stamp: Stamp) {
+        if stamp > self.heard && self.own.len() < OWN_MAX {
+            self.own.insert(block, stamp);
+        }
+    }
+
+    /// Another order of writes begins: its stamps say nothing about those before.
+    pub(super) fn forget_order(&mut self) {
+        (self.heard, self.held) = (Stamp(0), Held::default());
+        self.own.clear();
     }
 
     /// Whether the disk node is asked to keep copies of what is read here.
@@ -223,15 +264,5 @@ impl Volume {
         let reads_only = self.desk.readers.contains(&node) && !makes(Mistake::LetReadersWrite);
         let peer = self.desk.cards.contains_key(&node) && !reads_only;
         !self.spec.read_only && (own || peer)
-    }
-
-    /// Whether a copy of a block `as_of` a stamp includes every write to it that is complete, or for which
-    /// this node has confirmed the invalidation.
-    pub(super) fn is_fresh(&self, block: u32, as_of: Stamp) -> bool {
-        !self.confirms()
-            || makes(Mistake::UseStale)
-            || as_of >= self.floor.max(self.accept_from)
-                && !self.is_past(as_of)
-                && self.recent.get(&block).is_none_or(|&written| written <= as_of)
     }
 }

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::Shard;
+use super::regions::{Place, SEGMENT, segments};
 use crate::ids::{NodeId, OpId, RequestId, Stamp, VolumeId, WithdrawalId};
 use crate::io::{Output, Payload};
 use crate::message::Body;
@@ -63,12 +64,12 @@ impl Shard {
         self.withdrawals.open.values().any(same)
     }
 
-    /// Confirms an invalidation of `blocks`, with which the lock on the places `given_up` has gone.
+    /// Confirms an invalidation of `blocks`, when no pages are left of them and of the segments `released`.
     pub(super) fn confirm(
         &mut self,
         to: NodeId,
         id: VolumeId,
-        (blocks, given_up): (Range<u32>, Range<u32>),
+        (blocks, released): (Range<u32>, u64),
         stamp: Stamp,
         body: Body,
     ) {
@@ -76,14 +77,14 @@ impl Shard {
             self.send(to, id, body, Payload::None);
             return;
         }
-        // What is given up includes the blocks.
-        let places = if given_up.is_empty() { self.locals(&blocks) } else { given_up };
-        let mut ranges: Vec<Range<u32>> = Vec::new();
-        for block in places.filter_map(|local| self.index_of(local)) {
-            match ranges.last_mut() {
-                Some(last) if last.end == block => last.end += 1,
-                _ => ranges.push(block..block + 1),
-            }
+        let region = self.place(blocks.start).region;
+        let released = segments(released).filter_map(|segment| {
+            let first = self.indices(Place { region, segment }).next()?;
+            Some(first..first.saturating_add(SEGMENT))
+        });
+        let mut ranges: Vec<Range<u32>> = released.collect();
+        if !ranges.iter().any(|range| range.contains(&blocks.start)) {
+            ranges.push(blocks);
         }
         self.withdraw(id, ranges, Then::Confirm { to, volume: id, stamp, body });
     }

@@ -107,7 +107,7 @@ fn a_block_may_leave_twice() {
     };
     let first = evict(&mut c, 2);
     assert_eq!(first.len(), 1);
-    let Body::Store { block, .. } = first[0].2.body else { panic!() };
+    let Body::Store { block, as_of, .. } = first[0].2.body else { panic!() };
     c.give(1, Input::DropCaches);
     // Another node evicts its copy of the same block, to us.
     let message = Message {
@@ -117,7 +117,7 @@ fn a_block_may_leave_twice() {
             depth: 0,
             evictor: NodeId(2),
             previous: NodeId(0),
-            as_of: first[0].2.floor,
+            as_of,
             age_ms: 0,
             oldest_ms: 0,
         },
@@ -186,7 +186,7 @@ fn a_floor_from_nowhere_is_not_believed() {
     let message = Message {
         volume: V,
         shard: 0,
-        floor: Stamp(u64::MAX),
+        through: Stamp(u64::MAX),
         free: 0,
         body: Body::StoreAck { block: 0, outcome: StoreOutcome::Dropped },
     };

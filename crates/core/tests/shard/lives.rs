@@ -19,9 +19,18 @@ impl Cluster {
     /// A write of a life of node 1 at the disk node; whether that answers.
     fn command(&mut self, generation: Generation, request: RequestId) -> bool {
         let (kind, length) = (CommandKind::Write, BLOCK_BYTES);
-        let body =
-            Body::Command { generation, request, slot: 0, kind, offset: 0, length, fua: false, again: false };
-        let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
+        let body = Body::Command {
+            generation,
+            request,
+            slot: 0,
+            kind,
+            offset: 0,
+            length,
+            fua: false,
+            again: false,
+            turn: 1,
+        };
+        let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         self.log.clear();
         self.arrive(NodeId(1), NodeId(0), message, Payload::Buffer(BufferId(1)));
         self.run();
@@ -91,15 +100,15 @@ fn words_from_before_a_lower_number_are_not_believed() {
     c.attach_reader(Generation(1 << 20 | 9));
     c.write(1, 5);
     c.read(2, 9);
-    let before = c.floor(2);
+    let before = c.heard(2);
     assert!(before > Stamp(1 << 20));
     c.restart_with_a_lower_number();
     for from in [0, 1] {
         let body = Body::StoreAck { block: 0, outcome: StoreOutcome::Dropped };
-        let message = Message { volume: V, shard: 0, floor: before, free: 0, body };
+        let message = Message { volume: V, shard: 0, through: before, free: 0, body };
         c.give(2, Input::Message { from: NodeId(from), message, payload: Payload::None });
     }
-    assert_eq!(c.floor(2), Stamp(0));
+    assert_eq!(c.heard(2), Stamp(0));
     c.read(2, 9);
     assert!(c.has(2, 9));
     // The answer to a write that was done in the life before.
@@ -117,7 +126,8 @@ fn words_from_before_a_lower_number_are_not_believed() {
     );
     let (_, _, message, _) = c.wire.pop_front().unwrap();
     let Body::Command { request, .. } = message.body else { panic!() };
-    let body = Body::CommandDone { request, stamp: before, persistence: Persistence::NONE, result: Ok(()) };
+    let (persistence, grant) = (Persistence::NONE, Grant::default());
+    let body = Body::CommandDone { request, stamp: before, persistence, result: Ok(()), grant };
     c.give(
         2,
         Input::Message { from: NodeId(0), message: Message { body, ..message }, payload: Payload::None },
@@ -128,8 +138,8 @@ fn words_from_before_a_lower_number_are_not_believed() {
 }
 
 impl Cluster {
-    fn floor(&mut self, node: usize) -> Stamp {
-        self.nodes[node].explain(self.now, BlockId::new(V, 0)).unwrap().card.unwrap().floor
+    fn heard(&mut self, node: usize) -> Stamp {
+        self.nodes[node].explain(self.now, BlockId::new(V, 0)).unwrap().card.unwrap().heard
     }
 
     fn restart_with_a_lower_number(&mut self) {

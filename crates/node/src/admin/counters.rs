@@ -95,6 +95,8 @@ counters! {
     /// Deliveries refused as possibly older than a completed write.
     refused_as_stale,
     /// Copies dropped because the block was written.
+    copies_kept,
+    copies_outdated,
     invalidations,
     /// Times that this node gave its lock on a range up, for somebody's write.
     locks_given_up,

@@ -111,9 +111,9 @@ pub struct Block {
     pub believed_holders: Vec<String>,
     /// This node's card of the volume.
     pub card: Option<Lease>,
-    /// The range around the block, in bytes, on which this card has given its lock up.
-    pub given_up: Option<ByteRange>,
-    /// The card must get its lock back before it reads the block.
+    /// The range around the block, in bytes, on which this card holds the lock.
+    pub held: Option<ByteRange>,
+    /// The card must acquire the lock before it reads the block.
     pub asks_lock: bool,
     /// What a read of a client would do there.
     pub course: Course,
@@ -128,8 +128,6 @@ pub struct Block {
 pub struct Lease {
     /// Which card; a later one has a higher number.
     pub generation: u64,
-    /// It knows which writes are complete, so copies may be used.
-    pub synced: bool,
     /// Copies may be used for so many milliseconds more, if the lease is not renewed; none if no lease is needed.
     pub lease_ms: Option<u64>,
 }
@@ -145,8 +143,8 @@ pub struct Holder {
     pub reads_only: bool,
     /// Nobody can confirm anything on its behalf: a write waits for the end of its lease.
     pub lost: bool,
-    /// The range around the block, in bytes, on which it has no lock: a write there does not ask it.
-    pub given_up: Option<ByteRange>,
+    /// The range around the block, in bytes, on which it may hold the lock: a write there asks it first.
+    pub held: Option<ByteRange>,
 }
 
 /// Bytes of a volume. With several shards, only the blocks of the block's shard in it.

@@ -45,7 +45,7 @@ fn describe(node: &Node, now: Instant, explanation: &Explanation) -> Block {
         generation: holder.generation.0,
         reads_only: holder.reads_only,
         lost: holder.lost,
-        given_up: holder.given_up.map(range),
+        held: holder.held.map(range),
     });
     let under_way = explanation.under_way.map(|waits| match waits {
         UnderWay::Waits => "the card, or the end of a write".into(),
@@ -68,10 +68,9 @@ fn describe(node: &Node, now: Instant, explanation: &Explanation) -> Block {
         believed_holders: explanation.believed_holders.iter().map(|&holder| name(holder)).collect(),
         card: explanation.card.map(|card| Lease {
             generation: card.generation.0,
-            synced: card.synced,
             lease_ms: card.lease_until.map(|until| until.since(now).as_millis() as u64),
         }),
-        given_up: explanation.given_up.map(range),
+        held: explanation.held.map(range),
         asks_lock: explanation.asks_lock,
         course: course(node, explanation.course),
         holders: holders.collect(),

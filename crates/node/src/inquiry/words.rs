@@ -1,7 +1,6 @@
 //! The way of a read in one sentence.
 
 use crate::admin::{Block, Course, Step, Why};
-use crate::config::size;
 
 /// What a read would do, and why.
 pub(super) fn sentence(why: &Why, here: &Block) -> String {
@@ -35,17 +34,11 @@ pub(super) fn sentence(why: &Why, here: &Block) -> String {
     }
 }
 
-/// What comes first if the card has given its lock up.
+/// What comes first if the card does not hold the lock.
 fn lock(why: &Why, here: &Block) -> String {
-    match here.given_up.filter(|_| here.asks_lock) {
-        None => String::new(),
-        Some(range) => format!(
-            "first ask {} for the lock that the card of {} has given up on {} to {} (somebody else wrote there), then ",
-            why.disk_node,
-            why.node,
-            size::human(range.start),
-            size::human(range.end)
-        ),
+    match here.asks_lock {
+        false => String::new(),
+        true => format!("first acquire the lock on the range around it from {}, then ", why.disk_node),
     }
 }
 
@@ -53,9 +46,6 @@ fn lock(why: &Why, here: &Block) -> String {
 fn card(why: &Why, here: &Block) -> String {
     match here.card {
         None => format!("it is being attached, which needs an answer of {}", why.disk_node),
-        Some(lease) if !lease.synced => {
-            format!("it has not heard from {} yet which writes are complete", why.disk_node)
-        }
         Some(_) => format!("its lease has ended and {} has not renewed it", why.disk_node),
     }
 }

@@ -70,7 +70,7 @@ mod tests {
 
     fn send(to: u16, body: Body) -> Output {
         let volume = VolumeId::new(NodeId(0), 0);
-        let message = Message { volume, shard: 0, floor: Stamp(0), free: 0, body };
+        let message = Message { volume, shard: 0, through: Stamp(0), free: 0, body };
         Output::Send { to: NodeId(to), message, payload: Payload::None }
     }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_wait_has_the_cause_that_was_seen() {
         let acquire =
-            send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, counter: 1 });
+            send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1 });
         let work = DiskWork::Read { block: 0, slot: Slot(0), read_ahead: false };
         let disk = Output::Disk { op: OpId(1), volume: VolumeId::new(ME, 0), work };
         assert_eq!(wait(&[read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(1))));

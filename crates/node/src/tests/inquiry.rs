@@ -149,14 +149,14 @@ fn a_read_takes_the_way_that_is_explained() {
         let again = self::why(&cluster, 3, offset);
         assert_eq!(again.sentence, "A read of this block at n3 would be a local hit.");
     }
-    // A write makes the others give their locks up, and the disk node knows.
+    // A write makes the others release their locks, and the disk node knows.
     client.write(0, &[1; BLOCK]).unwrap();
     let why = why(&cluster, 3, 0);
-    assert!(why.sentence.contains("would first ask n1 for the lock"), "{why:?}");
+    assert!(why.sentence.contains("would first acquire the lock on the range around it from n1"), "{why:?}");
     let disk_node = why.nodes[0].block.as_ref().unwrap();
     let locks: Vec<(&str, bool)> =
-        disk_node.holders.iter().map(|holder| (holder.node.as_str(), holder.given_up.is_some())).collect();
-    assert_eq!((locks, disk_node.last_writer.as_deref()), (vec![("n2", false), ("n3", true)], Some("n2")));
+        disk_node.holders.iter().map(|holder| (holder.node.as_str(), holder.held.is_some())).collect();
+    assert_eq!((locks, disk_node.last_writer.as_deref()), (vec![("n2", true), ("n3", false)], Some("n2")));
 }
 
 #[test]

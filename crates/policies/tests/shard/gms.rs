@@ -220,7 +220,7 @@ fn global_pages_age_faster() {
             age_ms: 1_000,
             oldest_ms: 0,
         };
-        let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
+        let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         let Landing::Slot(slot) = c.nodes[3].landing(NodeId(1), &message) else { panic!() };
         c.give(3, Input::Message { from: NodeId(1), message, payload: Payload::Slot(slot) });
         c.run();

@@ -131,7 +131,7 @@ fn of_recirculating_copies_the_one_with_the_fewest_chances_goes() {
             age_ms: 0,
             oldest_ms: 0,
         };
-        let message = Message { volume: V, shard: 0, floor: Stamp(0), free: 0, body };
+        let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         let Landing::Slot(slot) = c.nodes[2].landing(NodeId(1), &message) else { panic!() };
         c.give(2, Input::Message { from: NodeId(1), message, payload: Payload::Slot(slot) });
         c.run();
@@ -153,7 +153,7 @@ fn a_store_of_a_block_that_is_there_is_discarded() {
     let message = Message {
         volume: V,
         shard: 0,
-        floor: Stamp(0),
+        through: Stamp(0),
         free: 0,
         body: Body::Note { block: 0, note: Note::Private { kind: 2, value: 0 } },
     };

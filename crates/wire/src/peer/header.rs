@@ -1,14 +1,17 @@
-//! The 64-byte header: fields at fixed places, and what they mean for each block message.
+//! The 96-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Body, CommandKind, CopyClass, Generation, Message, NodeId, Note, Persistence, RequestId, Source, Stamp,
-    StoreOutcome, VolumeId,
+    Body, Bounds, CommandKind, CopyClass, Generation, Grant, Message, NodeId, Note, Persistence, RequestId,
+    Source, Stamp, StoreOutcome, VolumeId,
 };
 
 use super::body::{error_code, node, result};
 use super::inquiry::InquiryHeader;
 use super::locks::LocksHeader;
-use super::{FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control, hello};
+use super::{
+    FrameError, HEADER_SIZE, HEADER_SIZE_BEFORE_5, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control,
+    hello,
+};
 use crate::bytes::Cursor;
 
 pub(super) const KIND_HELLO: u8 = 0;
@@ -24,8 +27,6 @@ const KIND_STORE_ACK: u8 = 20;
 const KIND_NOTE: u8 = 21;
 const KIND_INVALIDATE: u8 = 22;
 const KIND_INVALIDATE_ACK: u8 = 23;
-const KIND_SYNC: u8 = 24;
-const KIND_SYNCED: u8 = 25;
 const KIND_COMMAND: u8 = 26;
 const KIND_COMMAND_DONE: u8 = 27;
 const KIND_ACQUIRE: u8 = 28;
@@ -102,6 +103,11 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
     let [m0, m1, m2, m3, version, ..] = *bytes;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(FrameError::Magic([m0, m1, m2, m3]));
+    }
+    if version < 5 {
+        // Its headers are shorter: the frame's body, a Hello that begins with the sender's name, has begun.
+        let who = bytes.get(HEADER_SIZE_BEFORE_5..).and_then(hello::name_of_any_version);
+        return Err(FrameError::Version { theirs: version, who });
     }
     let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
     // A Hello starts with the sender's name in every version, so that the refusal can say whom it refuses.
@@ -206,7 +212,7 @@ struct Fields {
     payload: u32,
     volume: u16,
     shard: u16,
-    floor: u64,
+    through: u64,
     free: u16,
     node: u16,
     block: u32,
@@ -214,6 +220,10 @@ struct Fields {
     stamp: u64,
     generation: u64,
     argument: u64,
+    base: u64,
+    held: u64,
+    turn: u64,
+    life: u64,
 }
 
 impl Fields {
@@ -226,7 +236,7 @@ impl Fields {
             payload: cursor.le32()?,
             volume: cursor.le16()?,
             shard: cursor.le16()?,
-            floor: cursor.le64()?,
+            through: cursor.le64()?,
             free: cursor.le16()?,
             node: cursor.le16()?,
             block: cursor.le32()?,
@@ -234,6 +244,10 @@ impl Fields {
             stamp: cursor.le64()?,
             generation: cursor.le64()?,
             argument: cursor.le64()?,
+            base: cursor.le64()?,
+            held: cursor.le64()?,
+            turn: cursor.le64()?,
+            life: cursor.le64()?,
         })
     }
 
@@ -244,7 +258,7 @@ impl Fields {
         out[8..12].copy_from_slice(&self.payload.to_le_bytes());
         out[12..14].copy_from_slice(&self.volume.to_le_bytes());
         out[14..16].copy_from_slice(&self.shard.to_le_bytes());
-        out[16..24].copy_from_slice(&self.floor.to_le_bytes());
+        out[16..24].copy_from_slice(&self.through.to_le_bytes());
         out[24..26].copy_from_slice(&self.free.to_le_bytes());
         out[26..28].copy_from_slice(&self.node.to_le_bytes());
         out[28..32].copy_from_slice(&self.block.to_le_bytes());
@@ -252,13 +266,23 @@ impl Fields {
         out[40..48].copy_from_slice(&self.stamp.to_le_bytes());
         out[48..56].copy_from_slice(&self.generation.to_le_bytes());
         out[56..64].copy_from_slice(&self.argument.to_le_bytes());
+        out[64..72].copy_from_slice(&self.base.to_le_bytes());
+        out[72..80].copy_from_slice(&self.held.to_le_bytes());
+        out[80..88].copy_from_slice(&self.turn.to_le_bytes());
+        out[88..96].copy_from_slice(&self.life.to_le_bytes());
         out
     }
 
     fn new(message: &Message, payload: u32) -> Self {
-        let Message { volume, shard, floor, free, body } = message;
-        let common =
-            Self { payload, volume: volume.0, shard: *shard, floor: floor.0, free: *free, ..Self::default() };
+        let Message { volume, shard, through, free, body } = message;
+        let common = Self {
+            payload,
+            volume: volume.0,
+            shard: *shard,
+            through: through.0,
+            free: *free,
+            ..Self::default()
+        };
         match *body {
             Body::Read { request, block, requester, hops, leave_copy, read_ahead, from_disk } => Self {
                 kind: KIND_READ,
@@ -309,31 +333,22 @@ impl Fields {
                 argument: count.into(),
                 ..common
             },
-            Body::InvalidateAck { generation, stamp, first, count, counter } => Self {
+            Body::InvalidateAck { generation, stamp, block, released, turn } => Self {
                 kind: KIND_INVALIDATE_ACK,
-                block: first,
-                request: counter,
-                stamp: stamp.0,
-                generation: generation.0,
-                argument: count.into(),
-                ..common
-            },
-            Body::Acquire { generation, block, counter } => {
-                Self { kind: KIND_ACQUIRE, block, request: counter, generation: generation.0, ..common }
-            }
-            Body::Granted { generation, block, counter, stamp } => Self {
-                kind: KIND_GRANTED,
                 block,
-                request: counter,
                 stamp: stamp.0,
                 generation: generation.0,
+                held: released,
+                turn,
                 ..common
             },
-            Body::Sync { generation } => Self { kind: KIND_SYNC, generation: generation.0, ..common },
-            Body::Synced { generation, stamp } => {
-                Self { kind: KIND_SYNCED, stamp: stamp.0, generation: generation.0, ..common }
+            Body::Acquire { generation, block, turn } => {
+                Self { kind: KIND_ACQUIRE, block, generation: generation.0, turn, ..common }
             }
-            Body::Command { generation, request, slot, kind, offset, length, fua, again } => {
+            Body::Granted { generation, block, grant } => {
+                Self { kind: KIND_GRANTED, block, generation: generation.0, ..common }.with_grant(grant)
+            }
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
                 let (detail, no_hole) = command_fields(kind);
                 let argument = match kind {
                     CommandKind::Flush { since } => since.0,
@@ -348,18 +363,30 @@ impl Fields {
                     request: request.0,
                     generation: generation.0,
                     argument,
+                    turn,
                     ..common
                 }
             }
-            Body::CommandDone { request, stamp, persistence, result } => Self {
+            Body::CommandDone { request, stamp, persistence, result, grant } => Self {
                 kind: KIND_COMMAND_DONE,
                 detail: result.map_or_else(error_code, |()| 0),
                 request: request.0,
-                stamp: stamp.0,
-                argument: persistence.0,
+                generation: stamp.0,
+                life: persistence.0,
                 ..common
-            },
+            }
+            .with_grant(grant),
         }
+    }
+
+    fn with_grant(self, Grant { turn, held, bounds }: Grant) -> Self {
+        let Bounds { base, written, version } = bounds;
+        Self { turn, held, base: base.0, argument: written, stamp: version.0, ..self }
+    }
+
+    fn grant(&self) -> Grant {
+        let (base, written, version) = (Stamp(self.base), self.argument, Stamp(self.stamp));
+        Grant { turn: self.turn, held: self.held, bounds: Bounds { base, written, version } }
     }
 
     fn message(&self) -> Result<Message, FrameError> {
@@ -404,17 +431,11 @@ impl Fields {
             KIND_INVALIDATE => {
                 Body::Invalidate { generation, stamp, block, count: self.small_argument("count of blocks")? }
             }
-            KIND_INVALIDATE_ACK => Body::InvalidateAck {
-                generation,
-                stamp,
-                first: block,
-                count: self.small_argument("count of blocks")?,
-                counter: self.request,
-            },
-            KIND_ACQUIRE => Body::Acquire { generation, block, counter: self.request },
-            KIND_GRANTED => Body::Granted { generation, block, counter: self.request, stamp },
-            KIND_SYNC => Body::Sync { generation },
-            KIND_SYNCED => Body::Synced { generation, stamp },
+            KIND_INVALIDATE_ACK => {
+                Body::InvalidateAck { generation, stamp, block, released: self.held, turn: self.turn }
+            }
+            KIND_ACQUIRE => Body::Acquire { generation, block, turn: self.turn },
+            KIND_GRANTED => Body::Granted { generation, block, grant: self.grant() },
             KIND_COMMAND => Body::Command {
                 generation,
                 request,
@@ -424,17 +445,19 @@ impl Fields {
                 length: self.block,
                 fua: self.flags & FLAG_FUA != 0,
                 again: self.flags & FLAG_AGAIN != 0,
+                turn: self.turn,
             },
             KIND_COMMAND_DONE => Body::CommandDone {
                 request,
-                stamp,
-                persistence: Persistence(self.argument),
+                stamp: Stamp(self.generation),
+                persistence: Persistence(self.life),
                 result: result(self.detail)?,
+                grant: self.grant(),
             },
             kind => return Err(FrameError::Kind { what: "frame", kind }),
         };
-        let floor = Stamp(self.floor);
-        Ok(Message { volume: VolumeId(self.volume), shard: self.shard, floor, free: self.free, body })
+        let through = Stamp(self.through);
+        Ok(Message { volume: VolumeId(self.volume), shard: self.shard, through, free: self.free, body })
     }
 
     fn source(&self) -> Result<Source, FrameError> {

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use cards_core::{
-    Access, Body, CommandKind, ControlMessage, CopyClass, Extent, Generation, IoError, Message, NodeId, Note,
-    Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
+    Access, Body, Bounds, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant, IoError,
+    Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
 };
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
@@ -200,10 +200,12 @@ fn frames() -> Seeds {
     let (volume, node, block) = (VolumeId::new(NodeId(1), 2), NodeId(5), 11);
     let message = |body: Body, payload: u32| {
         let mut bytes =
-            encode_message(&Message { volume, shard: 1, floor: stamp, free: 100, body }, payload).to_vec();
+            encode_message(&Message { volume, shard: 1, through: stamp, free: 100, body }, payload).to_vec();
         bytes.resize(bytes.len() + payload as usize, 0xef);
         bytes
     };
+    let bounds = Bounds { base: Stamp(4), written: 0x8001, version: stamp };
+    let grant = Grant { turn: 8, held: 0xf0f0, bounds };
     let control = |message| encode_control(&message).expect("a short message");
     let read = Body::Read {
         request,
@@ -233,6 +235,7 @@ fn frames() -> Seeds {
         length,
         fua: true,
         again: true,
+        turn: 8,
     };
     let flush = Body::Command {
         generation,
@@ -243,9 +246,10 @@ fn frames() -> Seeds {
         length: 0,
         fua: false,
         again: false,
+        turn: 0,
     };
-    let failed =
-        Body::CommandDone { request, stamp, persistence: Persistence::NONE, result: Err(IoError::PowerLost) };
+    let persistence = Persistence(1_001);
+    let failed = Body::CommandDone { request, stamp, persistence, result: Err(IoError::PowerLost), grant };
     let mut newer = encode_hello(&peer::hello()).expect("a short hello");
     newer[4] = cards_wire::peer::VERSION + 1;
     let policy = "hscc".to_owned();
@@ -266,14 +270,12 @@ fn frames() -> Seeds {
             message(Body::Note { block, note: Note::IndexUpdate { holder: node, evictor: NodeId(1) } }, 0),
         ),
         ("invalidate", message(Body::Invalidate { generation, stamp, block, count: 16 }, 0)),
-        ("acquire", message(Body::Acquire { generation, block: 7, counter: 9 }, 0)),
-        ("granted", message(Body::Granted { generation, block: 7, counter: 9, stamp }, 0)),
+        ("acquire", message(Body::Acquire { generation, block: 7, turn: 9 }, 0)),
+        ("granted", message(Body::Granted { generation, block: 7, grant }, 0)),
         (
             "invalidate-ack",
-            message(Body::InvalidateAck { generation, stamp, first: 8, count: 3, counter: 9 }, 0),
+            message(Body::InvalidateAck { generation, stamp, block: 8, released: 3, turn: 9 }, 0),
         ),
-        ("sync", message(Body::Sync { generation }, 0)),
-        ("synced", message(Body::Synced { generation, stamp }, 0)),
         ("write", message(command(CommandKind::Write, 512), 512)),
         ("zero", message(command(CommandKind::Zero { no_hole: true }, 1 << 20), 0)),
         ("flush", message(flush, 0)),

@@ -1,9 +1,9 @@
 //! The protocol between nodes: every message survives the wire, and no bytes do harm.
 
 use cards_core::{
-    Access, Body, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Handover, IoError,
-    Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
-    VolumeSpec,
+    Access, Body, Bounds, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant,
+    Handover, IoError, Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome,
+    VolumeId, VolumeSpec,
 };
 use cards_wire::peer::{
     self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
@@ -110,25 +110,25 @@ fn bodies() -> impl Strategy<Value = Body> {
         (generation(), stamp(), any::<u32>(), any::<u16>()).prop_map(|(generation, stamp, block, count)| {
             Body::Invalidate { generation, stamp, block, count }
         }),
-        (generation(), stamp(), any::<u32>(), any::<u16>(), any::<u64>()).prop_map(
-            |(generation, stamp, first, count, counter)| Body::InvalidateAck {
+        (generation(), stamp(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(
+            |(generation, stamp, block, released, turn)| Body::InvalidateAck {
                 generation,
                 stamp,
-                first,
-                count,
-                counter
+                block,
+                released,
+                turn
             }
         ),
-        (generation(), any::<u32>(), any::<u64>()).prop_map(|(generation, block, counter)| Body::Acquire {
+        (generation(), any::<u32>(), any::<u64>()).prop_map(|(generation, block, turn)| Body::Acquire {
             generation,
             block,
-            counter
+            turn
         }),
-        (generation(), any::<u32>(), any::<u64>(), stamp()).prop_map(
-            |(generation, block, counter, stamp)| Body::Granted { generation, block, counter, stamp }
-        ),
-        generation().prop_map(|generation| Body::Sync { generation }),
-        (generation(), stamp()).prop_map(|(generation, stamp)| Body::Synced { generation, stamp }),
+        (generation(), any::<u32>(), grants()).prop_map(|(generation, block, grant)| Body::Granted {
+            generation,
+            block,
+            grant
+        }),
         (
             generation(),
             request(),
@@ -136,28 +136,36 @@ fn bodies() -> impl Strategy<Value = Body> {
             commands(),
             any::<u64>(),
             1..=peer::MAX_WRITE,
-            any::<(bool, bool)>()
+            any::<(bool, bool, u64)>()
         )
-            .prop_map(|(generation, request, slot, kind, offset, length, (fua, again))| {
+            .prop_map(|(generation, request, slot, kind, offset, length, (fua, again, turn))| {
                 let offset = if kind.is_flush() { 0 } else { offset };
-                Body::Command { generation, request, slot, kind, offset, length, fua, again }
+                Body::Command { generation, request, slot, kind, offset, length, fua, again, turn }
             }),
-        (request(), stamp(), any::<u64>(), option::of(errors())).prop_map(
-            |(request, stamp, persistence, error)| Body::CommandDone {
+        (request(), stamp(), any::<u64>(), option::of(errors()), grants()).prop_map(
+            |(request, stamp, persistence, error, grant)| Body::CommandDone {
                 request,
                 stamp,
                 persistence: Persistence(persistence),
-                result: error.map_or(Ok(()), Err)
+                result: error.map_or(Ok(()), Err),
+                grant,
             }
         ),
     ]
 }
 
+fn grants() -> impl Strategy<Value = Grant> {
+    any::<[u64; 5]>().prop_map(|[turn, held, base, written, version]| {
+        let bounds = Bounds { base: Stamp(base), written, version: Stamp(version) };
+        Grant { turn, held, bounds }
+    })
+}
+
 fn messages() -> impl Strategy<Value = Message> {
     (any::<u16>(), any::<u16>(), any::<u64>(), any::<u16>(), bodies()).prop_map(
-        |(volume, shard, floor, free, body)| {
-            let (volume, floor) = (VolumeId(volume), Stamp(floor));
-            Message { volume, shard, floor, free, body }
+        |(volume, shard, through, free, body)| {
+            let (volume, through) = (VolumeId(volume), Stamp(through));
+            Message { volume, shard, through, free, body }
         },
     )
 }
@@ -358,7 +366,7 @@ fn a_read_is_byte_exact() {
         read_ahead: true,
         from_disk: false,
     };
-    let message = Message { volume: VolumeId(0x1211), shard: 0x14, floor: Stamp(0x21), free: 0x3231, body };
+    let message = Message { volume: VolumeId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
     expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 5, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
@@ -393,7 +401,7 @@ fn nodes_that_do_not_fit_are_told_what_differs() {
 
 #[test]
 fn lengths_are_judged_before_anything_follows() {
-    let message = |body| Message { volume: VolumeId(0), shard: 0, floor: Stamp(0), free: 0, body };
+    let message = |body| Message { volume: VolumeId(0), shard: 0, through: Stamp(0), free: 0, body };
     let with_payload = |body, payload: u32, real: u32| {
         let mut bytes = encode_message(&message(body), real);
         bytes[8..12].copy_from_slice(&payload.to_le_bytes());
@@ -409,8 +417,8 @@ fn lengths_are_judged_before_anything_follows() {
     assert!(with_payload(data(), MAX_BLOCK, 4096).is_ok());
     assert!(matches!(with_payload(data(), MAX_BLOCK + 1, 4096), Err(FrameError::TooLong { .. })));
     assert!(matches!(with_payload(data(), 0, 4096), Err(FrameError::Field { .. })));
-    let sync = Body::Sync { generation: Generation(1) };
-    assert!(matches!(with_payload(sync, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
+    let acquire = Body::Acquire { generation: Generation(1), block: 0, turn: 1 };
+    assert!(matches!(with_payload(acquire, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
     let mut control =
         encode_control(&ControlMessage::Expired { volume: VolumeId(1), generation: Generation(1) }).unwrap();
     control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());

@@ -15,7 +15,7 @@ impl Shard {
         block: BlockId,
         as_of: Stamp,
     ) -> Landing {
-        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
+        let fresh = self.is_fresh(block, as_of) && self.holds(block);
         let Some(fetch) = self.fetches.get_mut(request) else { return Landing::Discard };
         let Some(slot) = fetch.slot else { return Landing::Discard };
         let asked = fetch.is_asked();
@@ -49,9 +49,9 @@ impl Shard {
         payload: Payload,
     ) {
         let from = delivery.from;
-        let fresh = self.volumes.get(&block.volume).is_some_and(|v| v.is_fresh(block.index, as_of));
+        let fresh = self.is_fresh(block, as_of);
         let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
-        let usable = self.may_hold(block.volume) && !self.is_being_written(block);
+        let usable = self.may_hold(block.volume) && self.holds(block) && !self.is_being_written(block);
         let landed = match payload {
             Payload::Slot(slot) => self
                 .fetches

@@ -24,7 +24,7 @@ impl Shard {
     pub(in crate::shard) fn under_way(&self, block: BlockId) -> Option<UnderWay> {
         Some(match self.fetches.of_block(block)?.state {
             State::Ready | State::Waiting => UnderWay::Waits,
-            State::Unlocked => UnderWay::Lock,
+            State::AwaitingLock => UnderWay::Lock,
             State::NoSlot => UnderWay::Place,
             State::Asked(node) => UnderWay::Asked(node),
             State::Disk(_) => UnderWay::Disk,

@@ -51,8 +51,13 @@ impl Shard {
             }
         }
         let at_disk_node = volume.at_disk_node;
-        let holds = self.may_hold(block.volume);
-        let served = self.cache.lookup(block).filter(|&slot| holds && !self.cache.is(slot, Mark::LOCKED));
+        let holds = self.may_hold(block.volume) && self.holds(block);
+        let copy = self.cache.lookup(block);
+        if copy.is_some() && !holds {
+            // It is parked: others' next questions find it usable.
+            self.acquire_lock(block);
+        }
+        let served = copy.filter(|&slot| holds && !self.cache.is(slot, Mark::LOCKED));
         // A use; the policy may have it otherwise.
         if let Some(slot) = served {
             self.touch(slot);

@@ -29,7 +29,7 @@ impl Shard {
         } else {
             self.stats.retries += 1;
             // Whoever waited for a lock has asked nobody for the block.
-            fetch.from_disk_node |= fetch.state != State::Unlocked;
+            fetch.from_disk_node |= fetch.state != State::AwaitingLock;
             self.make_ready(request);
         }
     }
@@ -64,7 +64,7 @@ impl Shard {
     /// This node's card of the volume has a lock back.
     pub(in crate::shard) fn resume_locked(&mut self, id: VolumeId) {
         let waiting =
-            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::Unlocked);
+            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::AwaitingLock);
         waiting.into_iter().for_each(|request| self.make_ready(request));
     }
 

@@ -17,12 +17,6 @@ impl Cluster {
         message: Message,
         payload: Payload,
     ) {
-        let from = self.node_of(shard);
-        if matches!(message.body, Body::Sync { .. } | Body::Synced { .. }) {
-            // Volumes are attached before the trace begins, if only it were known which.
-            self.tell(kernel, to, NodeId(from), message);
-            return;
-        }
         self.under_way += 1;
         let held = Held { at: now, shard, to, message, payload };
         match self.setup.timing {
@@ -62,12 +56,6 @@ impl Cluster {
             self.cross(kernel, held);
             self.drain(kernel, at, shard);
         }
-    }
-
-    /// A message without a payload arrives at once and costs nothing.
-    fn tell(&mut self, kernel: &mut Kernel<ClusterEvent>, to: NodeId, from: NodeId, message: Message) {
-        let shard = u32::from(to.0) * u32::from(self.setup.shards) + u32::from(message.shard);
-        self.give(kernel, shard, Input::Message { from, message, payload: Payload::None });
     }
 
     pub(super) fn arrive(&mut self, kernel: &mut Kernel<ClusterEvent>, to: u16, from: u16, message: Message) {

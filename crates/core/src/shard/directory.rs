@@ -1,0 +1,222 @@
+//! The primary's directory: which cards may have copies of what, and the last writes, per region.
+//!
+//! It names at least what cards hold: a card is entered before it hears of a grant, or its command begins, and leaves
+//! with its own word, or with the end of the card. Before a write only those are asked whom it names for the segment.
+//! Who releases says so with a turn; a release that is older than the card's last acquire or command is ignored, since
+//! the card holds what it was granted afterwards.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Shard;
+use super::regions::{Bounds, Place, Writes, run};
+use crate::ids::{BlockId, Generation, NodeId, Stamp, VolumeId};
+use crate::io::Payload;
+use crate::message::{Body, Grant};
+use crate::mistakes::{Mistake, makes};
+
+/// Regions that are remembered of a volume in a shard.
+const REGIONS_MAX: usize = 1 << 16;
+
+/// See the module's head.
+pub(super) struct Directory {
+    regions: BTreeMap<u32, Region>,
+    /// The limit in regions that are not listed.
+    default: Stamp,
+}
+
+struct Region {
+    writes: Writes,
+    holders: Vec<Holder>,
+}
+
+/// What a card may hold in a region.
+struct Holder {
+    node: NodeId,
+    held: u64,
+    /// Of its last acquire or command.
+    turn: u64,
+}
+
+impl Directory {
+    /// Of a primary whose life begins with this stamp: what was written before is not known in detail.
+    pub(super) fn new(first: Stamp) -> Self {
+        Self { regions: BTreeMap::new(), default: first }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let holders = self.regions.values().map(|region| region.holders.capacity()).sum::<usize>();
+        self.regions.len() * size_of::<(u32, Region)>() + holders * size_of::<Holder>()
+    }
+
+    pub(super) fn bounds(&self, region: u32) -> Bounds {
+        let default = Bounds { base: self.default, ..Bounds::default() };
+        self.regions.get(&region).map_or(default, |region| region.writes.bounds())
+    }
+
+    fn region(&mut self, number: u32) -> &mut Region {
+        if !self.regions.contains_key(&number) && self.regions.len() >= REGIONS_MAX {
+            self.forget_coldest();
+        }
+        let writes = Writes::since(self.default);
+        self.regions.entry(number).or_insert_with(|| Region { writes, holders: Vec::new() })
+    }
+
+    /// Half of the regions that no card holds anything of go, those first that were written the longest ago: they are
+    /// as good as written by the last of them.
+    fn forget_coldest(&mut self) {
+        let free = self.regions.iter().filter(|(_, region)| region.holders.is_empty());
+        let mut free: Vec<(Stamp, u32)> = free.map(|(&n, region)| (region.writes.last(), n)).collect();
+        if free.is_empty() {
+            return;
+        }
+        let half = free.len() / 2;
+        free.select_nth_unstable(half);
+        for &(last, number) in &free[..=half] {
+            self.regions.remove(&number);
+            self.default = self.default.max(last);
+        }
+    }
+
+    pub(super) fn write(&mut self, place: Place, stamp: Stamp) {
+        self.region(place.region).writes.write(place.segment, stamp);
+    }
+
+    /// A card may hold more from now on. All of it that it may hold.
+    fn enter(&mut self, node: NodeId, region: u32, held: u64, turn: u64) -> u64 {
+        let holders = &mut self.region(region).holders;
+        match holders.iter_mut().find(|holder| holder.node == node) {
+            Some(holder) => {
+                holder.held |= held;
+                holder.turn = holder.turn.max(turn);
+                holder.held
+            }
+            None => {
+                holders.push(Holder { node, held, turn });
+                held
+            }
+        }
+    }
+
+    fn release(&mut self, node: NodeId, region: u32, released: u64, turn: u64) {
+        let Some(region) = self.regions.get_mut(&region) else { return };
+        let Some(at) = region.holders.iter().position(|holder| holder.node == node) else { return };
+        let holder = &mut region.holders[at];
+        if turn > holder.turn || makes(Mistake::ReleaseUnordered) {
+            holder.held &= !released;
+            if holder.held == 0 {
+                region.holders.swap_remove(at);
+            }
+        }
+    }
+
+    /// The node has no card any more, or a new one, which holds nothing.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        for region in self.regions.values_mut() {
+            region.holders.retain(|holder| holder.node != node);
+        }
+    }
+
+    /// Cards that may have copies in a segment, but for one.
+    fn holders(&self, place: Place, except: NodeId) -> Vec<NodeId> {
+        let holders = self.regions.get(&place.region).into_iter().flat_map(|region| &region.holders);
+        let others = holders.filter(|holder| holder.held & place.bit() != 0 && holder.node != except);
+        others.map(|holder| holder.node).collect()
+    }
+
+    /// Every card that is named, once for each region.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.regions.values().flat_map(|region| region.holders.iter().map(|holder| &holder.node))
+    }
+
+    pub(super) fn names(&self, node: NodeId, place: Place) -> bool {
+        self.around(node, place).is_some()
+    }
+
+    /// The segments around one that a card may hold, as places in the shard; none if it holds not even that one.
+    pub(super) fn around(&self, node: NodeId, place: Place) -> Option<Range<u32>> {
+        let holder = self.regions.get(&place.region)?.holders.iter().find(|holder| holder.node == node)?;
+        run(holder.held, place)
+    }
+}
+
+impl Shard {
+    /// Cards whose copies of the blocks must go before they are written.
+    pub(super) fn holders(&self, id: VolumeId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
+        let place = self.place(blocks.start);
+        self.volumes.get(&id).map_or_else(Vec::new, |v| v.desk.directory.holders(place, writer))
+    }
+
+    /// A card wants a lock. It is granted at once: whoever writes there next asks the card first. It gets the whole region but for
+    /// what was written lately, so that a writer and a reader of different segments do not meet.
+    pub(super) fn acquire(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        index: u32,
+        turn: u64,
+    ) {
+        let place = self.place(index);
+        let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.at_disk_node) else { return };
+        let within = u64::from(index) < volume.spec.blocks();
+        if volume.desk.cards.get(&from) != Some(&generation) || volume.desk.lost.contains(&from) || !within {
+            return;
+        }
+        let bounds = volume.desk.directory.bounds(place.region);
+        let held = volume.desk.directory.enter(from, place.region, !bounds.written | place.bit(), turn);
+        let body = Body::Granted { generation, block: index, grant: Grant { turn, held, bounds } };
+        self.send(from, id, body, Payload::None);
+    }
+
+    /// A command is an acquire of what it changes: while it may have been applied, and its sender does not know, no
+    /// other card writes there without asking the sender.
+    pub(super) fn enter_commander(&mut self, node: NodeId, id: VolumeId, blocks: &Range<u32>, turn: u64) {
+        if blocks.is_empty() || makes(Mistake::NoCommandLock) {
+            return;
+        }
+        let place = self.place(blocks.start);
+        if let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.confirms()) {
+            volume.desk.directory.enter(node, place.region, place.bit(), turn);
+        }
+    }
+
+    /// What the answer to a command grants: what the command acquired.
+    pub(super) fn grant_of(&self, node: NodeId, id: VolumeId, blocks: &Range<u32>, turn: u64) -> Grant {
+        let place = self.place(blocks.start);
+        let directory = self.volumes.get(&id).map(|v| &v.desk.directory);
+        match directory.filter(|d| !blocks.is_empty() && d.names(node, place)) {
+            Some(directory) => Grant { turn, held: place.bit(), bounds: directory.bounds(place.region) },
+            None => Grant::default(),
+        }
+    }
+
+    /// A card has acknowledged an invalidation, and released something with it.
+    pub(super) fn released(&mut self, node: NodeId, id: VolumeId, index: u32, released: u64, turn: u64) {
+        let place = self.place(index);
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.desk.directory.release(node, place.region, released, turn);
+        }
+    }
+
+    /// At the primary: whether a card may hold the lock on a block, as far as the directory knows. None for a card that it does
+    /// not know.
+    #[must_use]
+    pub fn may_hold_lock(&self, node: NodeId, generation: Generation, block: BlockId) -> Option<bool> {
+        let volume = self.volumes.get(&block.volume)?;
+        let current = volume.desk.cards.get(&node) == Some(&generation) && !volume.desk.lost.contains(&node);
+        current.then(|| volume.desk.directory.names(node, self.place(block.index)))
+    }
+
+    /// At a card: the blocks that it may use copies of without asking, of each volume whose locks it holds.
+    pub fn held_blocks(&self) -> impl Iterator<Item = (VolumeId, Generation, BlockId)> {
+        self.volumes.iter().filter(|(_, volume)| !volume.at_disk_node).flat_map(move |(&id, volume)| {
+            let held = volume.held.places().filter(|_| volume.card.is_some());
+            held.flat_map(move |place| {
+                let card = volume.card.unwrap_or_default();
+                self.indices(place).map(move |index| (id, card, BlockId::new(id, index)))
+            })
+        })
+    }
+}

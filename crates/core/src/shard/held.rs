@@ -1,0 +1,397 @@
+//! The locks of this node's card: in which segments it may use copies.
+//!
+//! A card holds what it was granted, and nothing when it is attached. A copy in a segment that it does not hold is
+//! *parked*: it is kept, unusable, with the stamp that it is good as of ([`Mark::PARKED`]), and judged when its segment
+//! is granted again. So neither a card that is attached anew nor a restart of the primary empties a cache.
+//!
+//! A card that is asked to drop copies releases with its answer all segments of the region that it does not need. Its
+//! *turns* count acquires, commands and releases: a grant for a turn before the last release of the region is void,
+//! since the primary may have forgotten it by then.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Shard;
+use super::regions::{Bounds, Place, REGION, judge, run, segments};
+use crate::cache::Mark;
+use crate::ids::{BlockId, Generation, NodeId, Slot, Stamp, VolumeId};
+use crate::io::Payload;
+use crate::message::{Body, Grant};
+use crate::mistakes::{Mistake, makes};
+use crate::time::Instant;
+
+/// Regions that a card with few slots may remember; others remember one for 8 slots.
+const REGIONS_MIN: usize = 64;
+
+/// What the card holds, and what it knows of the regions that it has copies in.
+#[derive(Default)]
+pub(super) struct Held {
+    regions: BTreeMap<u32, Region>,
+    turn: u64,
+}
+
+struct Region {
+    /// Segments in which copies may be used.
+    held: u64,
+    /// Those of them in which a block was kept or fetched since.
+    used: u64,
+    bounds: Bounds,
+    /// The turn of the last release: grants for earlier turns are void.
+    released: u64,
+    /// All parked copies of the region include the complete writes up to this one. None: there are none.
+    parked_as_of: Option<Stamp>,
+    /// The lock was asked for and not granted yet; it is asked for again then.
+    asked_until: Instant,
+    last_use: Instant,
+}
+
+/// What a card releases in a region.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Release {
+    pub(super) segments: u64,
+    /// Those of them of which a kernel may have pages.
+    pub(super) used: u64,
+    pub(super) turn: u64,
+}
+
+impl Held {
+    pub(super) fn holds(&self, place: Place) -> bool {
+        self.regions.get(&place.region).is_some_and(|region| region.held & place.bit() != 0)
+    }
+
+    /// The last write that contents of the segment must include.
+    fn bound(&self, place: Place) -> Option<Stamp> {
+        self.regions.get(&place.region).map(|region| region.bounds.of(place.segment))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.regions.len() * size_of::<(u32, Region)>()
+    }
+
+    /// None of the locks of another description of the volume; turns go on.
+    pub(super) fn after(before: &Self) -> Self {
+        Self { turn: before.turn, ..Self::default() }
+    }
+
+    /// All segments that are held.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        self.regions
+            .iter()
+            .flat_map(|(&region, known)| segments(known.held).map(move |segment| Place { region, segment }))
+    }
+
+    /// The held segments around one, as places in the shard; none if it is not held.
+    pub(super) fn around(&self, place: Place) -> Option<Range<u32>> {
+        let held = self.regions.get(&place.region)?.held;
+        run(held, place)
+    }
+
+    fn next_turn(&mut self) -> u64 {
+        self.turn += 1;
+        self.turn
+    }
+
+    /// The region's entry. A new one knows of no grant yet: those on their way are void.
+    fn region(&mut self, number: u32, now: Instant) -> &mut Region {
+        let turn = &mut self.turn;
+        let region = self.regions.entry(number).or_insert_with(|| {
+            *turn += 1;
+            Region {
+                held: 0,
+                used: 0,
+                bounds: Bounds::default(),
+                released: *turn,
+                parked_as_of: None,
+                asked_until: Instant(0),
+                last_use: now,
+            }
+        });
+        region.last_use = now;
+        region
+    }
+
+    /// A block of the segment is kept or fetched here.
+    pub(super) fn used(&mut self, place: Place, now: Instant) {
+        if let Some(region) = self.regions.get_mut(&place.region) {
+            region.used |= place.bit() & region.held;
+            region.last_use = now;
+        }
+    }
+
+    /// A copy in the region, as of a stamp, is parked.
+    fn parked(&mut self, number: u32, as_of: Stamp, now: Instant) {
+        let parked_as_of = &mut self.region(number, now).parked_as_of;
+        *parked_as_of = Some(parked_as_of.map_or(as_of, |known| known.min(as_of)));
+    }
+
+    /// A command of this node's client is sent. As the primary takes it for an acquire, its answer is a grant.
+    pub(super) fn command(&mut self, place: Place, now: Instant) -> u64 {
+        self.region(place.region, now);
+        self.next_turn()
+    }
+}
+
+impl Shard {
+    /// The block's copy, whether or not it may be used, is subject to this node's locks.
+    fn is_locked_by_card(&self, id: VolumeId) -> bool {
+        self.volumes.get(&id).is_some_and(|v| !v.at_disk_node && !v.needs_no_lease())
+    }
+
+    /// This node's card holds the lock on the block, or needs none.
+    #[must_use]
+    pub fn holds(&self, block: BlockId) -> bool {
+        let Some(volume) = self.volumes.get(&block.volume) else { return false };
+        volume.at_disk_node
+            || volume.needs_no_lease()
+            || volume.held.holds(self.place(block.index))
+            || makes(Mistake::UseReleased)
+    }
+
+    /// The last write that contents of the block must include to become usable here.
+    fn bound(&self, block: BlockId) -> Stamp {
+        let place = self.place(block.index);
+        let Some(volume) = self.volumes.get(&block.volume) else { return Stamp(u64::MAX) };
+        match volume.at_disk_node {
+            true => volume.desk.directory.bounds(place.region).of(place.segment),
+            // Nobody writes it; it may have been another one before the primary's last start.
+            false if volume.needs_no_lease() => volume.heard,
+            false => volume.held.bound(place).unwrap_or(Stamp(u64::MAX)),
+        }
+    }
+
+    /// Whether contents of a block as of a stamp include every write to it that is complete, or that this card has
+    /// acknowledged the invalidation of.
+    pub(super) fn is_fresh(&self, block: BlockId, as_of: Stamp) -> bool {
+        let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
+        let is_past = self.volumes.get(&block.volume).is_some_and(|v| v.is_past(as_of));
+        !confirms || makes(Mistake::UseStale) || !is_past && judge(as_of, self.bound(block))
+    }
+
+    /// Asks the disk node for the lock on a block, and on what was not written lately around it, ahead of the first read:
+    /// nothing if this is the disk node, or the region's was asked for a moment ago.
+    pub fn acquire_lock(&mut self, block: BlockId) {
+        let (now, again) = (self.now, self.now + self.config.peer_timeout);
+        let place = self.place(block.index);
+        let Some(volume) = self.volumes.get_mut(&block.volume) else { return };
+        let Some(generation) = volume.card.filter(|_| !volume.at_disk_node) else { return };
+        let region = volume.held.region(place.region, now);
+        if region.asked_until > now {
+            return;
+        }
+        region.asked_until = again;
+        let turn = volume.held.next_turn();
+        self.stats.locks_asked += 1;
+        self.limit_regions(block.volume);
+        let body = Body::Acquire { generation, block: block.index, turn };
+        self.send(block.volume.disk_node(), block.volume, body, Payload::None);
+    }
+
+    pub(super) fn granted(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        index: u32,
+        grant: Grant,
+    ) {
+        let volume = self.volumes.get(&id).filter(|v| v.card == Some(generation));
+        if volume.is_some() && from == id.disk_node() {
+            self.take_grant(id, self.place(index), grant);
+            self.resume_locked(id);
+        }
+    }
+
+    /// The primary's word about a region. Returns whether it was a grant, and not void.
+    pub(super) fn take_grant(&mut self, id: VolumeId, place: Place, grant: Grant) -> bool {
+        let Some(volume) = self.volumes.get_mut(&id) else { return false };
+        let Some(region) = volume.held.regions.get_mut(&place.region) else { return false };
+        if grant.turn <= region.released && !makes(Mistake::LateGranted) {
+            // A fetch that waits for it asks again.
+            region.asked_until = Instant(0);
+            return false;
+        }
+        region.asked_until = Instant(0);
+        region.bounds.learn(grant.bounds);
+        let granted = grant.held & !region.held;
+        region.held |= granted;
+        let parked_as_of = region.parked_as_of.filter(|_| granted != 0);
+        if region.held == u64::MAX {
+            region.parked_as_of = None;
+        }
+        if let Some(as_of) = parked_as_of {
+            self.unpark(id, place.region, granted, as_of);
+        }
+        true
+    }
+
+    /// Parked copies in segments that have just been granted become usable, or go.
+    fn unpark(&mut self, id: VolumeId, region: u32, granted: u64, as_of: Stamp) {
+        for segment in segments(granted) {
+            let place = Place { region, segment };
+            for index in self.indices(place) {
+                let block = BlockId::new(id, index);
+                let Some(slot) = self.cache.lookup(block).filter(|&slot| self.cache.is(slot, Mark::PARKED))
+                else {
+                    continue;
+                };
+                if judge(as_of, self.bound(block)) || makes(Mistake::KeepUnjudged) {
+                    self.cache.mark(slot, Mark::PARKED, false);
+                    self.stats.copies_kept += 1;
+                    if let Some(volume) = self.volumes.get_mut(&id) {
+                        volume.held.used(place, self.now);
+                    }
+                } else {
+                    self.stats.copies_outdated += 1;
+                    self.unkeep(slot);
+                }
+            }
+        }
+    }
+
+    /// Parks a copy that has come without a lock, and asks for that.
+    pub(super) fn park(&mut self, slot: Slot, block: BlockId, as_of: Stamp) {
+        let place = self.place(block.index);
+        if let Some(volume) = self.volumes.get_mut(&block.volume) {
+            volume.held.parked(place.region, as_of, self.now);
+            self.cache.mark(slot, Mark::PARKED, true);
+            self.acquire_lock(block);
+        }
+    }
+
+    /// The card is void: it holds nothing, and its copies are parked.
+    pub(super) fn park_copies(&mut self, id: VolumeId) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let heard = volume.heard;
+        let turn = volume.held.next_turn();
+        for region in volume.held.regions.values_mut() {
+            if region.held != 0 {
+                // What was parked before is as of an earlier time.
+                region.parked_as_of = Some(region.parked_as_of.map_or(heard, |as_of| as_of.min(heard)));
+            }
+            (region.held, region.used, region.released) = (0, 0, turn);
+            region.asked_until = Instant(0);
+        }
+        volume.held.regions.retain(|_, region| region.parked_as_of.is_some());
+        let slots: Vec<_> =
+            self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
+        for slot in slots {
+            if self.cache.is(slot, Mark::LOCKED) {
+                // A write to it is under way: what it will be is not known.
+                self.unkeep(slot);
+            } else {
+                self.cache.mark(slot, Mark::PARKED, true);
+            }
+        }
+    }
+
+    /// The region's locks after an invalidation of blocks in one segment: the card has dropped its copies of these
+    /// blocks.
+    pub(super) fn release_around(&mut self, id: VolumeId, blocks: &Range<u32>, stamp: Stamp) -> Release {
+        let place = self.place(blocks.start);
+        let now = self.now;
+        let busy = self.commanded(id, place.region);
+        let is_free = self.is_free(id, place);
+        let Some(volume) = self.volumes.get_mut(&id) else { return Release::default() };
+        let Some(region) = volume.held.regions.get_mut(&place.region) else {
+            // A grant on its way will find no entry. It may have held all of it before it was forgotten.
+            return Release { segments: !busy, used: !busy, turn: volume.held.next_turn() };
+        };
+        region.bounds.write(place.segment, stamp);
+        if region.asked_until > now {
+            // It will be granted what it has asked for. To void that would make a reader ask for ever beside a writer.
+            return Release::default();
+        }
+        let free = !region.used & !place.bit() | if is_free { place.bit() } else { 0 };
+        let released = free & !busy;
+        self.stats.locks_given_up += u64::from(region.held & released != 0);
+        let used = region.used & released;
+        region.held &= !released;
+        region.used &= !released;
+        if released == 0 {
+            return Release::default();
+        }
+        volume.held.turn += 1;
+        region.released = volume.held.turn;
+        let turn = region.released;
+        if region.held == 0 && region.parked_as_of.is_none() && busy == 0 {
+            volume.held.regions.remove(&place.region);
+        }
+        Release { segments: released, used, turn }
+    }
+
+    /// Segments of the region with commands of this node's clients that the primary may have in hand. They are not
+    /// released: others' writes there must go on asking this card, which tells it whether a command may be repeated.
+    fn commanded(&self, id: VolumeId, region: u32) -> u64 {
+        if makes(Mistake::ReleaseUnderCommand) {
+            return 0;
+        }
+        let first = self.index_of(region * REGION).unwrap_or(u32::MAX);
+        let last = self.index_of(region * REGION + (REGION - 1)).unwrap_or(u32::MAX);
+        let written = self.commands.blocks_written(id, first..=last);
+        written.fold(0, |set, index| set | self.place(index).bit())
+    }
+
+    /// No copy of the segment's blocks is here or on its way in or out.
+    fn is_free(&self, id: VolumeId, place: Place) -> bool {
+        self.indices(place).map(|index| BlockId::new(id, index)).all(|block| {
+            let usable = self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::PARKED));
+            !usable && !self.leaving.contains_key(&block) && !self.fetches.is_under_way(block)
+        })
+    }
+
+    /// Regions of which this node remembers something are bounded: the coldest go, with their copies.
+    fn limit_regions(&mut self, id: VolumeId) {
+        let most = (self.cache.slots() as usize / 8).max(REGIONS_MIN);
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let regions = &mut volume.held.regions;
+        if regions.len() <= most {
+            return;
+        }
+        // A share of them at once, so that a scan over all is rare.
+        let mut ages: Vec<(Instant, u32)> = regions.iter().map(|(&n, region)| (region.last_use, n)).collect();
+        let gone = ages.len() - most + most / 8;
+        let last = ages.len() - 1;
+        ages.select_nth_unstable(gone.min(last));
+        for (_, number) in ages.into_iter().take(gone) {
+            self.forget_region(id, number);
+        }
+    }
+
+    fn forget_region(&mut self, id: VolumeId, number: u32) {
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if volume.held.regions.get(&number).is_none_or(|region| region.asked_until > self.now) {
+            return;
+        }
+        volume.held.regions.remove(&number);
+        for local in 0..REGION {
+            if let Some(index) = self.index_of(number * REGION + local) {
+                self.drop_copy(BlockId::new(id, index));
+            }
+        }
+    }
+
+    /// Panics when a copy could be used without a lock, or a lock not be found.
+    pub(super) fn check_locks(&self) {
+        for slot in self.cache.resident_slots() {
+            let block = self.cache.block(slot);
+            let parked = self.cache.is(slot, Mark::PARKED);
+            if self.is_locked_by_card(block.volume) {
+                let place = self.place(block.index);
+                let held = &self.volumes[&block.volume].held;
+                assert_eq!(parked, !held.holds(place), "{block:?} is parked if its segment is not held");
+                let region = held.regions.get(&place.region);
+                assert!(region.is_some_and(|r| if parked {
+                    r.parked_as_of.is_some()
+                } else {
+                    r.used & place.bit() != 0
+                }));
+            } else {
+                assert!(!parked, "{block:?} needs no lock");
+            }
+        }
+        for block in self.leaving.keys() {
+            assert!(self.holds(*block), "{block:?} is on its way out without a lock");
+        }
+    }
+}
