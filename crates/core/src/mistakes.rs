@@ -42,16 +42,8 @@ pub enum Mistake {
     LateGranted,
     /// Parked copies are used again however old they are.
     KeepUnjudged,
-    /// What peers say of complete writes is believed.
-    HearPeers,
-    /// A card that was given up is told which writes are complete.
-    TellDropped,
-    /// Stamps of another order of writes are compared with those of the present one.
-    KeepStampsOverOrder,
     /// The primary goes by a release that is older than what it has granted since.
     ReleaseUnordered,
-    /// A card releases what it has a command in flight for.
-    ReleaseUnderCommand,
     /// A command does not acquire what it changes.
     NoCommandLock,
     /// A card that is being given up may still write.
@@ -76,7 +68,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 29] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -95,11 +87,7 @@ impl Mistake {
         Self::UseReleased,
         Self::LateGranted,
         Self::KeepUnjudged,
-        Self::HearPeers,
-        Self::TellDropped,
-        Self::KeepStampsOverOrder,
         Self::ReleaseUnordered,
-        Self::ReleaseUnderCommand,
         Self::NoCommandLock,
         Self::ForgetFence,
         Self::BelieveSuccession,

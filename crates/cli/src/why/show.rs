@@ -95,7 +95,7 @@ fn course(block: &Block) -> String {
         Course::Fails => "fails".to_owned(),
     };
     match block.asks_lock {
-        true => format!("lock, then {course}"),
+        true => format!("lock, {course}"),
         false => course,
     }
 }
@@ -213,7 +213,7 @@ mod tests {
             "in memory, for another node",
             "7, lease 2900 ms",
             "n1 n2 and 7 more",
-            "lock, then asks n1, else disk",
+            "lock, asks n1, else disk",
             "node n4 is not connected",
             "n3: card 8, may read, has given 0 B to 64 MiB up",
             "n2 has written the block last",

@@ -64,7 +64,7 @@ impl Shard {
         if renewed {
             volume.begin_life(generation.life());
         }
-        if renewed && back && !makes(Mistake::KeepStampsOverOrder) {
+        if renewed && back {
             // Its numbers begin again: nothing of what is here can be compared with them.
             volume.forget_order();
             self.drop_copies(id);
@@ -218,10 +218,10 @@ impl Shard {
 
     /// What a message says of complete writes.
     pub(super) fn hear(&mut self, from: NodeId, id: VolumeId, through: Stamp) {
-        if from == id.disk_node() || makes(Mistake::HearPeers) {
-            if let Some(volume) = self.volumes.get_mut(&id) {
-                volume.hear(through);
-            }
+        if from == id.disk_node()
+            && let Some(volume) = self.volumes.get_mut(&id)
+        {
+            volume.hear(through);
         }
     }
 

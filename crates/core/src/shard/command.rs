@@ -302,7 +302,8 @@ impl Shard {
         // A restarted disk node has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
         let was_passed = command.overtaken || sent_before < volume.repeat_from;
-        let doubtful = was_passed && !makes(Mistake::RepeatAfterRestart);
+        let undoes = !command.change.blocks(self.config.block_bytes).is_empty();
+        let doubtful = was_passed && undoes && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
             self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io), Grant::default());
             return;

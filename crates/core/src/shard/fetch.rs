@@ -2,7 +2,8 @@
 //!
 //! A fetch goes through these states: it waits (for the card to be attached, for a write to the block to
 //! end, for a free slot), it has asked a node, or the disk of this node is reading. It ends when the block
-//! is there and fresh, or when nobody has answered for [`super::ShardConfig::disk_wait`].
+//! is there and fresh, or when nobody has answered for [`super::ShardConfig::disk_wait`]. A lock that the card
+//! does not hold yet is asked for beside the block: whichever comes first waits for the other.
 //!
 //! This file has its begin and its questions. What is asked of this node is in [`peer_read`], what it is
 //! answered in [`answer`], what makes it go on in [`progress`], and its end in [`end`].
@@ -17,10 +18,10 @@ mod waiter;
 
 use self::waiter::{Waiter, Waiters};
 use super::Shard;
-use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token};
+use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token};
 use crate::io::{DiskWork, Origin, Output, Payload};
 use crate::message::{Body, IoError};
-use crate::policy::{Answer, Request, Target};
+use crate::policy::{Answer, Delivery, Request, Target};
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
 
@@ -41,6 +42,8 @@ struct Fetch {
     landing: bool,
     /// The block was written after the disk began to read it.
     overtaken: bool,
+    /// It is in the slot, and is judged by its stamp when the card has its lock.
+    arrived: Option<(Delivery, Stamp)>,
     /// It had to wait for a write to the block. Writes that come later wait for it, or it might never end.
     passed_over: bool,
     ahead: bool,
@@ -59,7 +62,7 @@ enum State {
     Ready,
     /// For the card, or for a write to the block.
     Waiting,
-    /// For this card's lock.
+    /// For this card's lock: the block is here, parked or just delivered.
     AwaitingLock,
     /// Among the waiters for slots.
     NoSlot,
@@ -78,6 +81,7 @@ impl Fetch {
             from_disk_node: false,
             landing: false,
             overtaken: false,
+            arrived: None,
             passed_over: false,
             ahead,
             patient_until: Instant(0),
@@ -184,34 +188,39 @@ impl Shard {
     fn advance(&mut self, request: RequestId) {
         let Some(fetch) = self.fetches.get(request) else { return };
         let block = fetch.block;
-        let from_disk_node = fetch.from_disk_node;
-        let reserved = fetch.slot;
+        let (reserved, has_arrived) = (fetch.slot, fetch.arrived.is_some());
         let is_being_written = self.is_being_written(block);
         if !self.may_hold(block.volume) || is_being_written {
             if let Some(fetch) = self.fetches.get_mut(request) {
                 fetch.passed_over |= is_being_written;
+                fetch.arrived = None;
             }
             self.wait_in(request, State::Waiting);
             return;
         }
+        let copy = self.cache.lookup(block);
         if !self.holds(block) {
-            if let Some(fetch) = self.fetches.get_mut(request) {
-                fetch.unlocked_since = Some(self.now);
-                self.stats.lock_waits += 1;
-            }
-            self.wait_in(request, State::AwaitingLock);
             self.acquire_lock(block);
-            return;
-        }
-        if let Some(slot) = self.cache.lookup(block) {
+            if copy.is_some() || has_arrived {
+                self.await_lock(request);
+                return;
+            }
+        } else if let Some(slot) = copy {
             // A write has just ended, another node has stored the block here meanwhile, or it was parked.
             self.finish_from_cache(request, slot);
+            return;
+        } else if let Some((delivery, as_of)) = self.fetches.get_mut(request).and_then(|f| f.arrived.take())
+            && let Some(slot) = reserved
+            && self.judge_arrived(request, block, as_of)
+        {
+            self.finish(request, slot, delivery);
             return;
         }
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
             volume.held.used(place, self.now);
         }
+        let from_disk_node = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
         let own_disk = block.volume.disk_node() == self.config.node;
         let may_take = own_disk || self.spare_slots_left();
         let Some(slot) = reserved.or_else(|| if may_take { self.cache.take() } else { None }) else {
@@ -233,6 +242,13 @@ impl Shard {
             (true, Some(writer)) => self.ask(request, writer, true),
             (true, None) => self.read_disk(request, block, slot),
         }
+    }
+
+    fn await_lock(&mut self, request: RequestId) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        fetch.unlocked_since = Some(self.now);
+        self.stats.lock_waits += 1;
+        self.wait_in(request, State::AwaitingLock);
     }
 
     /// Whom the policy would ask; this node stands for its own disk.

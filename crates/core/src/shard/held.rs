@@ -323,9 +323,6 @@ impl Shard {
     /// Segments of the region with commands of this node's clients that the primary may have in hand. They are not
     /// released: others' writes there must go on asking this card, which tells it whether a command may be repeated.
     fn commanded(&self, id: VolumeId, region: u32) -> u64 {
-        if makes(Mistake::ReleaseUnderCommand) {
-            return 0;
-        }
         let first = self.index_of(region * REGION).unwrap_or(u32::MAX);
         let last = self.index_of(region * REGION + (REGION - 1)).unwrap_or(u32::MAX);
         let written = self.commands.blocks_written(id, first..=last);

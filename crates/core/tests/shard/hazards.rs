@@ -375,6 +375,20 @@ fn a_command_is_done_again_after_a_restart_however_long_that_took() {
     assert!(c.answers.contains(&done(1)), "{:?}", c.answers);
 }
 
+/// A flush undoes nothing, whoever has written meanwhile.
+#[test]
+fn a_flush_is_done_again_after_a_restart_whoever_was_let_past() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    let kind = CommandKind::Flush { since: Persistence::NONE };
+    let (token, payload) = (Token(1), Payload::None);
+    c.give(1, Input::Command { token, volume: V, kind, offset: 0, length: 0, fua: false, payload });
+    c.wire.clear();
+    c.restart_disk_node();
+    c.give(1, Input::RepeatFrom { volume: V, generation: LATER });
+    c.attach_again(1);
+    assert!(c.answers.contains(&done(1)), "{:?}", c.answers);
+}
+
 #[test]
 fn an_interrupted_command_is_done_again_after_a_restart() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });

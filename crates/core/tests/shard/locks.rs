@@ -118,15 +118,37 @@ fn ping_pong_costs_two_round_trips_a_hand_over() {
     assert!(messages[1..].iter().all(|&(write, read)| write == 4 && read == 4), "{messages:?} {:?}", c.log);
 }
 
+/// The lock is asked for beside the block, and the block waits for it, however long that takes.
+#[test]
+fn a_block_that_comes_before_its_lock_is_judged_with_it() {
+    for is_written in [false, true] {
+        let mut c = Cluster::cold(RD);
+        c.give(2, Input::Read { token: Token(9), block: BlockId::new(V, 5) });
+        assert_eq!(c.wire.len(), 2, "the lock and the block are asked for at once: {:?}", c.log);
+        let acquire = c.wire.pop_front().unwrap();
+        let data = c.until(|body| matches!(body, Body::Data { .. }));
+        if is_written {
+            c.write(1, 5);
+        }
+        c.arrive(data.0, data.1, data.2, data.3);
+        c.run();
+        assert!(!c.has(2, 5), "the grant tells what was written");
+        let reads = c.disk_reads;
+        c.arrive(acquire.0, acquire.1, acquire.2, acquire.3);
+        c.run();
+        c.finish_reads();
+        assert!(c.has(2, 5), "{:?}", c.log);
+        assert_eq!(c.disk_reads, reads + u32::from(is_written));
+        assert_eq!((c.stats(2).refused_as_stale, c.stats(2).lock_waits), (u64::from(is_written), 1));
+    }
+}
+
 /// A grant that comes after the card has released something in the region is void.
 #[test]
 fn a_late_grant_is_void() {
     let mut c = Cluster::cold(RD);
     c.give(2, Input::Read { token: Token(9), block: BlockId::new(V, 5) });
-    let (from, to, question, payload) = c.wire.pop_front().unwrap();
-    c.arrive(from, to, question, payload);
-    let late = c.wire.pop_front().unwrap();
-    assert!(matches!(late.2.body, Body::Granted { .. }));
+    let late = c.until(|body| matches!(body, Body::Granted { .. }));
     c.arrive(late.0, late.1, late.2.clone(), late.3);
     c.run();
     c.finish_reads();

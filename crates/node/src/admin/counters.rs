@@ -94,9 +94,11 @@ counters! {
     retries,
     /// Deliveries refused as possibly older than a completed write.
     refused_as_stale,
-    /// Copies dropped because the block was written.
+    /// Copies kept over the loss of their lock or of the card, and usable again.
     copies_kept,
+    /// Copies that were outdated when their lock came back.
     copies_outdated,
+    /// Copies dropped because the block was written.
     invalidations,
     /// Times that this node gave its lock on a range up, for somebody's write.
     locks_given_up,

@@ -113,7 +113,7 @@ pub struct Block {
     pub card: Option<Lease>,
     /// The range around the block, in bytes, on which this card holds the lock.
     pub held: Option<ByteRange>,
-    /// The card must acquire the lock before it reads the block.
+    /// The card asks for the lock beside the block.
     pub asks_lock: bool,
     /// What a read of a client would do there.
     pub course: Course,

@@ -38,7 +38,7 @@ pub(super) fn sentence(why: &Why, here: &Block) -> String {
 fn lock(why: &Why, here: &Block) -> String {
     match here.asks_lock {
         false => String::new(),
-        true => format!("first acquire the lock on the range around it from {}, then ", why.disk_node),
+        true => format!("ask {} for the lock on the range around it, and at once ", why.disk_node),
     }
 }
 

@@ -10,8 +10,12 @@ use crate::admin::WaitKind;
 pub(crate) struct Trail {
     /// Who was asked first.
     asked: Option<NodeId>,
-    /// A lock had to be given up, here or elsewhere, or asked for again.
+    /// A lock had to be given up, here or elsewhere.
     lock: bool,
+    /// A lock was asked for.
+    acquires: bool,
+    /// A node was asked for blocks, or given some.
+    blocks: bool,
     /// This node's own disk was asked.
     disk: bool,
     /// Where the last block came from.
@@ -23,11 +27,18 @@ impl Trail {
     pub(crate) fn wants(&mut self, output: &Output) {
         match output {
             Output::Send { to, message, .. } => match message.body {
-                Body::Acquire { .. } | Body::Invalidate { .. } => {
+                Body::Acquire { .. } => {
+                    self.acquires = true;
+                    self.asked = self.asked.or(Some(*to));
+                }
+                Body::Invalidate { .. } => {
                     self.lock = true;
                     self.asked = self.asked.or(Some(*to));
                 }
-                Body::Read { .. } | Body::Command { .. } => self.asked = self.asked.or(Some(*to)),
+                Body::Read { .. } | Body::Command { .. } => {
+                    self.blocks = true;
+                    self.asked = self.asked.or(Some(*to));
+                }
                 _ => {}
             },
             Output::Withdraw { .. } => self.lock = true,
@@ -41,16 +52,16 @@ impl Trail {
         self.origin = Some(origin);
     }
 
-    /// Whether it had to wait for a lock first.
+    /// Whether it had to wait for a lock first. One that is asked for beside the blocks delays nothing.
     pub(crate) fn waited_for_lock(&self) -> bool {
-        self.lock
+        self.lock || self.acquires && !self.blocks
     }
 
     /// What it waited for and at which node, as far as is known.
     pub(super) fn wait(&self, me: NodeId, volume: VolumeId) -> (WaitKind, Option<NodeId>) {
         let disk_node = volume.disk_node();
         match (self.asked, self.origin) {
-            (asked, _) if self.lock => (WaitKind::Lock, asked),
+            (asked, _) if self.waited_for_lock() => (WaitKind::Lock, asked),
             (_, Some(Origin::Disk)) => (WaitKind::Disk, Some(disk_node)),
             (Some(peer), _) => (WaitKind::Peer, Some(peer)),
             (None, _) if self.disk => (WaitKind::Disk, Some(me)),
@@ -97,12 +108,13 @@ mod tests {
     #[test]
     fn a_wait_has_the_cause_that_was_seen() {
         let acquire =
-            send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1 });
+            || send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1 });
         let work = DiskWork::Read { block: 0, slot: Slot(0), read_ahead: false };
         let disk = Output::Disk { op: OpId(1), volume: VolumeId::new(ME, 0), work };
         assert_eq!(wait(&[read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(1))));
         assert_eq!(wait(&[read(1)], Some(Origin::Disk)), (WaitKind::Disk, Some(NodeId(0))));
-        assert_eq!(wait(&[acquire], Some(Origin::Disk)), (WaitKind::Lock, Some(NodeId(0))));
+        assert_eq!(wait(&[acquire()], Some(Origin::Disk)), (WaitKind::Lock, Some(NodeId(0))));
+        assert_eq!(wait(&[acquire(), read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(0))));
         assert_eq!(wait(&[disk], None), (WaitKind::Disk, Some(ME)));
         assert_eq!(wait(&[], Some(Origin::Remote)), (WaitKind::Peer, None));
         assert_eq!(wait(&[], None), (WaitKind::Other, None));

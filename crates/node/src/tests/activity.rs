@@ -22,6 +22,8 @@ fn held_messages_leave_one_by_one_and_all_at_the_end() {
         let Activity { busy, working, held, .. } = activity(admin);
         !busy && !working && held == [0, 0]
     };
+    // The lock on all four.
+    cluster.client(2).read(3 * BLOCK as u64, 512).unwrap();
     cluster.wait("the cluster is at rest", || at_rest(&mut first) && at_rest(&mut second));
     second.hold().unwrap();
     assert!(is_busy(cluster.admin(2).hold()));

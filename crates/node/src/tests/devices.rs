@@ -136,6 +136,7 @@ fn a_device_that_dies_or_hangs_is_given_up() {
     let cluster = Cluster::start(3, 64 * BLOCK);
     for hangs in [false, true] {
         let mut keeper = Keeper::new(&cluster, 2);
+        cluster.client(2).read(0, 512).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| cluster.client(3).write(0, b"new").unwrap());
             keeper.withdrawal();

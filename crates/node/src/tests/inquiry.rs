@@ -150,9 +150,12 @@ fn a_read_takes_the_way_that_is_explained() {
         assert_eq!(again.sentence, "A read of this block at n3 would be a local hit.");
     }
     // A write makes the others release their locks, and the disk node knows.
-    client.write(0, &[1; BLOCK]).unwrap();
+    (0..16).for_each(|block| client.write(block * BLOCK as u64, &[1; BLOCK]).unwrap());
     let why = why(&cluster, 3, 0);
-    assert!(why.sentence.contains("would first acquire the lock on the range around it from n1"), "{why:?}");
+    assert!(
+        why.sentence.contains("would ask n1 for the lock on the range around it, and at once ask"),
+        "{why:?}"
+    );
     let disk_node = why.nodes[0].block.as_ref().unwrap();
     let locks: Vec<(&str, bool)> =
         disk_node.holders.iter().map(|holder| (holder.node.as_str(), holder.held.is_some())).collect();

@@ -125,6 +125,7 @@ fn the_disk_node_s_own_requests_are_traced_too() {
     let cluster = traced(1);
     let mut client = cluster.client(1);
     client.read(0, 512).unwrap();
+    cluster.client(2).read(BLOCK as u64, 512).unwrap();
     client.write(BLOCK as u64, &[1; BLOCK]).unwrap();
     let all = all(&cluster);
     for (root, disk) in [(SpanName::Read, SpanName::DiskRead), (SpanName::Write, SpanName::DiskCommand)] {

@@ -15,7 +15,7 @@ impl Shard {
         block: BlockId,
         as_of: Stamp,
     ) -> Landing {
-        let fresh = self.is_fresh(block, as_of) && self.holds(block);
+        let fresh = !self.holds(block) || self.is_fresh(block, as_of);
         let Some(fetch) = self.fetches.get_mut(request) else { return Landing::Discard };
         let Some(slot) = fetch.slot else { return Landing::Discard };
         let asked = fetch.is_asked();
@@ -49,9 +49,10 @@ impl Shard {
         payload: Payload,
     ) {
         let from = delivery.from;
-        let fresh = self.is_fresh(block, as_of);
+        let holds = self.holds(block);
+        let fresh = !holds || self.is_fresh(block, as_of);
         let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
-        let usable = self.may_hold(block.volume) && self.holds(block) && !self.is_being_written(block);
+        let usable = self.may_hold(block.volume) && !self.is_being_written(block);
         let landed = match payload {
             Payload::Slot(slot) => self
                 .fetches
@@ -73,7 +74,23 @@ impl Shard {
             self.data_refused(request, block, from, fresh);
             return;
         }
-        self.finish(request, slot, delivery);
+        if holds {
+            self.finish(request, slot, delivery);
+        } else if let Some(fetch) = self.fetches.get_mut(request) {
+            fetch.arrived = Some((delivery, as_of));
+            self.acquire_lock(block);
+            self.await_lock(request);
+        }
+    }
+
+    /// Whether what has come before its lock may be used now that the card has this. If not, the disk node is asked.
+    pub(super) fn judge_arrived(&mut self, request: RequestId, block: BlockId, as_of: Stamp) -> bool {
+        let fresh = self.is_fresh(block, as_of);
+        if !fresh && let Some(fetch) = self.fetches.get_mut(request) {
+            fetch.from_disk_node = true;
+            self.stats.refused_as_stale += 1;
+        }
+        fresh
     }
 
     /// A delivery that cannot be used: ask the disk node, unless the block waits anyway.

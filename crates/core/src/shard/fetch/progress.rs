@@ -55,8 +55,9 @@ impl Shard {
 
     /// The volume can be used (again).
     pub(in crate::shard) fn resume_volume(&mut self, id: VolumeId) {
-        let waiting =
-            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::Waiting);
+        let waiting = self.fetches.requests_of(|fetch| {
+            fetch.block.volume == id && matches!(fetch.state, State::Waiting | State::AwaitingLock)
+        });
         waiting.into_iter().for_each(|request| self.make_ready(request));
         self.send_commands_again(id.disk_node());
     }
