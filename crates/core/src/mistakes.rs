@@ -44,6 +44,8 @@ pub enum Mistake {
     KeepUnjudged,
     /// The primary goes by a release that is older than what it has granted since.
     ReleaseUnordered,
+    /// A primary that knows nothing of its earlier lives believes that they have written nothing.
+    ForgetEarlierWrites,
     /// A command does not acquire what it changes.
     NoCommandLock,
     /// A card that is being given up may still write.
@@ -68,7 +70,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -88,6 +90,7 @@ impl Mistake {
         Self::LateGranted,
         Self::KeepUnjudged,
         Self::ReleaseUnordered,
+        Self::ForgetEarlierWrites,
         Self::NoCommandLock,
         Self::ForgetFence,
         Self::BelieveSuccession,

@@ -16,6 +16,7 @@ mod explain;
 mod fetch;
 mod handover;
 mod held;
+mod marks;
 mod policies;
 mod regions;
 mod volume;
@@ -50,6 +51,7 @@ use withdraw::Withdrawals;
 pub use answered::SLOTS_MAX;
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
+pub use marks::Marks;
 pub use regions::{Bounds, judge};
 
 /// What a shard is told at its start.
@@ -77,6 +79,8 @@ pub struct ShardConfig {
     pub peer_timeout: Duration,
     /// A request that the disk node has not answered by then fails.
     pub disk_wait: Duration,
+    /// What the last life of this node has left of its disks' volumes: each counts as written everywhere otherwise.
+    pub marks: BTreeMap<VolumeId, Marks>,
     /// A request that reaches a node which is fetching the block itself waits for it there. Off: it goes on
     /// to the disk node, as in the paper.
     pub park: bool,

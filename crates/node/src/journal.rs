@@ -13,11 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cards_core::{CardJournal, ControlInput, DiskJournal, Generation, Loss, NodeId, Persistence, VolumeId};
+use cards_core::{
+    CardJournal, ControlInput, DiskJournal, Generation, Loss, Marks, NodeId, Persistence, VolumeId,
+};
 use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::inbox::Event;
+use crate::marks::{self, Medium, Seal};
 use crate::node::Node;
 
 /// The layout of [`Entry`]. A file of another version counts as damaged.
@@ -32,6 +35,8 @@ const BOOT_ID: &str = "CARDS_BOOT_ID";
 pub(crate) struct Journal {
     path: PathBuf,
     entry: Entry,
+    /// Of the last clean stop, until they are taken.
+    left: Option<Seal>,
 }
 
 /// What the file has.
@@ -54,6 +59,9 @@ struct Entry {
     /// The cards of the disk's volume, see [`CardJournal`].
     #[serde(default)]
     cards: Cards,
+    /// After a clean stop: the file that tells what was written when.
+    #[serde(default)]
+    marks: Option<Seal>,
 }
 
 /// A [`CardJournal`] in numbers, and the names of the nodes in it: numbers may be given anew.
@@ -123,6 +131,7 @@ impl Journal {
                     why: Why::PowerLost,
                     held: true,
                     cards: Cards::default(),
+                    marks: None,
                 }
             }
         };
@@ -135,8 +144,9 @@ impl Journal {
             entry.persistence += 1;
             (entry.why, entry.held) = (Why::PowerLost, true);
         }
+        let left = entry.marks.take().filter(|_| entry.clean);
         (entry.boot, entry.clean) = (boot, false);
-        let journal = Self { path, entry };
+        let journal = Self { path, entry, left };
         journal.store()?;
         Ok(journal)
     }
@@ -204,26 +214,46 @@ impl Journal {
         self.store()
     }
 
-    /// The disk was synced, and nothing is written any more.
+    /// What the last daemon has left of each shard, once: none unless it stopped clean, with the same blocks and shards, and
+    /// nobody has written the disk since.
+    pub(crate) fn take_marks(&mut self, block: u32, shards: u16) -> Option<Vec<Marks>> {
+        let left = self.left.take()?;
+        let medium = Medium::of(&self.entry.disk, &self.entry.boot);
+        marks::load(&self.path.with_extension("marks"), &left, medium.as_ref(), block, shards)
+    }
+
+    /// The disk was synced, and nothing is written any more. `marks` are those of each shard, for blocks of so many bytes.
     ///
     /// # Errors
     /// The file cannot be replaced.
-    pub(crate) fn close(&mut self) -> io::Result<()> {
+    pub(crate) fn close(&mut self, block: u32, marks: &[Marks]) -> io::Result<()> {
+        let medium = Medium::of(&self.entry.disk, &self.entry.boot);
+        let save = |medium| marks::save(&self.path.with_extension("marks"), block, marks, medium);
+        self.entry.marks = medium.map(save).transpose()?;
         self.entry.clean = true;
         self.store()
     }
 
     fn store(&self) -> io::Result<()> {
         let line = serde_json::to_string(&self.entry)?;
-        let new = self.path.with_extension("new");
-        let mut file = File::create(&new)?;
-        write!(file, "{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()))?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        match self.path.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
+        let text = format!("{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()));
+        replace(&self.path, text.as_bytes())
+    }
+}
+
+/// Replaces a file as a whole, durably.
+///
+/// # Errors
+/// As of the system calls.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
     }
 }
 
@@ -316,7 +346,12 @@ fn keep(node: &Node, volume: VolumeId, cards: &CardJournal) {
 pub(crate) fn close(node: &Node) {
     for ((disk, spec), journal) in node.disks.iter().zip(&node.own).zip(&node.journals) {
         let Some(journal) = journal else { continue };
-        let closed = sync(disk).and_then(|()| journal.lock().unwrap_or_else(PoisonError::into_inner).close());
+        let marks: Vec<Marks> =
+            node.shards.iter().filter_map(|cell| cell.lock().shard.marks(spec.id)).collect();
+        let close = |()| {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).close(node.config.block as u32, &marks)
+        };
+        let closed = sync(disk).and_then(close);
         if let Err(error) = closed {
             tracing::warn!(disk = spec.name, %error, "not closed clean: unflushed writes may be lost with the machine");
         }
@@ -410,7 +445,7 @@ mod tests {
     fn after_a_clean_stop_another_boot_is_no_loss() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = open(dir.path(), "a");
-        first.close().unwrap();
+        first.close(4096, &[]).unwrap();
         assert_eq!(life(&open(dir.path(), "b")), life(&first));
         assert_eq!(life(&open(dir.path(), "c")), life(&first) + 1, "in use again");
     }
@@ -433,7 +468,7 @@ mod tests {
         let mut journal = open(dir.path(), "a");
         // As if it had been made long ago.
         journal.entry.persistence = 1000;
-        journal.close().unwrap();
+        journal.close(4096, &[]).unwrap();
         let path = dir.path().join("disk@n1@lab.journal");
         let whole = std::fs::read(&path).unwrap();
         assert_eq!(life(&open(dir.path(), "a")), 1000);

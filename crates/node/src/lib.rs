@@ -19,6 +19,7 @@ mod journal;
 mod life;
 mod local;
 mod locks;
+mod marks;
 mod membership;
 mod metrics;
 mod net;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
-use cards_core::{Control, ControlConfig, DiskJournal, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec};
+use cards_core::{
+    Control, ControlConfig, DiskJournal, Marks, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec,
+};
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
@@ -423,6 +425,14 @@ fn build(
         })
         .unzip();
     let algorithms = BuiltIn::with(config.replacement);
+    let marks: Vec<(VolumeId, Vec<Marks>)> = own
+        .iter()
+        .zip(&journals)
+        .filter_map(|(spec, journal)| {
+            let mut journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+            Some((spec.id, journal.take_marks(block, shards)?))
+        })
+        .collect();
     let shard = |shard| {
         let config = ShardConfig {
             node: me,
@@ -436,6 +446,10 @@ fn build(
             placement: placement.clone(),
             peer_timeout: config.peer_timeout,
             disk_wait: config.disk_wait,
+            marks: marks
+                .iter()
+                .filter_map(|(volume, shards)| Some((*volume, shards.get(usize::from(shard))?.clone())))
+                .collect(),
             park: true,
         };
         Shard::new(config, incarnation ^ u64::from(shard))

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
     BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
-    Duration, Input, Instant, IoError, Landing, Message, NodeId, OpId, Output, Patch, Payload, Persistence,
-    PlacementKind, Shard, Slot, Token, VolumeId, VolumeSpec,
+    Duration, Input, Instant, IoError, Landing, Marks, Message, NodeId, OpId, Output, Patch, Payload,
+    Persistence, PlacementKind, Shard, Slot, Token, VolumeId, VolumeSpec,
 };
 use cards_policies::Replacement;
 
@@ -219,6 +219,8 @@ struct Place {
     /// ... and will have, and when the last of that is durable.
     journaling: VecDeque<(u64, VolumeId, CardJournal)>,
     journaled_at: Instant,
+    /// What its shards knew of writes when its last life ended, if that was kept.
+    marks: BTreeMap<(VolumeId, u16), Marks>,
 }
 
 /// Nodes, their disks, and everything under way between them.
@@ -263,6 +265,7 @@ impl<M: Models> World<M> {
             journals: BTreeMap::new(),
             journaling: VecDeque::new(),
             journaled_at: Instant::default(),
+            marks: BTreeMap::new(),
         };
         Self {
             models,

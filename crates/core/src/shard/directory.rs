@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::Shard;
+use super::marks::Marks;
 use super::regions::{Bounds, Place, Writes, run};
 use crate::ids::{BlockId, Generation, NodeId, Stamp, VolumeId};
 use crate::io::Payload;
@@ -40,9 +41,24 @@ struct Holder {
 }
 
 impl Directory {
-    /// Of a primary whose life begins with this stamp: what was written before is not known in detail.
-    pub(super) fn new(first: Stamp) -> Self {
-        Self { regions: BTreeMap::new(), default: first }
+    /// Of a primary whose life begins with this stamp: what was written before is known from its last life, or else not in
+    /// detail.
+    pub(super) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
+        let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= REGIONS_MAX)
+        else {
+            let default = if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first };
+            return Self { regions: BTreeMap::new(), default };
+        };
+        let region = |bounds| Region { writes: Writes::before(bounds), holders: Vec::new() };
+        let regions = marks.regions.iter().map(|&(number, bounds)| (number, region(bounds))).collect();
+        Self { regions, default: marks.default }
+    }
+
+    /// For the next life.
+    pub(super) fn marks(&self) -> Marks {
+        let regions = self.regions.iter().map(|(&number, region)| (number, region.writes.bounds()));
+        let default = Bounds { base: self.default, ..Bounds::default() };
+        Marks { default: self.default, regions: regions.filter(|(_, bounds)| *bounds != default).collect() }
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -115,6 +115,11 @@ impl Writes {
         Self { base, ..Self::default() }
     }
 
+    /// Of a region as an earlier life knew it.
+    pub(super) fn before(bounds: Bounds) -> Self {
+        Self { base: bounds.base, written: [bounds.written, 0], version: bounds.version }
+    }
+
     pub(super) fn bounds(&self) -> Bounds {
         Bounds { base: self.base, written: self.written[0] | self.written[1], version: self.version }
     }

@@ -7,6 +7,7 @@ use core::ops::Range;
 use super::answered::Answered;
 use super::directory::Directory;
 use super::held::Held;
+use super::marks::Marks;
 use crate::ids::{Generation, NodeId, OpId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
@@ -112,7 +113,7 @@ const TOUCHED_MAX: usize = 1 << 14;
 
 impl Desk {
     /// `first` is before all writes of this life of the disk node, and after all of its earlier lives.
-    fn new(first: Stamp) -> Self {
+    fn new(first: Stamp, marks: Option<&Marks>) -> Self {
         Self {
             cards: BTreeMap::new(),
             readers: BTreeSet::new(),
@@ -120,7 +121,7 @@ impl Desk {
             last_stamp: first,
             open: BTreeMap::new(),
             writing: BTreeSet::new(),
-            directory: Directory::new(first),
+            directory: Directory::new(first, marks),
             answered: Answered::default(),
             persistence: Persistence::default(),
             loss: Loss::default(),
@@ -168,6 +169,7 @@ impl Volume {
         policy: Box<dyn Policy>,
         at_disk_node: bool,
         first_stamp: Stamp,
+        marks: Option<&Marks>,
     ) -> Self {
         Self {
             spec,
@@ -185,7 +187,7 @@ impl Volume {
             heard: Stamp(0),
             own: BTreeMap::new(),
             held: Held::default(),
-            desk: Desk::new(first_stamp),
+            desk: Desk::new(first_stamp, marks),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Shards talking to each other over a network that keeps order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::*;
 use cards_policies::{BuiltIn, Replacement};
@@ -77,6 +77,7 @@ impl Setup {
             placement: self.placement(),
             peer_timeout: PEER_TIMEOUT,
             disk_wait: DISK_WAIT,
+            marks: BTreeMap::new(),
             park: true,
         }
     }

@@ -6,6 +6,14 @@ use super::*;
 const RD: Setup = Setup { policy: "rd", ..SETUP };
 
 impl Cluster {
+    fn restart_disk_node_with(&mut self, marks: Marks) {
+        let config = ShardConfig { marks: [(V, marks)].into(), ..self.setup.config(0, 2) };
+        self.nodes[0] = Shard::new(config, 1);
+        self.give(0, Input::Volume { spec: self.setup.spec() });
+        (1..self.setup.nodes).for_each(|n| self.give(0, Input::PeerUp { node: NodeId(n) }));
+        self.give(0, Input::WritesAllowed);
+    }
+
     fn logged(&self, what: &str) -> usize {
         self.log.iter().filter(|line| line.contains(what)).count()
     }
@@ -214,6 +222,32 @@ fn a_new_life_without_memory_keeps_nothing() {
     c.attach_again(2);
     c.read(2, 5);
     assert_eq!((c.stats(2).copies_kept, c.stats(2).copies_outdated), (0, 1));
+}
+
+/// The next life is told when what was written, and says which copies are outdated.
+#[test]
+fn a_new_life_that_remembers_keeps_what_was_not_written() {
+    let mut c = Cluster::cold(Setup { capacity: 64, ..RD });
+    for block in [5, 2000, 2100] {
+        c.read(2, block);
+    }
+    c.give(2, Input::Suspended { volume: V });
+    c.give(0, Input::CardDetached { volume: V, node: NodeId(2) });
+    c.write(1, 2000);
+    let marks = c.nodes[0].marks(V).unwrap();
+    assert!(c.nodes[1].marks(V).is_none(), "it is another node's disk");
+    c.restart_disk_node_with(marks.clone());
+    c.attach_again(2);
+    let reads = c.disk_reads;
+    for block in [5, 2000, 2100] {
+        c.read(2, block);
+    }
+    assert_eq!((c.stats(2).copies_kept, c.stats(2).copies_outdated, c.disk_reads), (2, 1, reads + 1));
+    // Whoever comes back with a lower number is another order, in which these stamps mean nothing.
+    let config = ShardConfig { marks: [(V, marks.clone())].into(), ..c.setup.config(0, 0) };
+    let mut lower = Shard::new(config, 1);
+    lower.handle(c.now, Input::Volume { spec: c.setup.spec() });
+    assert_ne!(lower.marks(V), Some(marks));
 }
 
 /// A writer in one part of a volume costs the readers of another part nothing.

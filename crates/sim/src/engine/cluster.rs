@@ -97,6 +97,7 @@ impl Cluster {
                     placement: placement.clone(),
                     peer_timeout: PATIENCE,
                     disk_wait: PATIENCE,
+                    marks: BTreeMap::new(),
                     park: true,
                 };
                 let mut shard = Shard::new(config, setup.seed);

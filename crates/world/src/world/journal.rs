@@ -1,6 +1,8 @@
 //! The journals of a node's disks: durable a little later, in order, and what a crash leaves of that.
 
-use cards_core::{CardJournal, ControlInput, Duration, NodeId, VolumeId, mix};
+use std::collections::BTreeMap;
+
+use cards_core::{CardJournal, ControlInput, Duration, Marks, NodeId, VolumeId, mix};
 
 use super::{Event, World};
 use crate::models::Models;
@@ -33,6 +35,23 @@ impl<M: Models> World<M> {
             place.journals.insert(volume, journal);
             self.control_input(node, ControlInput::Journaled { number });
         }
+    }
+
+    /// The process ends: what it knew of writes is kept or lost, all of it.
+    pub(super) fn end_marks(&mut self, node: NodeId) {
+        let is_kept = self.journal_chance(node, u64::from(u32::MAX)) & 1 == 0;
+        let mut marks = BTreeMap::new();
+        for volume in self.config.volumes.iter().map(|spec| spec.id).filter(|_| is_kept) {
+            for (number, shard) in (0..).zip(self.shards(node)) {
+                marks.extend(shard.marks(volume).map(|known| ((volume, number), known)));
+            }
+        }
+        self.place_mut(node).marks = marks;
+    }
+
+    pub(super) fn marks_of(&self, node: NodeId, shard: u16) -> BTreeMap<VolumeId, Marks> {
+        let marks = self.place(node).marks.iter().filter(|((_, number), _)| *number == shard);
+        marks.map(|(&(volume, _), marks)| (volume, marks.clone())).collect()
     }
 
     /// The process dies: some of what is under way is durable, from the first on.

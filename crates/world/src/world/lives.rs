@@ -61,6 +61,7 @@ impl<M: Models> World<M> {
                     placement: placement.clone(),
                     peer_timeout: config.peer_timeout,
                     disk_wait: config.disk_wait,
+                    marks: self.marks_of(node, shard),
                     park: own.park,
                     block_bytes: config.block_bytes,
                 },
@@ -96,6 +97,7 @@ impl<M: Models> World<M> {
         }
         self.crash(node);
         trace!(self, "{node:?} has lost its power");
+        self.place_mut(node).marks.clear();
         for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| volume.disk_node() == node) {
             let models = &mut self.models;
             let changed = media.lose_power(|| models.survives_power_loss(volume));
@@ -135,6 +137,7 @@ impl<M: Models> World<M> {
             self.disk_ops.remove(&key);
         }
         self.end_journals(node);
+        self.end_marks(node);
         let place = self.place_mut(node);
         place.running = None;
         place.pauses.clear();
