@@ -9,14 +9,16 @@
 //! After a start the disk node writes nothing until no card of its earlier life can be alive: until every
 //! other member has said that it knows of the new life, or a lease has run out.
 
+mod alarms;
 mod card;
 mod desk;
 mod journal;
 mod parting;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
 use crate::io::Input;
@@ -26,6 +28,7 @@ use crate::persistence::{Loss, Persistence};
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
+use alarms::Alarms;
 use card::{Card, Pending, Wish};
 use desk::Desk;
 pub use journal::CardJournal;
@@ -273,8 +276,11 @@ pub struct Control {
     lives: BTreeMap<NodeId, u64>,
     cards: BTreeMap<VolumeId, Card>,
     pending: BTreeMap<RequestId, Pending>,
+    /// The same, by volume.
+    questions: BTreeSet<(VolumeId, RequestId)>,
     partings: Partings,
     desk: Desk,
+    alarms: Alarms,
     last_request: u64,
     outputs: VecDeque<ControlOutput>,
 }
@@ -292,8 +298,10 @@ impl Control {
             lives: BTreeMap::new(),
             cards: BTreeMap::new(),
             pending: BTreeMap::new(),
+            questions: BTreeSet::new(),
             partings: Partings::default(),
             desk: Desk::new(&config, now),
+            alarms: Alarms::default(),
             last_request: config.incarnation << 20,
             outputs: VecDeque::new(),
             config,
@@ -306,6 +314,9 @@ impl Control {
             if held {
                 control.push_shards(Input::Hold { volume });
             }
+        }
+        if let Some(at) = control.desk.grace_until {
+            control.alarms.set(ControlTimer::Grace, at);
         }
         control.end_grace();
         control
@@ -370,16 +381,11 @@ impl Control {
     /// When to come back with [`ControlInput::Timeout`], and why.
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, ControlTimer)> {
-        let cards = self.cards.iter().filter_map(|(&volume, card)| card.timer(volume));
-        let pending = self.pending.iter().map(|(&request, p)| (p.deadline, ControlTimer::Request(request)));
-        cards.chain(pending).chain(self.desk.timers()).min()
+        self.alarms.next()
     }
 
     fn timeout(&mut self) {
-        while let Some((at, timer)) = self.next_timeout() {
-            if at > self.now {
-                return;
-            }
+        while let Some(timer) = self.alarms.due(self.now) {
             match timer {
                 ControlTimer::Attach(volume) => self.send_attach(volume),
                 ControlTimer::Renew(volume) => self.send_renew(volume),
@@ -443,7 +449,7 @@ impl Control {
                 self.learn(spec);
             }
         }
-        let cards: Vec<VolumeId> = self.cards.keys().copied().filter(|v| v.disk_node() == node).collect();
+        let cards: Vec<VolumeId> = self.cards.range(volumes_of(node)).map(|(&volume, _)| volume).collect();
         for volume in cards {
             if reborn {
                 self.suspend(volume);
@@ -451,9 +457,9 @@ impl Control {
             self.attach_or_renew(volume);
         }
         self.send_seen(node, incarnation);
-        let pending: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.volume.disk_node() == node).map(|(&r, _)| r).collect();
-        pending.into_iter().for_each(|request| self.send_pending(request));
+        for request in self.questions_about(volumes_of(node)) {
+            self.send_pending(request);
+        }
     }
 
     fn learn(&mut self, spec: VolumeSpec) {
@@ -485,6 +491,12 @@ impl Control {
     fn push_shards(&mut self, input: Input) {
         self.outputs.push_back(ControlOutput::Shards { input });
     }
+}
+
+/// All volumes that a node can have.
+fn volumes_of(node: NodeId) -> RangeInclusive<VolumeId> {
+    let first = node.0 << VolumeId::MAX_DISKS.trailing_zeros();
+    VolumeId(first)..=VolumeId(first | (VolumeId::MAX_DISKS - 1))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::journal::Then;
 use super::{Control, ControlOutput, ControlTimer, RESEND};
@@ -20,8 +21,6 @@ pub(super) struct Card {
     pub(super) generation: Option<Generation>,
     /// The attach request under way.
     request: RequestId,
-    /// When to ask again, or to renew.
-    deadline: Instant,
     /// Recent renewals: number and when they were sent.
     renewals: [(u32, Instant); 4],
     sequence: u32,
@@ -55,20 +54,9 @@ impl Wish {
     }
 }
 
-impl Card {
-    pub(super) fn timer(&self, volume: VolumeId) -> Option<(Instant, ControlTimer)> {
-        let timer = match self.generation {
-            None => ControlTimer::Attach(volume),
-            Some(_) => ControlTimer::Renew(volume),
-        };
-        (self.deadline != Instant::NEVER).then_some((self.deadline, timer))
-    }
-}
-
 /// A question about the extents of a volume that waits for the answer of its disk node.
 pub(super) struct Pending {
-    pub(super) volume: VolumeId,
-    pub(super) deadline: Instant,
+    volume: VolumeId,
     give_up: Instant,
     token: Token,
     offset: u64,
@@ -104,7 +92,6 @@ impl Control {
                 Ok(generation) => {
                     let mut card = self.new_card(wish, None);
                     card.generation = Some(generation);
-                    card.deadline = Instant::NEVER;
                     self.cards.insert(volume, card);
                     self.when_durable(Then::Own(token, volume, generation));
                 }
@@ -156,7 +143,6 @@ impl Control {
             tokens: Vec::from_iter(token),
             generation: None,
             request: self.next_request(),
-            deadline: Instant::NEVER,
             renewals: [(0, Instant(0)); 4],
             sequence: 0,
             lease: self.config.lease,
@@ -171,7 +157,7 @@ impl Control {
         if card.generation.is_some() {
             return;
         }
-        card.deadline = now + RESEND;
+        self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
         if parting {
             return;
         }
@@ -225,7 +211,10 @@ impl Control {
         // Once is enough: two cards must not take a volume from each other for ever.
         card.wish.takeover = false;
         let until = card.renewals[0].1 + card.lease;
-        card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
+        self.alarms.clear(ControlTimer::Attach(volume));
+        if !no_lease {
+            self.alarms.set(ControlTimer::Renew(volume), now.min(until) + card.lease / 3);
+        }
         let tokens = core::mem::take(&mut card.tokens);
         self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
         self.push_shards(Input::Attached { volume, generation });
@@ -252,11 +241,12 @@ impl Control {
             card.refused = (refusal != Refusal::NoAnswer).then_some(refusal);
             card.request = fresh;
             card.renewals = [(0, Instant(0)); 4];
-            card.deadline = now + RESEND;
+            self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
             return;
         }
         let tokens = core::mem::take(&mut card.tokens);
         self.cards.remove(&volume);
+        self.alarms.clear(ControlTimer::Attach(volume));
         for token in tokens {
             let result = Err(refusal.clone());
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
@@ -269,13 +259,12 @@ impl Control {
         let Some(card) = self.cards.get_mut(&volume) else { return };
         let Some(generation) = card.generation else { return };
         if no_lease || volume.disk_node() == self.config.node {
-            card.deadline = Instant::NEVER;
             return;
         }
         card.sequence = card.sequence.wrapping_add(1);
         card.renewals.rotate_right(1);
         card.renewals[0] = (card.sequence, now);
-        card.deadline = now + (card.lease / 4).max(Duration::from_millis(1));
+        self.alarms.set(ControlTimer::Renew(volume), now + (card.lease / 4).max(Duration::from_millis(1)));
         let sequence = card.sequence;
         self.push_send(volume.disk_node(), ControlMessage::Renew { volume, generation, sequence });
     }
@@ -315,6 +304,7 @@ impl Control {
         }
         card.request = fresh;
         card.renewals = [(0, Instant(0)); 4];
+        self.alarms.clear(ControlTimer::Renew(volume));
         if !keeps {
             self.push_shards(Input::Suspended { volume });
             self.part(volume);
@@ -323,10 +313,12 @@ impl Control {
 
     pub(super) fn detach(&mut self, volume: VolumeId) {
         let Some(card) = self.cards.remove(&volume) else { return };
+        self.alarms.clear(ControlTimer::Attach(volume));
+        self.alarms.clear(ControlTimer::Renew(volume));
         self.answer_attach(&card, volume);
-        let gone: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.volume == volume).map(|(&r, _)| r).collect();
-        gone.into_iter().for_each(|request| self.give_up(request));
+        for request in self.questions_about(volume..=volume) {
+            self.give_up(request);
+        }
         self.push_shards(Input::Suspended { volume });
         if volume.disk_node() == self.config.node {
             self.detach_own(volume);
@@ -345,25 +337,39 @@ impl Control {
         }
         let request = self.next_request();
         let give_up = self.now + self.config.disk_wait;
-        let pending = Pending { volume, deadline: self.now, give_up, token, offset, length };
-        self.pending.insert(request, pending);
+        self.pending.insert(request, Pending { volume, give_up, token, offset, length });
+        self.questions.insert((volume, request));
         self.send_pending(request);
     }
 
     pub(super) fn send_pending(&mut self, request: RequestId) {
         let now = self.now;
-        let Some(pending) = self.pending.get_mut(&request) else { return };
+        let Some(pending) = self.pending.get(&request) else { return };
         if now >= pending.give_up {
             self.give_up(request);
             return;
         }
-        pending.deadline = pending.give_up.min(now + RESEND);
-        let &mut Pending { volume, offset, length, .. } = pending;
+        self.alarms.set(ControlTimer::Request(request), pending.give_up.min(now + RESEND));
+        let &Pending { volume, offset, length, .. } = pending;
         self.push_send(volume.disk_node(), ControlMessage::Extents { request, volume, offset, length });
     }
 
+    /// The questions about these volumes that wait for an answer.
+    pub(super) fn questions_about(&self, volumes: RangeInclusive<VolumeId>) -> Vec<RequestId> {
+        let first = (*volumes.start(), RequestId(0));
+        let last = (*volumes.end(), RequestId(u64::MAX));
+        self.questions.range(first..=last).map(|&(_, request)| request).collect()
+    }
+
+    fn end_pending(&mut self, request: RequestId) -> Option<Pending> {
+        let pending = self.pending.remove(&request)?;
+        self.questions.remove(&(pending.volume, request));
+        self.alarms.clear(ControlTimer::Request(request));
+        Some(pending)
+    }
+
     fn give_up(&mut self, request: RequestId) {
-        if let Some(Pending { token, .. }) = self.pending.remove(&request) {
+        if let Some(Pending { token, .. }) = self.end_pending(request) {
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::Io) });
         }
     }
@@ -375,7 +381,7 @@ impl Control {
         result: Result<Vec<Extent>, IoError>,
     ) {
         if self.pending.get(&request).is_some_and(|pending| pending.volume.disk_node() == from)
-            && let Some(Pending { token, .. }) = self.pending.remove(&request)
+            && let Some(Pending { token, .. }) = self.end_pending(request)
         {
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result });
         }

@@ -20,10 +20,11 @@ pub(super) struct Desk {
     own: BTreeMap<VolumeId, Access>,
     /// Who is taking a volume over, and until when others are refused for it.
     takeovers: BTreeMap<VolumeId, (NodeId, Instant)>,
-    /// The last request of each node that was granted: a late repetition of it makes no card.
-    granted: BTreeMap<(VolumeId, NodeId), RequestId>,
+    /// The other nodes that have or had cards in their present lives.
+    guests: BTreeMap<NodeId, Guest>,
     /// The operations on this node's disks, and who wants their results.
     extents: BTreeMap<OpId, Asker>,
+    askers: BTreeSet<Asker>,
     /// Members that have not yet said that they know this life.
     pub(super) unseen: BTreeSet<NodeId>,
     /// When the members of an earlier life have lost their leases; none once writes are allowed.
@@ -31,6 +32,15 @@ pub(super) struct Desk {
     pub(super) journals: Journals,
     last_generation: u64,
     last_op: u64,
+}
+
+/// What a node has here.
+#[derive(Default)]
+struct Guest {
+    /// Volumes it has cards of.
+    cards: BTreeSet<VolumeId>,
+    /// The last request for each volume that was granted: a late repetition of it makes no card.
+    granted: BTreeMap<VolumeId, RequestId>,
 }
 
 /// Another node's card.
@@ -47,7 +57,7 @@ struct Holder {
     expires: Instant,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asker {
     Client(Token),
     Peer(NodeId, RequestId),
@@ -59,8 +69,9 @@ impl Desk {
             cards: BTreeMap::new(),
             own: BTreeMap::new(),
             takeovers: BTreeMap::new(),
-            granted: BTreeMap::new(),
+            guests: BTreeMap::new(),
             extents: BTreeMap::new(),
+            askers: BTreeSet::new(),
             unseen: config.acquainted.iter().copied().filter(|&n| n != config.node).collect(),
             grace_until: Some(now + term(config.lease)),
             journals: Journals::new(config, now + term(config.lease)),
@@ -70,14 +81,12 @@ impl Desk {
     }
 
     pub(super) fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
-        self.cards.keys().filter(move |(v, _)| *v == volume).map(|&(_, node)| node)
+        self.holders(volume).map(|(node, _)| node)
     }
 
-    pub(super) fn timers(&self) -> impl Iterator<Item = (Instant, ControlTimer)> {
-        let cards = self.cards.iter().filter(|(_, holder)| holder.expires != Instant::NEVER);
-        let cards =
-            cards.map(|(&(volume, node), holder)| (holder.expires, ControlTimer::Expire(volume, node)));
-        cards.chain(self.grace_until.map(|at| (at, ControlTimer::Grace)))
+    fn holders(&self, volume: VolumeId) -> impl Iterator<Item = (NodeId, &Holder)> {
+        let cards = self.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
+        cards.map(|(&(_, node), holder)| (node, holder))
     }
 
     fn next_generation(&mut self) -> Generation {
@@ -102,6 +111,7 @@ impl Control {
         let Some(until) = self.desk.grace_until else { return };
         if self.desk.unseen.is_empty() || self.now >= until {
             self.desk.grace_until = None;
+            self.alarms.clear(ControlTimer::Grace);
             self.push_shards(Input::WritesAllowed);
         }
     }
@@ -119,10 +129,12 @@ impl Control {
         {
             return Err(Refusal::Exclusive(by));
         }
-        let peers = self.desk.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
-        let peers = peers.map(|(&(_, other), holder)| (other, holder.access));
+        // One of them is enough: who has the volume for itself is alone.
+        let peer = self.desk.holders(volume).map(|(other, holder)| (other, holder.access));
+        let peer = peer.filter(|&(other, _)| other != node);
         let own = self.desk.own.get(&volume).map(|&access| (self.config.node, access));
-        for (other, theirs) in peers.chain(own).filter(|&(other, _)| other != node) {
+        let own = own.filter(|&(other, _)| other != node);
+        if let Some((other, theirs)) = peer.chain(own).next() {
             if theirs == Access::Exclusive {
                 return Err(Refusal::Exclusive(other));
             }
@@ -213,9 +225,7 @@ impl Control {
             Some((last, _, false)) if request == last && !self.desk.journals.are_durable() => return,
             Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
-            _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last)
-                || self.desk.journals.are_full() =>
-            {
+            _ if self.was_granted(node, volume, request) || self.desk.journals.are_full() => {
                 let refusal = Refusal::NoAnswer;
                 self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                 return;
@@ -231,7 +241,10 @@ impl Control {
                 let (access, expires) = (wish.access, self.expiry(volume));
                 let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
-                self.desk.granted.insert((volume, node), request);
+                self.alarms.set(ControlTimer::Expire(volume, node), expires);
+                let guest = self.desk.guests.entry(node).or_default();
+                guest.cards.insert(volume);
+                guest.granted.insert(volume, request);
                 let life = self.lives.get(&node).copied().unwrap_or_default();
                 self.note_attached(volume, node, generation, access);
                 let input = Input::CardAttached { volume, node, life, generation, access };
@@ -245,8 +258,18 @@ impl Control {
         self.when_durable(Then::Send(node, message));
     }
 
+    /// The request was granted, or a later one.
+    fn was_granted(&self, node: NodeId, volume: VolumeId, request: RequestId) -> bool {
+        let last = self.desk.guests.get(&node).and_then(|guest| guest.granted.get(&volume));
+        last.is_some_and(|&last| request <= last)
+    }
+
     fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
         if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
+            self.alarms.clear(ControlTimer::Expire(volume, node));
+            if let Some(guest) = self.desk.guests.get_mut(&node) {
+                guest.cards.remove(&volume);
+            }
             self.note_dropped(volume, node, holder.generation, holder.access);
             self.when_durable(Then::Shards(Input::CardDetached { volume, node }));
         }
@@ -254,9 +277,9 @@ impl Control {
 
     /// A node has begun a new life. The cards of the old one are gone if that `is_over`; else they run out.
     pub(super) fn desk_forgets(&mut self, node: NodeId, is_over: bool) {
-        let cards: Vec<VolumeId> =
-            self.desk.cards.keys().filter(|(_, n)| *n == node).map(|&(volume, _)| volume).collect();
-        for volume in cards {
+        let Some(guest) = self.desk.guests.get_mut(&node) else { return };
+        guest.granted.clear();
+        for volume in guest.cards.clone() {
             let Some(holder) = self.desk.cards.get_mut(&(volume, node)) else { continue };
             if is_over || holder.expires == Instant::NEVER {
                 self.drop_holder(volume, node);
@@ -265,7 +288,6 @@ impl Control {
                 self.when_durable(Then::Shards(Input::CardLost { volume, node }));
             }
         }
-        self.desk.granted.retain(|&(_, n), _| n != node);
     }
 
     pub(super) fn expire(&mut self, volume: VolumeId, node: NodeId) {
@@ -281,6 +303,8 @@ impl Control {
         let expires = self.expiry(volume);
         if let Some(holder) = self.holder(volume, node, generation) {
             holder.expires = expires.max(holder.expires);
+            let expires = holder.expires;
+            self.alarms.set(ControlTimer::Expire(volume, node), expires);
         }
     }
 
@@ -305,6 +329,7 @@ impl Control {
             return;
         };
         holder.expires = expires;
+        self.alarms.set(ControlTimer::Expire(volume, node), expires);
         self.push_send(node, ControlMessage::Renewed { volume, generation, sequence });
     }
 
@@ -339,7 +364,7 @@ impl Control {
             self.answer_extents(asker, Err(IoError::Invalid));
             return;
         }
-        if self.desk.extents.values().any(|known| *known == asker) {
+        if !self.desk.askers.insert(asker) {
             // Asked again because the disk takes long: one answer will do.
             return;
         }
@@ -350,6 +375,7 @@ impl Control {
 
     pub(super) fn extents_read(&mut self, op: OpId, result: Result<Vec<Extent>, IoError>) {
         if let Some(asker) = self.desk.extents.remove(&op) {
+            self.desk.askers.remove(&asker);
             self.answer_extents(asker, result);
         }
     }

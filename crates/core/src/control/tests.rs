@@ -449,6 +449,22 @@ fn extents_are_asked_of_the_disk_node() {
     assert!(p.outputs.contains(&(NodeId(1), invalid)));
 }
 
+/// An alarm that outlives its reason would be looked at for ever.
+#[test]
+fn what_is_over_sets_no_alarm() {
+    let mut p = Pair::new(false);
+    for round in 0..3 {
+        p.attach(1, "", Access::Write).unwrap();
+        p.give(1, ControlInput::Extents { token: Token(3), volume: V, offset: 0, length: 4096 });
+        p.pass(LEASE * round);
+        p.give(1, ControlInput::Detach { volume: V });
+        p.run();
+        for node in 0..3 {
+            assert_eq!(p.controls[node].next_timeout(), None, "node {node}, round {round}");
+        }
+    }
+}
+
 /// A node whose clock went back between two lives is not refused for ever.
 #[test]
 fn a_lower_incarnation_attaches_again() {
