@@ -1,10 +1,10 @@
 //! The cards of a node: attaching, leases, and what each card may do.
 //!
 //! A volume is attached by any number of cards that read or write, or by one that has it for itself. Its disk node
-//! keeps the list of cards. A card holds a lease, which it renews; the lease ends earlier for the card (counted from when it *sent* the
-//! renewal) than for the disk node (counted from when that arrived, half as long again). So a card that
-//! the disk node has given up uses no copies any more, and writes need not wait for it. The promise holds
-//! while no clock runs more than a third faster than another.
+//! keeps the list of cards. A card holds a lease. A node renews the leases of all its cards of one disk node's volumes with one
+//! message; they end earlier for the cards (counted from when it *sent* the renewal) than for the disk node (counted from
+//! when that arrived, half as long again). So a card that the disk node has given up uses no copies any more, and writes need
+//! not wait for it. The promise holds while no clock runs more than a third faster than another.
 //!
 //! After a start the disk node writes nothing until no card of its earlier life can be alive: until every
 //! other member has said that it knows of the new life, or a lease has run out.
@@ -29,7 +29,7 @@ use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
 use alarms::Alarms;
-use card::{Card, Pending, Wish};
+use card::{Card, Pending, Renewals, Wish};
 use desk::Desk;
 pub use journal::CardJournal;
 use parting::Partings;
@@ -246,12 +246,14 @@ pub enum ControlOutput {
 pub enum ControlTimer {
     /// When to ask again to be attached.
     Attach(VolumeId),
-    /// When to renew a lease.
-    Renew(VolumeId),
+    /// When to renew the leases of the cards of a disk node's volumes.
+    Renew(NodeId),
     /// When to repeat a request, or give it up.
     Request(RequestId),
-    /// When another node's card has not been renewed for too long.
-    Expire(VolumeId, NodeId),
+    /// When another node has renewed nothing for too long.
+    Expire(NodeId),
+    /// When another node's card has not been renewed for too long, though its node may have renewed others.
+    ExpireCard(VolumeId, NodeId),
     /// When no card of an earlier life can be alive any more.
     Grace,
 }
@@ -275,6 +277,8 @@ pub struct Control {
     /// The life of each peer that was seen last.
     lives: BTreeMap<NodeId, u64>,
     cards: BTreeMap<VolumeId, Card>,
+    /// The last renewals that were sent to each disk node.
+    renewals: BTreeMap<NodeId, Renewals>,
     pending: BTreeMap<RequestId, Pending>,
     /// The same, by volume.
     questions: BTreeSet<(VolumeId, RequestId)>,
@@ -297,6 +301,7 @@ impl Control {
             specs: BTreeMap::new(),
             lives: BTreeMap::new(),
             cards: BTreeMap::new(),
+            renewals: BTreeMap::new(),
             pending: BTreeMap::new(),
             questions: BTreeSet::new(),
             partings: Partings::default(),
@@ -388,9 +393,10 @@ impl Control {
         while let Some(timer) = self.alarms.due(self.now) {
             match timer {
                 ControlTimer::Attach(volume) => self.send_attach(volume),
-                ControlTimer::Renew(volume) => self.send_renew(volume),
+                ControlTimer::Renew(node) => self.send_renew(node),
                 ControlTimer::Request(request) => self.send_pending(request),
-                ControlTimer::Expire(volume, node) => self.expire(volume, node),
+                ControlTimer::Expire(node) => self.expire(node),
+                ControlTimer::ExpireCard(volume, node) => self.drop_holder(volume, node),
                 ControlTimer::Grace => {
                     self.desk.grace_until = Some(self.now);
                     self.end_grace();
@@ -420,12 +426,8 @@ impl Control {
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)
             }
-            ControlMessage::Renew { volume, generation, sequence } => {
-                self.peer_renew(from, volume, generation, sequence);
-            }
-            ControlMessage::Renewed { volume, generation, sequence } => {
-                self.renewed(from, volume, generation, sequence);
-            }
+            ControlMessage::Renew { request, cards } => self.peer_renew(from, request, cards),
+            ControlMessage::Renewed { request, expired } => self.renewed(from, request, expired),
             ControlMessage::Expired { volume, generation } => self.expired(from, volume, generation),
             ControlMessage::Detach { volume, generation } => self.peer_detach(from, volume, generation),
             ControlMessage::Extents { request, volume, offset, length } => {
@@ -454,8 +456,9 @@ impl Control {
             if reborn {
                 self.suspend(volume);
             }
-            self.attach_or_renew(volume);
+            self.send_attach(volume);
         }
+        self.send_renew(node);
         self.send_seen(node, incarnation);
         for request in self.questions_about(volumes_of(node)) {
             self.send_pending(request);

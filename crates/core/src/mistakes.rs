@@ -62,11 +62,13 @@ pub enum Mistake {
     IgnorePersistence,
     /// A sync that failed is no loss.
     ForgetFailedSync,
+    /// A node's renewal is taken for all its cards, those that were given up too.
+    RenewExpired,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -95,6 +97,7 @@ impl Mistake {
         Self::ForgetExclusive,
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
+        Self::RenewExpired,
     ];
 }
 

@@ -28,6 +28,10 @@ impl Alarms {
         }
     }
 
+    pub(super) fn at(&self, timer: ControlTimer) -> Option<Instant> {
+        self.set.get(&timer).copied()
+    }
+
     pub(super) fn next(&self) -> Option<(Instant, ControlTimer)> {
         self.order.first().copied()
     }

@@ -35,12 +35,19 @@ pub(super) struct Desk {
 }
 
 /// What a node has here.
-#[derive(Default)]
 struct Guest {
     /// Volumes it has cards of.
     cards: BTreeSet<VolumeId>,
+    /// Its cards are given up then, but those that have a time of their own.
+    expires: Instant,
     /// The last request for each volume that was granted: a late repetition of it makes no card.
     granted: BTreeMap<VolumeId, RequestId>,
+}
+
+impl Guest {
+    fn new() -> Self {
+        Self { cards: BTreeSet::new(), expires: Instant(0), granted: BTreeMap::new() }
+    }
 }
 
 /// Another node's card.
@@ -53,8 +60,9 @@ struct Holder {
     fenced: bool,
     /// Another process speaks for the node, and nobody knows whether the card's own is alive.
     lost: bool,
-    /// When it is given up; never, for a volume without leases.
-    expires: Instant,
+    /// When it is given up if that is not when its node's other cards are: its node does not renew it, or may not.
+    /// Never, for a volume without leases.
+    expires: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,6 +167,7 @@ impl Control {
             let Some(holder) = self.desk.cards.get_mut(&(volume, other)) else { continue };
             let first = !core::mem::replace(&mut holder.fenced, true);
             let generation = holder.generation;
+            self.run_out(volume, other);
             if first {
                 self.when_durable(Then::Shards(Input::CardFenced { volume, node: other }));
             }
@@ -205,8 +214,23 @@ impl Control {
         self.note_detached(volume, self.config.node, None);
     }
 
-    fn expiry(&self, volume: VolumeId) -> Instant {
-        if self.needs_no_lease(volume) { Instant::NEVER } else { self.now + term(self.config.lease) }
+    /// The card expires when it would by what was promised until now, whatever else its node renews.
+    fn run_out(&mut self, volume: VolumeId, node: NodeId) {
+        let Some(guest) = self.desk.guests.get(&node) else { return };
+        if let Some(holder) = self.desk.cards.get_mut(&(volume, node))
+            && holder.expires.is_none()
+        {
+            holder.expires = Some(guest.expires);
+            self.alarms.set(ControlTimer::ExpireCard(volume, node), guest.expires);
+        }
+    }
+
+    /// The leases of the node's cards run from now on.
+    fn promise_all(&mut self, node: NodeId) {
+        if let Some(guest) = self.desk.guests.get_mut(&node) {
+            guest.expires = guest.expires.max(self.now + term(self.config.lease));
+            self.alarms.set(ControlTimer::Expire(node), guest.expires);
+        }
     }
 
     pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: VolumeId, wish: &Wish) {
@@ -238,13 +262,16 @@ impl Control {
                     return;
                 }
                 let generation = self.desk.next_generation();
-                let (access, expires) = (wish.access, self.expiry(volume));
+                let access = wish.access;
+                let expires = self.needs_no_lease(volume).then_some(Instant::NEVER);
                 let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
-                self.alarms.set(ControlTimer::Expire(volume, node), expires);
-                let guest = self.desk.guests.entry(node).or_default();
+                let guest = self.desk.guests.entry(node).or_insert_with(Guest::new);
                 guest.cards.insert(volume);
                 guest.granted.insert(volume, request);
+                if expires.is_none() {
+                    self.promise_all(node);
+                }
                 let life = self.lives.get(&node).copied().unwrap_or_default();
                 self.note_attached(volume, node, generation, access);
                 let input = Input::CardAttached { volume, node, life, generation, access };
@@ -264,11 +291,14 @@ impl Control {
         last.is_some_and(|&last| request <= last)
     }
 
-    fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
+    pub(super) fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
         if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
-            self.alarms.clear(ControlTimer::Expire(volume, node));
+            self.alarms.clear(ControlTimer::ExpireCard(volume, node));
             if let Some(guest) = self.desk.guests.get_mut(&node) {
                 guest.cards.remove(&volume);
+                if guest.cards.is_empty() {
+                    self.alarms.clear(ControlTimer::Expire(node));
+                }
             }
             self.note_dropped(volume, node, holder.generation, holder.access);
             self.when_durable(Then::Shards(Input::CardDetached { volume, node }));
@@ -281,17 +311,24 @@ impl Control {
         guest.granted.clear();
         for volume in guest.cards.clone() {
             let Some(holder) = self.desk.cards.get_mut(&(volume, node)) else { continue };
-            if is_over || holder.expires == Instant::NEVER {
+            if is_over || holder.expires == Some(Instant::NEVER) {
                 self.drop_holder(volume, node);
             } else {
                 (holder.fenced, holder.lost) = (true, true);
+                self.run_out(volume, node);
                 self.when_durable(Then::Shards(Input::CardLost { volume, node }));
             }
         }
     }
 
-    pub(super) fn expire(&mut self, volume: VolumeId, node: NodeId) {
-        self.drop_holder(volume, node);
+    /// The node has renewed nothing for too long.
+    pub(super) fn expire(&mut self, node: NodeId) {
+        let Some(guest) = self.desk.guests.get(&node) else { return };
+        for volume in guest.cards.clone() {
+            if self.desk.cards.get(&(volume, node)).is_some_and(|holder| holder.expires.is_none()) {
+                self.drop_holder(volume, node);
+            }
+        }
     }
 
     fn holder(&mut self, volume: VolumeId, node: NodeId, generation: Generation) -> Option<&mut Holder> {
@@ -300,11 +337,15 @@ impl Control {
 
     /// The card's lease is granted now: it is gone a lease and a half from here on at the earliest.
     pub(super) fn promise(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
-        let expires = self.expiry(volume);
-        if let Some(holder) = self.holder(volume, node, generation) {
-            holder.expires = expires.max(holder.expires);
-            let expires = holder.expires;
-            self.alarms.set(ControlTimer::Expire(volume, node), expires);
+        let at = self.now + term(self.config.lease);
+        let Some(holder) = self.holder(volume, node, generation) else { return };
+        match &mut holder.expires {
+            None => self.promise_all(node),
+            Some(expires) => {
+                *expires = at.max(*expires);
+                let at = *expires;
+                self.alarms.set(ControlTimer::ExpireCard(volume, node), at);
+            }
         }
     }
 
@@ -312,25 +353,44 @@ impl Control {
     pub(super) fn silent(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
         if let Some(holder) = self.holder(volume, node, generation) {
             holder.fenced = true;
+            self.run_out(volume, node);
             self.push_send(node, ControlMessage::Expired { volume, generation });
         }
     }
 
+    /// Renews what the node names. What it does not name may be a card that it has not heard of yet: that is not given up
+    /// at once, but runs out unless it is named later.
     pub(super) fn peer_renew(
         &mut self,
         node: NodeId,
-        volume: VolumeId,
-        generation: Generation,
-        sequence: u32,
+        request: RequestId,
+        cards: Vec<(VolumeId, Generation)>,
     ) {
-        let expires = self.expiry(volume);
-        let Some(holder) = self.holder(volume, node, generation).filter(|holder| !holder.fenced) else {
-            self.push_send(node, ControlMessage::Expired { volume, generation });
-            return;
-        };
-        holder.expires = expires;
-        self.alarms.set(ControlTimer::Expire(volume, node), expires);
-        self.push_send(node, ControlMessage::Renewed { volume, generation, sequence });
+        let mut named = Vec::with_capacity(cards.len());
+        let mut expired = cards;
+        expired.retain(|&(volume, generation)| {
+            let holder = self.holder(volume, node, generation).filter(|holder| !holder.fenced);
+            let Some(holder) = holder else { return true };
+            named.push(volume);
+            if holder.expires.take_if(|at| *at != Instant::NEVER).is_some() {
+                self.alarms.clear(ControlTimer::ExpireCard(volume, node));
+            }
+            false
+        });
+        named.sort_unstable();
+        let cards = self.desk.guests.get(&node).into_iter().flat_map(|guest| &guest.cards);
+        let unnamed: Vec<VolumeId> =
+            cards.copied().filter(|volume| named.binary_search(volume).is_err()).collect();
+        for volume in unnamed {
+            self.run_out(volume, node);
+        }
+        if !named.is_empty() {
+            self.promise_all(node);
+        }
+        if makes(Mistake::RenewExpired) {
+            expired.clear();
+        }
+        self.push_send(node, ControlMessage::Renewed { request, expired });
     }
 
     pub(super) fn peer_detach(&mut self, node: NodeId, volume: VolumeId, generation: Generation) {
