@@ -12,7 +12,7 @@ help:
 	@echo 'make run    build and show the main job on this machine'
 	@echo 'make test   all tests that are not long'
 	@echo 'make test-full  all tests, with the long ones and those that test the tests'
-	@echo 'make bench  measure side by side with other NBD servers'
+	@echo 'make bench  measure side by side with other NBD servers, and what many nodes cost'
 	@echo 'make soak   fault injection from fresh seeds, until one fails or Ctrl-C'
 	@echo 'make man    the man pages, into target/man'
 	@echo 'make dist   a Debian package, into target/dist'
@@ -35,6 +35,7 @@ suites:
 bench:
 	$(CARGO) build --release --bin cards --bin cards-bench
 	$(CARDS) bench run
+	$(CARDS) bench scale
 
 soak:
 	$(CARGO) run --profile sim --bin cards -- check --seeds $$(date +%s)000000..

@@ -89,6 +89,18 @@ pub enum Error {
         /// How many.
         failures: usize,
     },
+    /// The core, driven without network and disks, did something else than it was asked for.
+    #[error(
+        "the core has done {done} of {wanted}: {what}; this is an error of the core or of this measurement"
+    )]
+    Core {
+        /// What it was asked for.
+        what: &'static str,
+        /// How often.
+        wanted: u64,
+        /// How often it has.
+        done: u64,
+    },
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -24,6 +24,7 @@ pub mod proc;
 pub mod remote;
 pub mod report;
 pub mod rng;
+pub mod scale;
 pub mod sharing;
 pub mod simulators;
 pub mod size;

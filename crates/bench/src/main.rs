@@ -9,6 +9,7 @@ use cards_bench::coop::{self, CoopOptions};
 use cards_bench::load::{self, Access, Mode, Options, Target};
 use cards_bench::peers::{self, Site};
 use cards_bench::report::{self, Style};
+use cards_bench::scale::{self, ScaleOptions};
 use cards_bench::sharing;
 use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
@@ -45,6 +46,7 @@ Examples:
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
   cards-bench simulators                             the simulator's speed, beside libCacheSim
+  cards-bench scale                                  what 10, 100 and 1,000 nodes cost a disk node
   cards-bench load nbd://127.0.0.1:10809/disk --block 128K --depth 8 --access sequential
   cards-bench load 'nbd+unix:///?socket=n.sock' --pid $(pidof nbdkit)"
 )]
@@ -68,6 +70,8 @@ enum Verb {
     Coop(Common),
     /// The simulator's speed, beside libCacheSim (from PyPI)
     Simulators(SimulatorArgs),
+    /// What a disk node has to do as its volumes are attached at more nodes, in the core alone
+    Scale(ScaleArgs),
     /// Loads one server
     Load(LoadArgs),
     /// The floor: serves the test disk from memory
@@ -157,6 +161,27 @@ struct SimulatorArgs {
 }
 
 #[derive(Args)]
+struct ScaleArgs {
+    /// How many nodes have cards
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "10,100,1000",
+        value_parser = clap::value_parser!(u16).range(2..=i64::from(scale::CARDS_MAX))
+    )]
+    cards: Vec<u16>,
+    /// How often each is measured
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// One JSON object on standard output
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Markdown tables
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Args)]
 struct LoadArgs {
     /// nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH
     uri: Uri,
@@ -222,6 +247,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Simulators(args) => measure_simulators(args),
+        Verb::Scale(args) => measure_scale(args),
         Verb::Load(args) => load_one(args),
         Verb::Bare { uri, size } => bare::disk::serve(&uri.address, size),
         Verb::Pong { listen, block } => bare::pingpong::serve(&listen, block),
@@ -419,6 +445,17 @@ fn measure_simulators(args: SimulatorArgs) -> Result<(), Error> {
     } else {
         let style = if args.markdown { Style::Markdown } else { Style::Plain };
         print!("{}", simulators::format(&result, style));
+    }
+    Ok(())
+}
+
+fn measure_scale(args: ScaleArgs) -> Result<(), Error> {
+    let result = scale::run(&ScaleOptions { cards: args.cards, rounds: args.rounds })?;
+    if args.json {
+        println!("{}", json!(result));
+    } else {
+        let style = if args.markdown { Style::Markdown } else { Style::Plain };
+        print!("{}", scale::format(&result, style));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! Processor time counts, which other work on the machine hardly changes, and the trace is in memory or drawn
 //! before the clock runs, for both.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,7 @@ use cards_trace::{Op, Progress, Request, Skipped, Source, TraceError};
 use serde::Serialize;
 
 use crate::Error;
+use crate::proc::cpu::thread_ns;
 use crate::report::{Style, table};
 use crate::size::format_count;
 
@@ -131,12 +132,6 @@ pub fn run(options: &SimulatorOptions) -> Result<Simulators, Error> {
             Err(reason) => Some(reason),
         };
     Ok(Simulators { rows, skipped })
-}
-
-/// Nanoseconds of processor time of this thread.
-fn thread_ns() -> u64 {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stat.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// A trace that has been read.

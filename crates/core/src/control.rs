@@ -1,23 +1,25 @@
 //! The cards of a node: attaching, leases, and what each card may do.
 //!
 //! A volume is attached by any number of cards that read or write, or by one that has it for itself. Its disk node
-//! keeps the list of cards. A card holds a lease, which it renews; the lease ends earlier for the card (counted from when it *sent* the
-//! renewal) than for the disk node (counted from when that arrived, half as long again). So a card that
-//! the disk node has given up uses no copies any more, and writes need not wait for it. The promise holds
-//! while no clock runs more than a third faster than another.
+//! keeps the list of cards. A card holds a lease. A node renews the leases of all its cards of one disk node's volumes with one
+//! message; they end earlier for the cards (counted from when it *sent* the renewal) than for the disk node (counted from
+//! when that arrived, half as long again). So a card that the disk node has given up uses no copies any more, and writes need
+//! not wait for it. The promise holds while no clock runs more than a third faster than another.
 //!
 //! After a start the disk node writes nothing until no card of its earlier life can be alive: until every
 //! other member has said that it knows of the new life, or a lease has run out.
 
+mod alarms;
 mod card;
 mod desk;
 mod journal;
 mod parting;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
@@ -28,7 +30,8 @@ use crate::persistence::{Loss, Persistence};
 use crate::time::{Duration, Instant};
 use crate::volume::{Access, Coherence, VolumeSpec};
 
-use card::{Card, Pending, Wish};
+use alarms::Alarms;
+use card::{Card, Pending, Renewals, Wish};
 use desk::Desk;
 pub use journal::CardJournal;
 use parting::Partings;
@@ -247,12 +250,14 @@ pub enum ControlOutput {
 pub enum ControlTimer {
     /// When to ask again to be attached.
     Attach(VolumeId),
-    /// When to renew a lease.
-    Renew(VolumeId),
+    /// When to renew the leases of the cards of a disk node's volumes.
+    Renew(NodeId),
     /// When to repeat a request, or give it up.
     Request(RequestId),
-    /// When another node's card has not been renewed for too long.
-    Expire(VolumeId, NodeId),
+    /// When another node has renewed nothing for too long.
+    Expire(NodeId),
+    /// When another node's card has not been renewed for too long, though its node may have renewed others.
+    ExpireCard(VolumeId, NodeId),
     /// When no card of an earlier life can be alive any more.
     Grace,
 }
@@ -276,9 +281,14 @@ pub struct Control {
     /// The life of each peer that was seen last.
     lives: BTreeMap<NodeId, u64>,
     cards: BTreeMap<VolumeId, Card>,
+    /// The last renewals that were sent to each disk node.
+    renewals: BTreeMap<NodeId, Renewals>,
     pending: BTreeMap<RequestId, Pending>,
+    /// The same, by volume.
+    questions: BTreeSet<(VolumeId, RequestId)>,
     partings: Partings,
     desk: Desk,
+    alarms: Alarms,
     last_request: u64,
     outputs: VecDeque<ControlOutput>,
 }
@@ -295,9 +305,12 @@ impl Control {
             specs: BTreeMap::new(),
             lives: BTreeMap::new(),
             cards: BTreeMap::new(),
+            renewals: BTreeMap::new(),
             pending: BTreeMap::new(),
+            questions: BTreeSet::new(),
             partings: Partings::default(),
             desk: Desk::new(&config, now),
+            alarms: Alarms::default(),
             last_request: config.incarnation << 20,
             outputs: VecDeque::new(),
             config,
@@ -310,6 +323,9 @@ impl Control {
             if held {
                 control.push_shards(Input::Hold { volume });
             }
+        }
+        if let Some(at) = control.desk.grace_until {
+            control.alarms.set(ControlTimer::Grace, at);
         }
         control.end_grace();
         control
@@ -374,21 +390,17 @@ impl Control {
     /// When to come back with [`ControlInput::Timeout`], and why.
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, ControlTimer)> {
-        let cards = self.cards.iter().filter_map(|(&volume, card)| card.timer(volume));
-        let pending = self.pending.iter().map(|(&request, p)| (p.deadline, ControlTimer::Request(request)));
-        cards.chain(pending).chain(self.desk.timers()).min()
+        self.alarms.next()
     }
 
     fn timeout(&mut self) {
-        while let Some((at, timer)) = self.next_timeout() {
-            if at > self.now {
-                return;
-            }
+        while let Some(timer) = self.alarms.due(self.now) {
             match timer {
                 ControlTimer::Attach(volume) => self.send_attach(volume),
-                ControlTimer::Renew(volume) => self.send_renew(volume),
+                ControlTimer::Renew(node) => self.send_renew(node),
                 ControlTimer::Request(request) => self.send_pending(request),
-                ControlTimer::Expire(volume, node) => self.expire(volume, node),
+                ControlTimer::Expire(node) => self.expire(node),
+                ControlTimer::ExpireCard(volume, node) => self.drop_holder(volume, node),
                 ControlTimer::Grace => {
                     self.desk.grace_until = Some(self.now);
                     self.end_grace();
@@ -418,12 +430,8 @@ impl Control {
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)
             }
-            ControlMessage::Renew { volume, generation, sequence } => {
-                self.peer_renew(from, volume, generation, sequence);
-            }
-            ControlMessage::Renewed { volume, generation, sequence } => {
-                self.renewed(from, volume, generation, sequence);
-            }
+            ControlMessage::Renew { request, cards } => self.peer_renew(from, request, cards),
+            ControlMessage::Renewed { request, expired } => self.renewed(from, request, expired),
             ControlMessage::Expired { volume, generation } => self.expired(from, volume, generation),
             ControlMessage::Detach { volume, generation } => self.peer_detach(from, volume, generation),
             ControlMessage::Extents { request, volume, offset, length } => {
@@ -447,17 +455,18 @@ impl Control {
                 self.learn(spec);
             }
         }
-        let cards: Vec<VolumeId> = self.cards.keys().copied().filter(|v| v.disk_node() == node).collect();
+        let cards: Vec<VolumeId> = self.cards.range(volumes_of(node)).map(|(&volume, _)| volume).collect();
         for volume in cards {
             if reborn {
                 self.suspend(volume);
             }
-            self.attach_or_renew(volume);
+            self.send_attach(volume);
         }
+        self.send_renew(node);
         self.send_seen(node, incarnation);
-        let pending: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.volume.disk_node() == node).map(|(&r, _)| r).collect();
-        pending.into_iter().for_each(|request| self.send_pending(request));
+        for request in self.questions_about(volumes_of(node)) {
+            self.send_pending(request);
+        }
     }
 
     fn learn(&mut self, spec: VolumeSpec) {
@@ -489,6 +498,12 @@ impl Control {
     fn push_shards(&mut self, input: Input) {
         self.outputs.push_back(ControlOutput::Shards { input });
     }
+}
+
+/// All volumes that a node can have.
+fn volumes_of(node: NodeId) -> RangeInclusive<VolumeId> {
+    let first = node.0 << VolumeId::MAX_DISKS.trailing_zeros();
+    VolumeId(first)..=VolumeId(first | (VolumeId::MAX_DISKS - 1))
 }
 
 #[cfg(test)]

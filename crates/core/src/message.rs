@@ -364,23 +364,25 @@ pub enum ControlMessage {
         /// Why.
         refusal: Refusal,
     },
-    /// The card is still wanted.
+    /// These cards are still wanted: all that the sender has of the receiver's volumes and that need a lease.
+    ///
+    /// They are named, though the receiver knows whom it has given cards to: what is not named runs out by itself, as a
+    /// card does whose [`ControlMessage::Detach`] was lost or that is void while its pages are being withdrawn, and the
+    /// receiver need not remember whom it has told of a card's end. A node has [`VolumeId::MAX_DISKS`] volumes at most,
+    /// hence so many cards.
     Renew {
-        /// The volume.
-        volume: VolumeId,
-        /// The card.
-        generation: Generation,
-        /// Counts the renewals: the lease runs from when this was sent.
-        sequence: u32,
+        /// The requester's number for it, higher than in all its earlier messages: the leases run from when this was sent.
+        request: RequestId,
+        /// The cards, at most [`ControlMessage::MAX_CARDS`].
+        cards: Vec<(VolumeId, Generation)>,
     },
-    /// The lease runs on.
+    /// The leases run on, but for some.
     Renewed {
-        /// The volume.
-        volume: VolumeId,
-        /// The card.
-        generation: Generation,
         /// As in the [`ControlMessage::Renew`].
-        sequence: u32,
+        request: RequestId,
+        /// Cards of the request that are not renewed: there is no such card (any more), or it is being given up. As with
+        /// [`ControlMessage::Expired`], drop all copies and attach again.
+        expired: Vec<(VolumeId, Generation)>,
     },
     /// There is no such card (any more): drop all copies and attach again.
     Expired {
@@ -419,6 +421,9 @@ pub enum ControlMessage {
 impl ControlMessage {
     /// Extents one answer carries at most.
     pub const MAX_EXTENTS: usize = 1024;
+
+    /// Cards one renewal names at most: one for each volume of a node.
+    pub const MAX_CARDS: usize = VolumeId::MAX_DISKS as usize;
 }
 
 /// A run of bytes that is all hole or all data.

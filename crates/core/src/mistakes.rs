@@ -66,11 +66,13 @@ pub enum Mistake {
     IgnorePersistence,
     /// A sync that failed is no loss.
     ForgetFailedSync,
+    /// A node's renewal is taken for all its cards, those that were given up too.
+    RenewExpired,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -101,6 +103,7 @@ impl Mistake {
         Self::ForgetExclusive,
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
+        Self::RenewExpired,
     ];
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Cards {
     /// What cards were asked for.
     asked: BTreeMap<(NodeId, RequestId), Access>,
     granted: BTreeMap<(VolumeId, NodeId), Card>,
+    /// The cards that each renewal names.
+    renewals: BTreeMap<(NodeId, RequestId), Vec<(VolumeId, Generation)>>,
 }
 
 /// A card, as its disk node has granted it.
@@ -33,7 +35,8 @@ impl Cards {
     pub(super) fn new(options: &Options) -> Self {
         let lease = options.world.lease;
         let (term, clocks) = (lease + lease / 2, options.clocks.clone());
-        Self { term, clocks, asked: BTreeMap::new(), granted: BTreeMap::new() }
+        let (asked, granted, renewals) = Default::default();
+        Self { term, clocks, asked, granted, renewals }
     }
 
     /// Until when `disk_node` trusts a card that it hears of at `at`.
@@ -64,11 +67,18 @@ impl Cards {
                 self.granted.insert((volume, to), card);
                 Some((card, before))
             }
-            ControlMessage::Renewed { volume, generation, .. } => {
+            ControlMessage::Renew { request, ref cards } => {
+                self.renewals.insert((from, request), cards.clone());
+                None
+            }
+            ControlMessage::Renewed { request, ref expired } => {
                 let until = self.trusted(from, at);
-                let card = self.granted.get_mut(&(volume, to)).filter(|card| card.generation == generation);
-                if let Some(card) = card {
-                    card.until = until;
+                let named = self.renewals.get(&(to, request)).into_iter().flatten();
+                for &(volume, generation) in named.filter(|card| !expired.contains(card)) {
+                    let card = self.granted.get_mut(&(volume, to));
+                    if let Some(card) = card.filter(|card| card.generation == generation) {
+                        card.until = until;
+                    }
                 }
                 None
             }

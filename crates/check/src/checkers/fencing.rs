@@ -62,6 +62,7 @@ impl Fencing {
                 self.takeovers.insert((from, request), volume);
             }
             ControlMessage::Expired { volume, generation } => self.ended.push((volume, generation)),
+            ControlMessage::Renewed { ref expired, .. } => self.ended.extend(expired),
             // A takeover has begun: in the same step all cards in its way were told.
             ControlMessage::Refused { request, volume, refusal: Refusal::NoAnswer }
                 if self.takeovers.contains_key(&(to, request)) =>

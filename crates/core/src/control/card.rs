@@ -2,9 +2,10 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::journal::Then;
-use super::{Control, ControlOutput, ControlTimer, RESEND};
+use super::{Control, ControlOutput, ControlTimer, RESEND, volumes_of};
 use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
 use crate::io::Input;
@@ -20,11 +21,10 @@ pub(super) struct Card {
     pub(super) generation: Option<Generation>,
     /// The attach request under way.
     request: RequestId,
-    /// When to ask again, or to renew.
-    deadline: Instant,
-    /// Recent renewals: number and when they were sent.
-    renewals: [(u32, Instant); 4],
-    sequence: u32,
+    /// When that was first sent: the lease of a new card runs from then.
+    asked: Option<Instant>,
+    /// The last request of this node when the card was attached: every renewal after it has named the card.
+    attached_after: RequestId,
     lease: Duration,
     /// What the disk node said last, if it was no.
     pub(super) refused: Option<Refusal>,
@@ -54,20 +54,15 @@ impl Wish {
     }
 }
 
-impl Card {
-    pub(super) fn timer(&self, volume: VolumeId) -> Option<(Instant, ControlTimer)> {
-        let timer = match self.generation {
-            None => ControlTimer::Attach(volume),
-            Some(_) => ControlTimer::Renew(volume),
-        };
-        (self.deadline != Instant::NEVER).then_some((self.deadline, timer))
-    }
+/// The last renewals that were sent to a disk node, and when.
+#[derive(Default)]
+pub(super) struct Renewals {
+    sent: [Option<(RequestId, Instant)>; 4],
 }
 
 /// A question about the extents of a volume that waits for the answer of its disk node.
 pub(super) struct Pending {
-    pub(super) volume: VolumeId,
-    pub(super) deadline: Instant,
+    volume: VolumeId,
     give_up: Instant,
     token: Token,
     offset: u64,
@@ -103,7 +98,6 @@ impl Control {
                 Ok(generation) => {
                     let mut card = self.new_card(wish, None);
                     card.generation = Some(generation);
-                    card.deadline = Instant::NEVER;
                     self.cards.insert(volume, card);
                     self.when_durable(Then::Own(token, volume, generation));
                 }
@@ -155,9 +149,8 @@ impl Control {
             tokens: Vec::from_iter(token),
             generation: None,
             request: self.next_request(),
-            deadline: Instant::NEVER,
-            renewals: [(0, Instant(0)); 4],
-            sequence: 0,
+            asked: None,
+            attached_after: RequestId(u64::MAX),
             lease: self.config.lease,
             refused: None,
         }
@@ -170,15 +163,11 @@ impl Control {
         if card.generation.is_some() {
             return;
         }
-        card.deadline = now + RESEND;
+        self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
         if parting {
             return;
         }
-        card.sequence = card.sequence.wrapping_add(1);
-        // The lease of a new card runs from when it was first asked for.
-        if card.renewals[0].0 == 0 {
-            card.renewals[0] = (1, now);
-        }
+        card.asked.get_or_insert(now);
         let message = ControlMessage::Attach {
             request: card.request,
             volume,
@@ -187,14 +176,6 @@ impl Control {
             takeover: card.wish.takeover,
         };
         self.push_send(volume.disk_node(), message);
-    }
-
-    pub(super) fn attach_or_renew(&mut self, volume: VolumeId) {
-        match self.cards.get(&volume).map(|card| card.generation) {
-            Some(None) => self.send_attach(volume),
-            Some(Some(_)) => self.send_renew(volume),
-            None => {}
-        }
     }
 
     pub(super) fn attached(
@@ -219,12 +200,19 @@ impl Control {
             return;
         }
         card.generation = Some(generation);
+        card.attached_after = RequestId(self.last_request);
         card.lease = Duration::from_micros(u64::from(lease_us));
         card.refused = None;
         // Once is enough: two cards must not take a volume from each other for ever.
         card.wish.takeover = false;
-        let until = card.renewals[0].1 + card.lease;
-        card.deadline = if no_lease { Instant::NEVER } else { now.min(until) + card.lease / 3 };
+        // Nobody grants what was not asked for; if somebody does, it is good for nothing.
+        let until = card.asked.map_or(Instant(0), |asked| asked + card.lease);
+        self.alarms.clear(ControlTimer::Attach(volume));
+        if !no_lease {
+            let at = now.min(until) + card.lease / 3;
+            let before = self.alarms.at(ControlTimer::Renew(from));
+            self.alarms.set(ControlTimer::Renew(from), before.map_or(at, |before| at.min(before)));
+        }
         let tokens = core::mem::take(&mut card.tokens);
         self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
         self.push_shards(Input::Attached { volume, generation });
@@ -250,44 +238,57 @@ impl Control {
             // To be repeated, or it was attached before: then it comes back, however long that takes.
             card.refused = (refusal != Refusal::NoAnswer).then_some(refusal);
             card.request = fresh;
-            card.renewals = [(0, Instant(0)); 4];
-            card.deadline = now + RESEND;
+            card.asked = None;
+            self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
             return;
         }
         let tokens = core::mem::take(&mut card.tokens);
         self.cards.remove(&volume);
+        self.alarms.clear(ControlTimer::Attach(volume));
         for token in tokens {
             let result = Err(refusal.clone());
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
         }
     }
 
-    pub(super) fn send_renew(&mut self, volume: VolumeId) {
-        let now = self.now;
-        let no_lease = self.needs_no_lease(volume);
-        let Some(card) = self.cards.get_mut(&volume) else { return };
-        let Some(generation) = card.generation else { return };
-        if no_lease || volume.disk_node() == self.config.node {
-            card.deadline = Instant::NEVER;
-            return;
-        }
-        card.sequence = card.sequence.wrapping_add(1);
-        card.renewals.rotate_right(1);
-        card.renewals[0] = (card.sequence, now);
-        card.deadline = now + (card.lease / 4).max(Duration::from_millis(1));
-        let sequence = card.sequence;
-        self.push_send(volume.disk_node(), ControlMessage::Renew { volume, generation, sequence });
+    /// This node's cards of another node's volumes whose leases are to be renewed.
+    fn leased(&self, node: NodeId) -> impl Iterator<Item = (VolumeId, Generation, &Card)> {
+        let cards = self.cards.range(volumes_of(node)).filter(move |_| node != self.config.node);
+        let cards = cards.filter(|&(&volume, _)| !self.needs_no_lease(volume));
+        cards.filter_map(|(&volume, card)| card.generation.map(|generation| (volume, generation, card)))
     }
 
-    pub(super) fn renewed(&mut self, from: NodeId, volume: VolumeId, generation: Generation, sequence: u32) {
-        let Some(card) = self.cards.get_mut(&volume) else { return };
-        if from != volume.disk_node() || card.generation != Some(generation) {
-            return;
+    /// A card is gone: if it was the last one, nothing is renewed until there is one again.
+    fn end_renewals(&mut self, node: NodeId) {
+        if self.leased(node).next().is_none() {
+            self.renewals.remove(&node);
+            self.alarms.clear(ControlTimer::Renew(node));
         }
-        if let Some(&(_, sent)) = card.renewals.iter().find(|(number, _)| *number == sequence) {
-            let until = sent + card.lease;
-            self.push_shards(Input::Lease { volume, until });
+    }
+
+    pub(super) fn send_renew(&mut self, node: NodeId) {
+        let interval = self.leased(node).map(|(.., card)| card.lease / 4).min();
+        let Some(interval) = interval else { return };
+        let cards = self.leased(node).map(|(volume, generation, _)| (volume, generation)).collect();
+        let request = self.next_request();
+        let sent = &mut self.renewals.entry(node).or_default().sent;
+        sent.rotate_right(1);
+        sent[0] = Some((request, self.now));
+        self.alarms.set(ControlTimer::Renew(node), self.now + interval.max(Duration::from_millis(1)));
+        self.push_send(node, ControlMessage::Renew { request, cards });
+    }
+
+    pub(super) fn renewed(&mut self, from: NodeId, request: RequestId, expired: Vec<(VolumeId, Generation)>) {
+        // These are void, however late the answer is: first, so that they are not renewed.
+        for (volume, generation) in expired {
+            self.expired(from, volume, generation);
         }
+        let sent = self.renewals.get(&from).and_then(|r| r.sent.iter().flatten().find(|s| s.0 == request));
+        let Some(&(_, sent)) = sent else { return };
+        let named = self.leased(from).filter(|(.., card)| card.attached_after < request);
+        let leases: Vec<Input> =
+            named.map(|(volume, _, card)| Input::Lease { volume, until: sent + card.lease }).collect();
+        leases.into_iter().for_each(|input| self.push_shards(input));
     }
 
     pub(super) fn expired(&mut self, from: NodeId, volume: VolumeId, generation: Generation) {
@@ -313,7 +314,8 @@ impl Control {
             return;
         }
         card.request = fresh;
-        card.renewals = [(0, Instant(0)); 4];
+        card.asked = None;
+        self.end_renewals(volume.disk_node());
         if !keeps {
             self.push_shards(Input::Suspended { volume });
             self.part(volume);
@@ -322,10 +324,12 @@ impl Control {
 
     pub(super) fn detach(&mut self, volume: VolumeId) {
         let Some(card) = self.cards.remove(&volume) else { return };
+        self.alarms.clear(ControlTimer::Attach(volume));
+        self.end_renewals(volume.disk_node());
         self.answer_attach(&card, volume);
-        let gone: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.volume == volume).map(|(&r, _)| r).collect();
-        gone.into_iter().for_each(|request| self.give_up(request));
+        for request in self.questions_about(volume..=volume) {
+            self.give_up(request);
+        }
         self.push_shards(Input::Suspended { volume });
         if volume.disk_node() == self.config.node {
             self.detach_own(volume);
@@ -344,25 +348,39 @@ impl Control {
         }
         let request = self.next_request();
         let give_up = self.now + self.config.disk_wait;
-        let pending = Pending { volume, deadline: self.now, give_up, token, offset, length };
-        self.pending.insert(request, pending);
+        self.pending.insert(request, Pending { volume, give_up, token, offset, length });
+        self.questions.insert((volume, request));
         self.send_pending(request);
     }
 
     pub(super) fn send_pending(&mut self, request: RequestId) {
         let now = self.now;
-        let Some(pending) = self.pending.get_mut(&request) else { return };
+        let Some(pending) = self.pending.get(&request) else { return };
         if now >= pending.give_up {
             self.give_up(request);
             return;
         }
-        pending.deadline = pending.give_up.min(now + RESEND);
-        let &mut Pending { volume, offset, length, .. } = pending;
+        self.alarms.set(ControlTimer::Request(request), pending.give_up.min(now + RESEND));
+        let &Pending { volume, offset, length, .. } = pending;
         self.push_send(volume.disk_node(), ControlMessage::Extents { request, volume, offset, length });
     }
 
+    /// The questions about these volumes that wait for an answer.
+    pub(super) fn questions_about(&self, volumes: RangeInclusive<VolumeId>) -> Vec<RequestId> {
+        let first = (*volumes.start(), RequestId(0));
+        let last = (*volumes.end(), RequestId(u64::MAX));
+        self.questions.range(first..=last).map(|&(_, request)| request).collect()
+    }
+
+    fn end_pending(&mut self, request: RequestId) -> Option<Pending> {
+        let pending = self.pending.remove(&request)?;
+        self.questions.remove(&(pending.volume, request));
+        self.alarms.clear(ControlTimer::Request(request));
+        Some(pending)
+    }
+
     fn give_up(&mut self, request: RequestId) {
-        if let Some(Pending { token, .. }) = self.pending.remove(&request) {
+        if let Some(Pending { token, .. }) = self.end_pending(request) {
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::Io) });
         }
     }
@@ -374,7 +392,7 @@ impl Control {
         result: Result<Vec<Extent>, IoError>,
     ) {
         if self.pending.get(&request).is_some_and(|pending| pending.volume.disk_node() == from)
-            && let Some(Pending { token, .. }) = self.pending.remove(&request)
+            && let Some(Pending { token, .. }) = self.end_pending(request)
         {
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result });
         }

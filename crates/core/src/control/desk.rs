@@ -20,10 +20,11 @@ pub(super) struct Desk {
     own: BTreeMap<VolumeId, Access>,
     /// Who is taking a volume over, and until when others are refused for it.
     takeovers: BTreeMap<VolumeId, (NodeId, Instant)>,
-    /// The last request of each node that was granted: a late repetition of it makes no card.
-    granted: BTreeMap<(VolumeId, NodeId), RequestId>,
+    /// The other nodes that have or had cards in their present lives.
+    guests: BTreeMap<NodeId, Guest>,
     /// The operations on this node's disks, and who wants their results.
     extents: BTreeMap<OpId, Asker>,
+    askers: BTreeSet<Asker>,
     /// Members that have not yet said that they know this life.
     pub(super) unseen: BTreeSet<NodeId>,
     /// When the members of an earlier life have lost their leases; none once writes are allowed.
@@ -31,6 +32,22 @@ pub(super) struct Desk {
     pub(super) journals: Journals,
     last_generation: u64,
     last_op: u64,
+}
+
+/// What a node has here.
+struct Guest {
+    /// Volumes it has cards of.
+    cards: BTreeSet<VolumeId>,
+    /// Its cards are given up then, but those that have a time of their own.
+    expires: Instant,
+    /// The last request for each volume that was granted: a late repetition of it makes no card.
+    granted: BTreeMap<VolumeId, RequestId>,
+}
+
+impl Guest {
+    fn new() -> Self {
+        Self { cards: BTreeSet::new(), expires: Instant(0), granted: BTreeMap::new() }
+    }
 }
 
 /// Another node's card.
@@ -43,11 +60,12 @@ struct Holder {
     fenced: bool,
     /// Another process speaks for the node, and nobody knows whether the card's own is alive.
     lost: bool,
-    /// When it is given up; never, for a volume without leases.
-    expires: Instant,
+    /// When it is given up if that is not when its node's other cards are: its node does not renew it, or may not.
+    /// Never, for a volume without leases.
+    expires: Option<Instant>,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asker {
     Client(Token),
     Peer(NodeId, RequestId),
@@ -59,8 +77,9 @@ impl Desk {
             cards: BTreeMap::new(),
             own: BTreeMap::new(),
             takeovers: BTreeMap::new(),
-            granted: BTreeMap::new(),
+            guests: BTreeMap::new(),
             extents: BTreeMap::new(),
+            askers: BTreeSet::new(),
             unseen: config.acquainted.iter().copied().filter(|&n| n != config.node).collect(),
             grace_until: Some(now + term(config.lease)),
             journals: Journals::new(config, now + term(config.lease)),
@@ -70,14 +89,12 @@ impl Desk {
     }
 
     pub(super) fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
-        self.cards.keys().filter(move |(v, _)| *v == volume).map(|&(_, node)| node)
+        self.holders(volume).map(|(node, _)| node)
     }
 
-    pub(super) fn timers(&self) -> impl Iterator<Item = (Instant, ControlTimer)> {
-        let cards = self.cards.iter().filter(|(_, holder)| holder.expires != Instant::NEVER);
-        let cards =
-            cards.map(|(&(volume, node), holder)| (holder.expires, ControlTimer::Expire(volume, node)));
-        cards.chain(self.grace_until.map(|at| (at, ControlTimer::Grace)))
+    fn holders(&self, volume: VolumeId) -> impl Iterator<Item = (NodeId, &Holder)> {
+        let cards = self.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
+        cards.map(|(&(_, node), holder)| (node, holder))
     }
 
     fn next_generation(&mut self) -> Generation {
@@ -102,6 +119,7 @@ impl Control {
         let Some(until) = self.desk.grace_until else { return };
         if self.desk.unseen.is_empty() || self.now >= until {
             self.desk.grace_until = None;
+            self.alarms.clear(ControlTimer::Grace);
             self.push_shards(Input::WritesAllowed);
         }
     }
@@ -119,10 +137,12 @@ impl Control {
         {
             return Err(Refusal::Exclusive(by));
         }
-        let peers = self.desk.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
-        let peers = peers.map(|(&(_, other), holder)| (other, holder.access));
+        // One of them is enough: who has the volume for itself is alone.
+        let peer = self.desk.holders(volume).map(|(other, holder)| (other, holder.access));
+        let peer = peer.filter(|&(other, _)| other != node);
         let own = self.desk.own.get(&volume).map(|&access| (self.config.node, access));
-        for (other, theirs) in peers.chain(own).filter(|&(other, _)| other != node) {
+        let own = own.filter(|&(other, _)| other != node);
+        if let Some((other, theirs)) = peer.chain(own).next() {
             if theirs == Access::Exclusive {
                 return Err(Refusal::Exclusive(other));
             }
@@ -147,6 +167,7 @@ impl Control {
             let Some(holder) = self.desk.cards.get_mut(&(volume, other)) else { continue };
             let first = !core::mem::replace(&mut holder.fenced, true);
             let generation = holder.generation;
+            self.run_out(volume, other);
             if first {
                 self.when_durable(Then::Shards(Input::CardFenced { volume, node: other }));
             }
@@ -193,8 +214,23 @@ impl Control {
         self.note_detached(volume, self.config.node, None);
     }
 
-    fn expiry(&self, volume: VolumeId) -> Instant {
-        if self.needs_no_lease(volume) { Instant::NEVER } else { self.now + term(self.config.lease) }
+    /// The card expires when it would by what was promised until now, whatever else its node renews.
+    fn run_out(&mut self, volume: VolumeId, node: NodeId) {
+        let Some(guest) = self.desk.guests.get(&node) else { return };
+        if let Some(holder) = self.desk.cards.get_mut(&(volume, node))
+            && holder.expires.is_none()
+        {
+            holder.expires = Some(guest.expires);
+            self.alarms.set(ControlTimer::ExpireCard(volume, node), guest.expires);
+        }
+    }
+
+    /// The leases of the node's cards run from now on.
+    fn promise_all(&mut self, node: NodeId) {
+        if let Some(guest) = self.desk.guests.get_mut(&node) {
+            guest.expires = guest.expires.max(self.now + term(self.config.lease));
+            self.alarms.set(ControlTimer::Expire(node), guest.expires);
+        }
     }
 
     pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: VolumeId, wish: &Wish) {
@@ -213,9 +249,7 @@ impl Control {
             Some((last, _, false)) if request == last && !self.desk.journals.are_durable() => return,
             Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
-            _ if self.desk.granted.get(&(volume, node)).is_some_and(|&last| request <= last)
-                || self.desk.journals.are_full() =>
-            {
+            _ if self.was_granted(node, volume, request) || self.desk.journals.are_full() => {
                 let refusal = Refusal::NoAnswer;
                 self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                 return;
@@ -228,10 +262,16 @@ impl Control {
                     return;
                 }
                 let generation = self.desk.next_generation();
-                let (access, expires) = (wish.access, self.expiry(volume));
+                let access = wish.access;
+                let expires = self.needs_no_lease(volume).then_some(Instant::NEVER);
                 let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
-                self.desk.granted.insert((volume, node), request);
+                let guest = self.desk.guests.entry(node).or_insert_with(Guest::new);
+                guest.cards.insert(volume);
+                guest.granted.insert(volume, request);
+                if expires.is_none() {
+                    self.promise_all(node);
+                }
                 let life = self.lives.get(&node).copied().unwrap_or_default();
                 self.note_attached(volume, node, generation, access);
                 let input = Input::CardAttached { volume, node, life, generation, access };
@@ -245,8 +285,21 @@ impl Control {
         self.when_durable(Then::Send(node, message));
     }
 
-    fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
+    /// The request was granted, or a later one.
+    fn was_granted(&self, node: NodeId, volume: VolumeId, request: RequestId) -> bool {
+        let last = self.desk.guests.get(&node).and_then(|guest| guest.granted.get(&volume));
+        last.is_some_and(|&last| request <= last)
+    }
+
+    pub(super) fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
         if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
+            self.alarms.clear(ControlTimer::ExpireCard(volume, node));
+            if let Some(guest) = self.desk.guests.get_mut(&node) {
+                guest.cards.remove(&volume);
+                if guest.cards.is_empty() {
+                    self.alarms.clear(ControlTimer::Expire(node));
+                }
+            }
             self.note_dropped(volume, node, holder.generation, holder.access);
             self.when_durable(Then::Shards(Input::CardDetached { volume, node }));
         }
@@ -254,22 +307,28 @@ impl Control {
 
     /// A node has begun a new life. The cards of the old one are gone if that `is_over`; else they run out.
     pub(super) fn desk_forgets(&mut self, node: NodeId, is_over: bool) {
-        let cards: Vec<VolumeId> =
-            self.desk.cards.keys().filter(|(_, n)| *n == node).map(|&(volume, _)| volume).collect();
-        for volume in cards {
+        let Some(guest) = self.desk.guests.get_mut(&node) else { return };
+        guest.granted.clear();
+        for volume in guest.cards.clone() {
             let Some(holder) = self.desk.cards.get_mut(&(volume, node)) else { continue };
-            if is_over || holder.expires == Instant::NEVER {
+            if is_over || holder.expires == Some(Instant::NEVER) {
                 self.drop_holder(volume, node);
             } else {
                 (holder.fenced, holder.lost) = (true, true);
+                self.run_out(volume, node);
                 self.when_durable(Then::Shards(Input::CardLost { volume, node }));
             }
         }
-        self.desk.granted.retain(|&(_, n), _| n != node);
     }
 
-    pub(super) fn expire(&mut self, volume: VolumeId, node: NodeId) {
-        self.drop_holder(volume, node);
+    /// The node has renewed nothing for too long.
+    pub(super) fn expire(&mut self, node: NodeId) {
+        let Some(guest) = self.desk.guests.get(&node) else { return };
+        for volume in guest.cards.clone() {
+            if self.desk.cards.get(&(volume, node)).is_some_and(|holder| holder.expires.is_none()) {
+                self.drop_holder(volume, node);
+            }
+        }
     }
 
     fn holder(&mut self, volume: VolumeId, node: NodeId, generation: Generation) -> Option<&mut Holder> {
@@ -278,9 +337,15 @@ impl Control {
 
     /// The card's lease is granted now: it is gone a lease and a half from here on at the earliest.
     pub(super) fn promise(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
-        let expires = self.expiry(volume);
-        if let Some(holder) = self.holder(volume, node, generation) {
-            holder.expires = expires.max(holder.expires);
+        let at = self.now + term(self.config.lease);
+        let Some(holder) = self.holder(volume, node, generation) else { return };
+        match &mut holder.expires {
+            None => self.promise_all(node),
+            Some(expires) => {
+                *expires = at.max(*expires);
+                let at = *expires;
+                self.alarms.set(ControlTimer::ExpireCard(volume, node), at);
+            }
         }
     }
 
@@ -288,24 +353,44 @@ impl Control {
     pub(super) fn silent(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
         if let Some(holder) = self.holder(volume, node, generation) {
             holder.fenced = true;
+            self.run_out(volume, node);
             self.push_send(node, ControlMessage::Expired { volume, generation });
         }
     }
 
+    /// Renews what the node names. What it does not name may be a card that it has not heard of yet: that is not given up
+    /// at once, but runs out unless it is named later.
     pub(super) fn peer_renew(
         &mut self,
         node: NodeId,
-        volume: VolumeId,
-        generation: Generation,
-        sequence: u32,
+        request: RequestId,
+        cards: Vec<(VolumeId, Generation)>,
     ) {
-        let expires = self.expiry(volume);
-        let Some(holder) = self.holder(volume, node, generation).filter(|holder| !holder.fenced) else {
-            self.push_send(node, ControlMessage::Expired { volume, generation });
-            return;
-        };
-        holder.expires = expires;
-        self.push_send(node, ControlMessage::Renewed { volume, generation, sequence });
+        let mut named = Vec::with_capacity(cards.len());
+        let mut expired = cards;
+        expired.retain(|&(volume, generation)| {
+            let holder = self.holder(volume, node, generation).filter(|holder| !holder.fenced);
+            let Some(holder) = holder else { return true };
+            named.push(volume);
+            if holder.expires.take_if(|at| *at != Instant::NEVER).is_some() {
+                self.alarms.clear(ControlTimer::ExpireCard(volume, node));
+            }
+            false
+        });
+        named.sort_unstable();
+        let cards = self.desk.guests.get(&node).into_iter().flat_map(|guest| &guest.cards);
+        let unnamed: Vec<VolumeId> =
+            cards.copied().filter(|volume| named.binary_search(volume).is_err()).collect();
+        for volume in unnamed {
+            self.run_out(volume, node);
+        }
+        if !named.is_empty() {
+            self.promise_all(node);
+        }
+        if makes(Mistake::RenewExpired) {
+            expired.clear();
+        }
+        self.push_send(node, ControlMessage::Renewed { request, expired });
     }
 
     pub(super) fn peer_detach(&mut self, node: NodeId, volume: VolumeId, generation: Generation) {
@@ -339,7 +424,7 @@ impl Control {
             self.answer_extents(asker, Err(IoError::Invalid));
             return;
         }
-        if self.desk.extents.values().any(|known| *known == asker) {
+        if !self.desk.askers.insert(asker) {
             // Asked again because the disk takes long: one answer will do.
             return;
         }
@@ -350,6 +435,7 @@ impl Control {
 
     pub(super) fn extents_read(&mut self, op: OpId, result: Result<Vec<Extent>, IoError>) {
         if let Some(asker) = self.desk.extents.remove(&op) {
+            self.desk.askers.remove(&asker);
             self.answer_extents(asker, result);
         }
     }

@@ -110,16 +110,12 @@ impl Journals {
 
 impl Control {
     /// Notes something in a volume's journal. What must not happen before is said with [`Self::when_durable`].
-    fn note(&mut self, volume: VolumeId, change: impl FnOnce(&mut CardJournal)) {
+    /// The change says whether it is one.
+    fn note(&mut self, volume: VolumeId, change: impl FnOnce(&mut CardJournal) -> bool) {
         let journals = &mut self.desk.journals;
         let Some(kept) = journals.volumes.get_mut(&volume) else { return };
-        let mut journal = kept.now.clone();
-        change(&mut journal);
-        if journal == kept.now {
-            return;
-        }
-        kept.now = journal.clone();
-        if kept.is_durable {
+        if change(&mut kept.now) && kept.is_durable {
+            let journal = kept.now.clone();
             journals.last += 1;
             self.outputs.push_back(ControlOutput::Journal { number: journals.last, volume, journal });
         }
@@ -129,9 +125,7 @@ impl Control {
     pub(super) fn note_dropped(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
         // Who only reads has no command that could be done again.
         if access.may_write() {
-            self.note(volume, |journal| {
-                journal.dropped.insert(node, card);
-            });
+            self.note(volume, |journal| journal.dropped.insert(node, card) != Some(card));
         }
     }
 
@@ -139,10 +133,9 @@ impl Control {
     pub(super) fn note_attached(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
         let life = self.config.incarnation;
         self.note(volume, |journal| {
-            if access.may_write() {
-                journal.writers.insert(node, life);
-            }
-            journal.exclusive = (access == Access::Exclusive).then_some((node, card));
+            let is_new = access.may_write() && journal.writers.insert(node, life) != Some(life);
+            let exclusive = (access == Access::Exclusive).then_some((node, card));
+            core::mem::replace(&mut journal.exclusive, exclusive) != exclusive || is_new
         });
         self.end_claim(volume);
     }
@@ -151,7 +144,7 @@ impl Control {
     pub(super) fn note_detached(&mut self, volume: VolumeId, node: NodeId, card: Option<Generation>) {
         let kept = self.desk.journals.volumes.get(&volume).and_then(|kept| kept.now.exclusive);
         if kept.is_some_and(|(holder, theirs)| holder == node && card.is_none_or(|card| card == theirs)) {
-            self.note(volume, |journal| journal.exclusive = None);
+            self.note(volume, |journal| journal.exclusive.take().is_some());
             self.end_claim(volume);
         }
     }

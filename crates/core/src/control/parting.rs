@@ -6,7 +6,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::{Control, ControlOutput};
+use super::{Control, ControlOutput, volumes_of};
 use crate::ids::{Generation, NodeId, VolumeId};
 use crate::message::ControlMessage;
 use crate::mistakes::{Mistake, makes};
@@ -54,7 +54,7 @@ impl Control {
 
     /// Tells a disk node that its life is known, and what was before it is void.
     pub(super) fn send_seen(&mut self, node: NodeId, incarnation: u64) {
-        if self.partings.open.keys().any(|volume| volume.disk_node() == node) {
+        if self.partings.open.range(volumes_of(node)).next().is_some() {
             self.partings.seen.insert(node, incarnation);
         } else {
             self.push_send(node, ControlMessage::Seen { incarnation });

@@ -9,6 +9,9 @@ use std::string::ToString;
 use std::vec;
 
 const V: VolumeId = VolumeId::new(NodeId(0), 0);
+/// Another disk of the same node, and one that nobody can write.
+const W: VolumeId = VolumeId::new(NodeId(0), 1);
+const READ_ONLY: VolumeId = VolumeId::new(NodeId(0), 2);
 const LEASE: Duration = Duration::from_secs(3);
 
 struct Pair {
@@ -56,7 +59,9 @@ impl Algorithms for Specs {
 }
 
 fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
-    let disks = if node == 0 { vec![spec(read_only)] } else { vec![] };
+    let other = |id, read_only| VolumeSpec { id, ..spec(read_only) };
+    let disks =
+        if node == 0 { vec![spec(read_only), other(W, false), other(READ_ONLY, true)] } else { vec![] };
     let disk_wait = Duration::from_secs(30);
     ControlConfig {
         node: NodeId(node),
@@ -154,6 +159,59 @@ impl Pair {
     fn ask(&mut self, node: u16, policy: &str, access: Access, takeover: bool) {
         let (token, policy) = (Token(1), policy.to_string());
         self.give(node, ControlInput::Attach { token, volume: V, policy, access, takeover });
+    }
+
+    /// Attaches volumes to read and returns their cards.
+    fn attach_all<const N: usize>(&mut self, node: u16, volumes: [VolumeId; N]) -> [Generation; N] {
+        volumes.map(|volume| {
+            let (token, policy, access) = (Token(1), String::new(), Access::Read);
+            self.give(node, ControlInput::Attach { token, volume, policy, access, takeover: false });
+            self.run();
+            let attached = self.outputs.iter().rev().find_map(|(_, output)| match output {
+                ControlOutput::AttachDone { result: Ok(generation), .. } => Some(*generation),
+                _ => None,
+            });
+            attached.expect("a card")
+        })
+    }
+
+    /// Lets time pass and returns the renewals that node 1 has sent meanwhile, with the cards that they name.
+    fn renewals_in(&mut self, time: Duration) -> Vec<Vec<(VolumeId, Generation)>> {
+        let (end, mut renewals) = (self.now + time, Vec::new());
+        while let Some((at, _)) = self.controls[1].next_timeout().filter(|&(at, _)| at <= end) {
+            self.now = self.now.max(at);
+            self.give(1, ControlInput::Timeout);
+            renewals.extend(self.wire.iter().filter_map(|(_, _, message)| match message {
+                ControlMessage::Renew { cards, .. } => Some(cards.clone()),
+                _ => None,
+            }));
+            self.run();
+        }
+        self.now = end;
+        renewals
+    }
+
+    /// When the last lease of node 1's card ends.
+    fn lease_of(&self, volume: VolumeId) -> Option<Instant> {
+        let leases = self.outputs.iter().filter_map(|(_, output)| match output {
+            ControlOutput::Shards { input: Input::Lease { volume: of, until } } if *of == volume => {
+                Some(*until)
+            }
+            _ => None,
+        });
+        leases.max()
+    }
+
+    /// When the disk node gives node 1's card up if it hears nothing more.
+    fn expires(&mut self, volume: VolumeId) -> Instant {
+        self.wire.clear();
+        self.outputs.clear();
+        let gone = Input::CardDetached { volume, node: NodeId(1) };
+        while !self.told(0, &gone) {
+            self.now = self.controls[0].next_timeout().expect("it expires").0;
+            self.give(0, ControlInput::Timeout);
+        }
+        self.now
     }
 
     fn is_attached(&self, node: u16) -> bool {
@@ -337,9 +395,10 @@ fn a_card_that_does_not_answer_is_renewed_no_more() {
     let gone = Input::CardDetached { volume: V, node: NodeId(1) };
     p.give(0, ControlInput::Silent { volume: V, node: NodeId(1), generation });
     p.wire.clear();
-    for sequence in 2.. {
+    for number in 1.. {
         p.now = p.now + LEASE / 4;
-        let renewal = ControlMessage::Renew { volume: V, generation, sequence };
+        let request = RequestId((1 << 30) + number);
+        let renewal = ControlMessage::Renew { request, cards: vec![(V, generation)] };
         p.give(0, ControlInput::Message { from: NodeId(1), message: renewal });
         p.give(0, ControlInput::Timeout);
         p.wire.clear();
@@ -388,6 +447,127 @@ fn leases_are_renewed() {
     });
     let last = leases.max().unwrap();
     assert!(last > p.now, "{last:?}");
+}
+
+/// Each message to a primary costs it something, and a thousand nodes send them.
+#[test]
+fn all_cards_of_a_disk_nodes_volumes_are_renewed_at_once() {
+    let mut p = Pair::new(false);
+    let [v, _, w] = p.attach_all(1, [V, READ_ONLY, W]);
+    p.outputs.clear();
+    let renewals = p.renewals_in(LEASE * 10);
+    assert!((39..=42).contains(&renewals.len()), "one each quarter of a lease: {}", renewals.len());
+    assert!(renewals.iter().all(|cards| *cards == [(V, v), (W, w)]), "not what nobody can write");
+    for volume in [V, W] {
+        assert!(p.lease_of(volume).unwrap() > p.now, "{volume:?}");
+    }
+    assert_eq!(p.lease_of(READ_ONLY), None);
+    for volume in [V, W, READ_ONLY] {
+        p.give(1, ControlInput::Detach { volume });
+    }
+    p.run();
+    assert_eq!(p.renewals_in(LEASE), Vec::<Vec<_>>::new());
+}
+
+/// The lease of a card runs from when the renewal was sent that named it, however late its answer is.
+#[test]
+fn an_answer_renews_what_its_request_named() {
+    let mut p = Pair::new(false);
+    let [v] = p.attach_all(1, [V]);
+    p.now = p.now + LEASE / 3;
+    p.give(1, ControlInput::Timeout);
+    let sent = p.now;
+    let (_, _, renewal) = p.wire.pop_front().expect("a renewal");
+    let ControlMessage::Renew { request, cards } = renewal else { panic!("{renewal:?}") };
+    assert_eq!(cards, [(V, v)]);
+    p.now = p.now + LEASE / 8;
+    p.attach_all(1, [W]);
+    let asked = p.now;
+    p.now = p.now + LEASE / 8;
+    p.outputs.clear();
+    let answer = ControlMessage::Renewed { request, expired: vec![] };
+    p.give(1, ControlInput::Message { from: NodeId(0), message: answer.clone() });
+    assert_eq!(p.lease_of(V), Some(sent + LEASE));
+    assert_eq!(p.lease_of(W), None, "it was not named, and has {:?} anyway", asked + LEASE);
+    // Said by somebody else, or to a question that was not asked.
+    p.outputs.clear();
+    p.give(1, ControlInput::Message { from: NodeId(2), message: answer });
+    let other = ControlMessage::Renewed { request: RequestId(request.0 - 1), expired: vec![] };
+    p.give(1, ControlInput::Message { from: NodeId(0), message: other });
+    assert_eq!(p.lease_of(V), None);
+}
+
+/// One card is fenced; the others of its node are not, and live on.
+#[test]
+fn a_card_that_is_given_up_is_alone_in_that() {
+    let mut p = Pair::new(false);
+    let [v, _] = p.attach_all(1, [V, W]);
+    let first = p.lease_of(V).unwrap();
+    p.give(0, ControlInput::Silent { volume: V, node: NodeId(1), generation: v });
+    p.wire.clear();
+    p.outputs.clear();
+    p.now = p.now + LEASE / 3;
+    p.give(1, ControlInput::Timeout);
+    let (from, to, renewal) = p.wire.pop_front().expect("a renewal");
+    p.give(to.0, ControlInput::Message { from, message: renewal });
+    let (_, _, answer) = p.wire.pop_front().expect("an answer");
+    let ControlMessage::Renewed { expired, .. } = &answer else { panic!("{answer:?}") };
+    assert_eq!(*expired, [(V, v)]);
+    p.give(1, ControlInput::Message { from: NodeId(0), message: answer });
+    assert!(p.told(1, &Input::Suspended { volume: V }) && !p.told(1, &Input::Suspended { volume: W }));
+    assert_eq!((p.lease_of(V), p.lease_of(W)), (None, Some(p.now + LEASE)));
+    // The message that attaches it anew is lost: the fenced card ends by what was promised before.
+    let renewed = p.now;
+    assert_eq!(p.expires(V), first + LEASE / 2);
+    assert_eq!(p.expires(W), renewed + LEASE + LEASE / 2);
+}
+
+/// A card whose node does not name it may be one that it does not know yet, or one that it has given back.
+#[test]
+fn a_card_that_is_not_named_runs_out() {
+    let mut p = Pair::new(false);
+    let [v, w] = p.attach_all(1, [V, W]);
+    let promised = p.now + LEASE + LEASE / 2;
+    let renew = |p: &mut Pair, number: u64, cards: &[(VolumeId, Generation)]| {
+        let message = ControlMessage::Renew { request: RequestId((1 << 30) + number), cards: cards.to_vec() };
+        p.give(0, ControlInput::Message { from: NodeId(1), message });
+        p.give(0, ControlInput::Timeout);
+        p.wire.clear();
+    };
+    // Named later, it lives on.
+    p.now = p.now + LEASE / 4;
+    renew(&mut p, 1, &[(W, w)]);
+    p.now = p.now + LEASE / 4;
+    renew(&mut p, 2, &[(V, v), (W, w)]);
+    p.now = promised;
+    renew(&mut p, 3, &[(W, w)]);
+    assert_eq!(p.controls[0].cards_of(V).collect::<Vec<_>>(), [NodeId(1)]);
+    // Not named any more, it ends when it would have without that renewal.
+    p.now = p.now + LEASE;
+    renew(&mut p, 4, &[(W, w)]);
+    assert_eq!(p.controls[0].cards_of(V).count(), 0);
+    assert_eq!(p.controls[0].cards_of(W).count(), 1);
+}
+
+/// The node was away for too long: all its cards are gone, and it hears so by name.
+#[test]
+fn a_node_that_renews_nothing_loses_all_its_cards() {
+    let mut p = Pair::new(false);
+    p.attach_all(1, [V, W, READ_ONLY]);
+    p.cut = true;
+    p.outputs.clear();
+    p.pass(LEASE * 2);
+    for volume in [V, W] {
+        assert!(p.told(0, &Input::CardDetached { volume, node: NodeId(1) }), "{volume:?}");
+    }
+    assert!(!p.told(0, &Input::CardDetached { volume: READ_ONLY, node: NodeId(1) }));
+    p.cut = false;
+    p.outputs.clear();
+    p.pass(LEASE / 2);
+    for volume in [V, W] {
+        assert!(p.told(1, &Input::Suspended { volume }), "{volume:?}");
+        assert_eq!(p.controls[0].cards_of(volume).collect::<Vec<_>>(), [NodeId(1)]);
+    }
 }
 
 /// The card's lease ends before the disk node gives the card up.
@@ -471,6 +651,22 @@ fn extents_are_asked_of_the_disk_node() {
     p.run();
     let invalid = ControlOutput::ExtentsDone { token: Token(4), result: Err(IoError::Invalid) };
     assert!(p.outputs.contains(&(NodeId(1), invalid)));
+}
+
+/// An alarm that outlives its reason would be looked at for ever.
+#[test]
+fn what_is_over_sets_no_alarm() {
+    let mut p = Pair::new(false);
+    for round in 0..3 {
+        p.attach(1, "", Access::Write).unwrap();
+        p.give(1, ControlInput::Extents { token: Token(3), volume: V, offset: 0, length: 4096 });
+        p.pass(LEASE * round);
+        p.give(1, ControlInput::Detach { volume: V });
+        p.run();
+        for node in 0..3 {
+            assert_eq!(p.controls[node].next_timeout(), None, "node {node}, round {round}");
+        }
+    }
 }
 
 /// A node whose clock went back between two lives is not refused for ever.

@@ -1,6 +1,6 @@
 //! Bodies of control messages: a number for the message, then its fields in order.
 
-use cards_core::{Access, ControlMessage, Extent, IoError, Refusal};
+use cards_core::{Access, ControlMessage, Extent, Generation, IoError, Refusal, VolumeId};
 
 use super::body::{Reader, Writer, error_code, result};
 use super::{FrameError, MAX_POLICY};
@@ -46,17 +46,15 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.u16(volume.0);
             encode_refusal(&mut out, refusal)?;
         }
-        ControlMessage::Renew { volume, generation, sequence } => {
+        ControlMessage::Renew { request, cards } => {
             out.byte(RENEW);
-            out.u16(volume.0);
-            out.u64(generation.0);
-            out.u32(*sequence);
+            out.u64(request.0);
+            encode_cards(&mut out, cards)?;
         }
-        ControlMessage::Renewed { volume, generation, sequence } => {
+        ControlMessage::Renewed { request, expired } => {
             out.byte(RENEWED);
-            out.u16(volume.0);
-            out.u64(generation.0);
-            out.u32(*sequence);
+            out.u64(request.0);
+            encode_cards(&mut out, expired)?;
         }
         ControlMessage::Expired { volume, generation } => {
             out.byte(EXPIRED);
@@ -108,16 +106,10 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             volume: reader.volume()?,
             refusal: decode_refusal(&mut reader)?,
         },
-        RENEW => ControlMessage::Renew {
-            volume: reader.volume()?,
-            generation: reader.generation()?,
-            sequence: reader.u32("sequence")?,
-        },
-        RENEWED => ControlMessage::Renewed {
-            volume: reader.volume()?,
-            generation: reader.generation()?,
-            sequence: reader.u32("sequence")?,
-        },
+        RENEW => ControlMessage::Renew { request: reader.request()?, cards: decode_cards(&mut reader)? },
+        RENEWED => {
+            ControlMessage::Renewed { request: reader.request()?, expired: decode_cards(&mut reader)? }
+        }
         EXPIRED => ControlMessage::Expired { volume: reader.volume()?, generation: reader.generation()? },
         DETACH => ControlMessage::Detach { volume: reader.volume()?, generation: reader.generation()? },
         EXTENTS => ControlMessage::Extents {
@@ -188,6 +180,20 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
         6 => decode_access(reader).map(Refusal::Attached),
         value => Err(FrameError::Field { what: "refusal", value: value.into() }),
     }
+}
+
+fn encode_cards(out: &mut Writer, cards: &[(VolumeId, Generation)]) -> Result<(), FrameError> {
+    out.length("list of cards", cards.len(), ControlMessage::MAX_CARDS)?;
+    for (volume, generation) in cards {
+        out.u16(volume.0);
+        out.u64(generation.0);
+    }
+    Ok(())
+}
+
+fn decode_cards(reader: &mut Reader<'_>) -> Result<Vec<(VolumeId, Generation)>, FrameError> {
+    let count = reader.length("list of cards", ControlMessage::MAX_CARDS)?;
+    (0..count).map(|_| Ok((reader.volume()?, reader.generation()?))).collect()
 }
 
 fn encode_extents(out: &mut Writer, extents: &Result<Vec<Extent>, IoError>) -> Result<(), FrameError> {

@@ -291,7 +291,8 @@ fn frames() -> Seeds {
             }),
         ),
         ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::Exclusive(node) })),
-        ("renewed", control(ControlMessage::Renewed { volume, generation, sequence: 4 })),
+        ("renew", control(ControlMessage::Renew { request, cards: vec![(volume, generation); 3] })),
+        ("renewed", control(ControlMessage::Renewed { request, expired: vec![(volume, generation)] })),
         (
             "extents-done",
             control(ControlMessage::ExtentsDone {

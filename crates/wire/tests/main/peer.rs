@@ -188,6 +188,7 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         accesses().prop_map(Refusal::Attached),
         Just(Refusal::NoAnswer),
     ];
+    let cards = || proptest::collection::vec((volume(), generation()), 0..=C::MAX_CARDS);
     let access = accesses();
     let extent = (any::<u32>(), any::<bool>()).prop_map(|(length, hole)| Extent { length, hole });
     let extents = prop_oneof![
@@ -218,16 +219,8 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
             volume,
             refusal
         }),
-        (volume(), generation(), any::<u32>()).prop_map(|(volume, generation, sequence)| C::Renew {
-            volume,
-            generation,
-            sequence
-        }),
-        (volume(), generation(), any::<u32>()).prop_map(|(volume, generation, sequence)| C::Renewed {
-            volume,
-            generation,
-            sequence
-        }),
+        (request(), cards()).prop_map(|(request, cards)| C::Renew { request, cards }),
+        (request(), cards()).prop_map(|(request, expired)| C::Renewed { request, expired }),
         (volume(), generation()).prop_map(|(volume, generation)| C::Expired { volume, generation }),
         (volume(), generation()).prop_map(|(volume, generation)| C::Detach { volume, generation }),
         (request(), volume(), any::<u64>(), any::<u32>())
@@ -434,6 +427,15 @@ fn what_is_too_long_is_not_sent() {
     let result = Ok(vec![extent; ControlMessage::MAX_EXTENTS + 1]);
     let extents = ControlMessage::ExtentsDone { request: RequestId(1), result };
     assert!(matches!(encode_control(&extents), Err(FrameError::TooLong { .. })));
+    let renewal = |cards| {
+        let cards = vec![(VolumeId(1), Generation(1)); cards];
+        encode_control(&ControlMessage::Renew { request: RequestId(1), cards })
+    };
+    let mut frame = renewal(ControlMessage::MAX_CARDS).unwrap();
+    assert!(matches!(renewal(ControlMessage::MAX_CARDS + 1), Err(FrameError::TooLong { .. })));
+    // Nor is it believed when it comes.
+    frame[HEADER_SIZE + 9] += 1;
+    assert!(matches!(decode(&frame), Err(FrameError::TooLong { what: "list of cards", .. })));
 }
 
 #[test]
