@@ -1,4 +1,5 @@
-//! The daemon of the disk node is restarted, for longer than a lease too: who writes alone only waits.
+//! The daemon of the disk node is restarted, for longer than a lease too: who writes alone only waits, and what is cached
+//! elsewhere stays, unless the disk may have been written meanwhile.
 //!
 //! `CARDS_TEST_FULL=1` goes through all depths and times.
 
@@ -182,4 +183,47 @@ fn who_has_the_volume_for_itself_keeps_it_over_a_restart() {
         let attach = [CARDS, "volume", "attach", "disk", "--socket", &socket];
         run(&attach, SHORT).status.success().then_some(())
     });
+}
+
+/// Everything, at nodes 2 and 3; the blocks of it that came from the disk.
+fn read_everywhere(cluster: &mut Cluster, seed: impl Fn(u64) -> u64) -> u64 {
+    let from_disk = |cluster: &mut Cluster| {
+        [2, 3].map(|node| cluster.node(node).counter("disk_reads")).iter().sum::<u64>()
+    };
+    let before = from_disk(cluster);
+    for node in [2, 3] {
+        let mut client = Client::open(&cluster.export(node, "disk")).expect("the volume is served");
+        for offset in (0..SIZE).step_by(MIB as usize) {
+            content::check(&client.read(offset, MIB as usize).expect("a read"), offset, seed(offset));
+        }
+        client.close();
+    }
+    from_disk(cluster) - before
+}
+
+#[test]
+fn caches_stay_warm_over_a_clean_restart_and_no_other() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    std::fs::write(&image, content::bytes(0, SIZE as usize, SEED)).unwrap();
+    let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
+    plan.nodes[0].attach.clear();
+    let mut cluster = Cluster::start(plan);
+    let mut writer = Client::open(&cluster.export(3, "disk")).expect("the volume is served");
+    writer.write(MIB, &content::bytes(MIB, MIB as usize, SEED + 1)).expect("a write");
+    writer.close();
+    let second = |offset: u64| SEED + u64::from(offset == MIB);
+    let blocks = SIZE / (64 * KIB);
+    let cold = read_everywhere(&mut cluster, second);
+    assert!(cold >= blocks / 2, "{cold} of {blocks} blocks were cold");
+    for (away, killed) in [(200, false), (3 * LEASE, false), (3 * LEASE, true)] {
+        restart(killed, away).of(&mut cluster);
+        let from_disk = read_everywhere(&mut cluster, second);
+        assert_eq!(from_disk * 100 <= blocks * 2, !killed, "{from_disk} of twice {blocks} blocks, {away} ms");
+    }
+    // Somebody writes the disk while nobody has it open.
+    assert!(cluster.node(1).terminate().success());
+    std::fs::write(&image, content::bytes(0, SIZE as usize, SEED + 2)).unwrap();
+    cluster.node(1).spawn();
+    assert!(read_everywhere(&mut cluster, |_| SEED + 2) >= blocks / 2);
 }
