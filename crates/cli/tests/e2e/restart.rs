@@ -224,6 +224,7 @@ fn caches_stay_warm_over_a_clean_restart_and_no_other() {
     // Somebody writes the disk while nobody has it open.
     assert!(cluster.node(1).terminate().success());
     std::fs::write(&image, content::bytes(0, SIZE as usize, SEED + 2)).unwrap();
+    thread::sleep(Duration::from_millis(3 * LEASE));
     cluster.node(1).spawn();
     assert!(read_everywhere(&mut cluster, |_| SEED + 2) >= blocks / 2);
 }
