@@ -184,6 +184,11 @@ impl Daemon {
     /// # Errors
     /// The first thing that cannot be had; nothing runs then.
     pub fn start(config: Config) -> Result<Self, ServeError> {
+        Self::start_telling(config, &AtomicBool::new(false))
+    }
+
+    /// `serves` is set before the first client or peer is served.
+    fn start_telling(config: Config, serves: &AtomicBool) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
         let block = config.block as u32;
@@ -239,6 +244,7 @@ impl Daemon {
             _sockets: sockets,
         };
         daemon.journaling = Some(journal::start(&daemon.node)?);
+        serves.store(true, Ordering::SeqCst);
         daemon.start_threads(peers, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
         if let Some(session) = &daemon.session {
@@ -342,23 +348,44 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        // It may wait for the coordinator; nothing is served yet that would have to be drained.
-        let mut start = tokio::task::spawn_blocking(move || Daemon::start(config));
-        let daemon = tokio::select! {
-            started = &mut start => started.map_err(io::Error::other)??,
-            _ = terminate.recv() => std::process::exit(128 + libc::SIGTERM),
-            _ = interrupt.recv() => std::process::exit(128 + libc::SIGINT),
+        let mut signal = async move || {
+            tokio::select! {
+                _ = terminate.recv() => libc::SIGTERM,
+                _ = interrupt.recv() => libc::SIGINT,
+            }
         };
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
-            () = daemon.shutdown_requested() => tracing::info!("shutdown requested: draining"),
+        let serves = Arc::new(AtomicBool::new(false));
+        let mut start = tokio::task::spawn_blocking({
+            let serves = Arc::clone(&serves);
+            move || Daemon::start_telling(config, &serves)
+        });
+        let mut asked = None;
+        let daemon = loop {
+            tokio::select! {
+                started = &mut start => break started.map_err(io::Error::other)??,
+                // It may wait for the coordinator, and then there is nothing to drain.
+                number = signal() => match serves.load(Ordering::SeqCst) && asked.is_none() {
+                    true => asked = Some(number),
+                    false => std::process::exit(128 + number),
+                },
+            }
+        };
+        let reason = match asked {
+            Some(number) => Some(number),
+            None => tokio::select! {
+                number = signal() => Some(number),
+                () = daemon.shutdown_requested() => None,
+            },
+        };
+        match reason {
+            Some(libc::SIGTERM) => tracing::info!("SIGTERM: draining"),
+            Some(_) => tracing::info!("SIGINT: draining"),
+            None => tracing::info!("shutdown requested: draining"),
         }
         let drained = tokio::task::spawn_blocking(move || daemon.drain());
         tokio::select! {
             _ = drained => Ok(()),
-            _ = terminate.recv() => std::process::exit(128 + libc::SIGTERM),
-            _ = interrupt.recv() => std::process::exit(128 + libc::SIGINT),
+            number = signal() => std::process::exit(128 + number),
         }
     })
 }

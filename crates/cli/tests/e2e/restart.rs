@@ -39,7 +39,8 @@ impl Restart {
         if self.killed {
             cluster.node(1).kill();
         } else {
-            assert!(cluster.node(1).terminate().success());
+            let status = cluster.node(1).terminate();
+            assert!(status.success(), "{status}: {}", cluster.node(1).log());
         }
         thread::sleep(self.away);
         cluster.node(1).spawn();
