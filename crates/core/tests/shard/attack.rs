@@ -366,3 +366,33 @@ fn the_region_that_is_read_most_is_not_forgotten() {
         c.read(2, 5);
     }
 }
+
+/// The same as with an answer that says it was done: node 1 was fenced, and life 1's refusal of X is late. Life 2 lets it
+/// write. X is sent again, and late too; the refusal comes, the client writes Y instead, in slot 0, which is done.
+/// Then X comes, which its client was told had failed, and is applied over Y.
+#[test]
+fn a_refusal_of_an_earlier_life_does_not_end_a_command_that_this_life_may_yet_do() {
+    let mut c = Cluster::cold(RD);
+    c.give(0, Input::CardFenced { volume: V, node: NodeId(1) });
+    c.give(1, change(CommandKind::Write, at(5000), BLOCK_BYTES));
+    c.give(1, change(CommandKind::Write, at(5), BLOCK_BYTES));
+    let commands = c.hold_back(is_command);
+    commands.into_iter().for_each(|(from, to, message, payload)| c.arrive(from, to, message, payload));
+    let late_answer = c.hold_back(is_done).pop().unwrap();
+    assert!(matches!(late_answer.2.body, Body::CommandDone { result: Err(IoError::NotPermitted), .. }));
+    c.restart_as(2);
+    c.attach_to_life(1, Generation(2 << 20 | 1));
+    let x_is = |sent: &Sent| matches!(sent.2.body, Body::Command { offset, .. } if offset == at(5));
+    let x = c.hold_back(x_is).pop().unwrap();
+    c.run();
+    let is_end = |(_, o): &&(NodeId, Output)| matches!(o, Output::Done { .. });
+    let ended = c.answers.iter().filter(is_end).count();
+    c.deliver(late_answer);
+    if c.answers.iter().filter(is_end).count() == ended {
+        return; // It waits for this life's word.
+    }
+    c.write(1, 5);
+    let before = c.disk_writes;
+    c.deliver(x);
+    assert_eq!(c.disk_writes, before, "X is done after Y");
+}
