@@ -410,7 +410,7 @@ impl Shard {
         &mut self,
         from: NodeId,
         request: RequestId,
-        stamp: Stamp,
+        (stamp, word): (Stamp, Stamp),
         persistence: Persistence,
         result: Result<(), IoError>,
         grant: Grant,
@@ -420,7 +420,7 @@ impl Shard {
             return;
         }
         // The life that it was sent to last may do it yet, over what this node writes when it takes this for the end.
-        let is_of = |life: u64| stamp == Stamp(0) || stamp > Stamp(life << 20);
+        let is_of = |life: u64| word == Stamp(0) || word >= Stamp(life << 20);
         if !command.sent_to.is_none_or(is_of) {
             return;
         }
