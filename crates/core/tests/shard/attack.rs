@@ -182,7 +182,20 @@ fn a_writer_forgets_regions_too() {
 /// which knows nothing of slot 1 and of nobody else's writes: X is applied over Y, which is lost.
 #[test]
 fn an_answer_of_an_earlier_life_does_not_end_a_command_that_this_life_may_yet_do() {
+    late_answer(2);
+}
+
+/// The same when the disk node comes back with a lower number: the answer's stamp is known to be of a past life,
+/// and ends the command all the same,
+/// while the life that the card is attached to has it on its way.
+#[test]
+fn an_answer_of_an_earlier_life_with_a_higher_number_does_not_end_a_command_either() {
+    late_answer(0);
+}
+
+fn late_answer(life: u64) {
     let mut c = Cluster::cold(RD);
+    c.attach_to_life(1, Generation(1 << 20 | 1));
     c.give(1, change(CommandKind::Write, at(5000), BLOCK_BYTES));
     c.give(1, change(CommandKind::Write, at(5), BLOCK_BYTES));
     c.hold_disk = true;
@@ -192,8 +205,8 @@ fn an_answer_of_an_earlier_life_does_not_end_a_command_that_this_life_may_yet_do
     let late_answer = c.hold_back(is_done).pop().unwrap();
     c.wire.clear();
     c.hold_disk = false;
-    c.restart_as(2);
-    c.attach_to_life(1, Generation(2 << 20 | 1));
+    c.restart_as(life);
+    c.attach_to_life(1, Generation(life << 20 | 1));
     let x_is = |sent: &Sent| matches!(sent.2.body, Body::Command { offset, .. } if offset == at(5));
     let x = c.hold_back(x_is).pop().unwrap();
     c.run();
