@@ -419,15 +419,13 @@ impl Shard {
         if command.volume.disk_node() != from {
             return;
         }
-        // The life that it was sent to last may do it yet, over what this node writes when it takes this for the end.
-        let is_of = |life: u64| word == Stamp(0) || word >= Stamp(life << 20);
-        if !command.sent_to.is_none_or(is_of) {
+        // An answer of another life ends nothing: the life that it was sent to last may do it yet, over what this node
+        // writes when it takes this for the end.
+        let is_before = |life: u64| word != Stamp(0) && word < Stamp(life << 20);
+        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(word));
+        if is_past || command.sent_to.is_some_and(is_before) {
             return;
         }
-        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(stamp));
-        // Its place is not one among the writes of the card's life, and nobody knows what came after it.
-        command.overtaken |= is_past;
-        let stamp = if is_past { Stamp(0) } else { stamp };
         match result {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}

@@ -296,7 +296,8 @@ fn a_full_directory_is_not_searched_for_each_acquire() {
 #[test]
 #[ignore = "revocation of the coldest region is not there yet"]
 fn a_full_directory_revokes() {
-    let [_, (_, at_bound), (_, over_bound)] = acquires([0..FULL - 1000, FULL - 1000..FULL, FULL..FULL + 1000]);
+    let [_, (_, at_bound), (_, over_bound)] =
+        acquires([0..FULL - 1000, FULL - 1000..FULL, FULL..FULL + 1000]);
     assert!(over_bound <= at_bound, "{} bytes more than the bound", over_bound - at_bound);
 }
 
