@@ -498,7 +498,9 @@ impl Shard {
                 self.peer_command(from, message.volume, command, payload);
             }
             Body::CommandDone { request, stamp, persistence, result, grant } => {
-                self.command_done(from, request, stamp, persistence, result, grant);
+                // A life says no stamps but its own.
+                let word = stamp.max(message.through);
+                self.command_done(from, request, (stamp, word), persistence, result, grant);
             }
         }
     }

@@ -25,7 +25,8 @@ impl Change {
             return 0..0;
         }
         let size = u64::from(block_bytes);
-        (self.offset / size) as u32..(self.offset + u64::from(self.length)).div_ceil(size) as u32
+        let end = self.offset.saturating_add(u64::from(self.length));
+        (self.offset / size) as u32..end.div_ceil(size) as u32
     }
 
     /// The bytes it changes.

@@ -63,7 +63,11 @@ impl Shard {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let renewed = volume.card != Some(generation);
         volume.card = Some(generation);
-        let back = volume.life.is_some_and(|before| generation.life() < before);
+        let first = Stamp(generation.life() << 20);
+        // An earlier life with more writes than it had stamps has used those of this one.
+        let back = volume.life.is_some_and(|before| {
+            generation.life() < before || generation.life() > before && volume.heard > first
+        });
         if renewed {
             volume.begin_life(generation.life());
         }

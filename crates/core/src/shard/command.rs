@@ -253,6 +253,7 @@ impl Shard {
             Some(volume) => volume.held.command(place, self.now),
             None => 0,
         };
+        self.limit_regions(id);
         let has_pages = self.withdraw_for_client(id, blocks, request);
         let give_up = give_up.max(self.now + self.config.peer_timeout);
         let command = Command {
@@ -409,7 +410,7 @@ impl Shard {
         &mut self,
         from: NodeId,
         request: RequestId,
-        stamp: Stamp,
+        (stamp, word): (Stamp, Stamp),
         persistence: Persistence,
         result: Result<(), IoError>,
         grant: Grant,
@@ -418,10 +419,13 @@ impl Shard {
         if command.volume.disk_node() != from {
             return;
         }
-        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(stamp));
-        // Its place is not one among the writes of the card's life, and nobody knows what came after it.
-        command.overtaken |= is_past;
-        let stamp = if is_past { Stamp(0) } else { stamp };
+        // An answer of another life ends nothing: the life that it was sent to last may do it yet, over what this node
+        // writes when it takes this for the end.
+        let is_before = |life: u64| word != Stamp(0) && word < Stamp(life << 20);
+        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(word));
+        if is_past || command.sent_to.is_some_and(is_before) {
+            return;
+        }
         match result {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}
@@ -454,8 +458,14 @@ impl Shard {
         let held = !blocks.is_empty()
             && (self.take_grant(id, self.place(blocks.start), grant)
                 || self.volumes.get(&id).is_some_and(|v| !v.confirms()));
-        if let Some(volume) = self.volumes.get_mut(&id).filter(|_| held) {
-            blocks.clone().for_each(|index| volume.wrote(index, stamp));
+        let place = self.place(blocks.start);
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            if !blocks.is_empty() {
+                volume.held.wrote(place, stamp);
+            }
+            if held {
+                blocks.clone().for_each(|index| volume.wrote(index, stamp));
+            }
         }
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
         let is_latest = !command.overtaken && held;

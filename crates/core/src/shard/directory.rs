@@ -25,6 +25,8 @@ pub(super) struct Directory {
     regions: BTreeMap<u32, Region>,
     /// The limit in regions that are not listed.
     default: Stamp,
+    /// With so many regions some are forgotten, if any can be.
+    forget_at: usize,
 }
 
 struct Region {
@@ -47,11 +49,11 @@ impl Directory {
         let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= REGIONS_MAX)
         else {
             let default = if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first };
-            return Self { regions: BTreeMap::new(), default };
+            return Self { regions: BTreeMap::new(), default, forget_at: REGIONS_MAX };
         };
         let region = |bounds| Region { writes: Writes::before(bounds), holders: Vec::new() };
         let regions = marks.regions.iter().map(|&(number, bounds)| (number, region(bounds))).collect();
-        Self { regions, default: marks.default }
+        Self { regions, default: marks.default, forget_at: REGIONS_MAX }
     }
 
     /// For the next life.
@@ -72,8 +74,10 @@ impl Directory {
     }
 
     fn region(&mut self, number: u32) -> &mut Region {
-        if !self.regions.contains_key(&number) && self.regions.len() >= REGIONS_MAX {
+        if !self.regions.contains_key(&number) && self.regions.len() >= self.forget_at {
             self.forget_coldest();
+            // If cards hold nearly all of them, the next search is not for the next region.
+            self.forget_at = REGIONS_MAX.max(self.regions.len() + REGIONS_MAX / 8);
         }
         let writes = Writes::since(self.default);
         self.regions.entry(number).or_insert_with(|| Region { writes, holders: Vec::new() })

@@ -75,7 +75,8 @@ impl Shard {
                 self.timers.set(deadline, Timer::Leaving(block));
                 let me = self.config.node;
                 let previous = entry.previous.unwrap_or(me);
-                self.send_store(to, block, victim, class, depth, me, previous, age_ms);
+                let as_of = self.as_of(block);
+                self.send_store(to, block, victim, class, depth, me, previous, age_ms, as_of);
             }
             _ => self.forget_copy(victim),
         }
@@ -115,9 +116,9 @@ impl Shard {
         evictor: NodeId,
         previous: NodeId,
         age_ms: u32,
+        as_of: Stamp,
     ) {
         self.cache.pin(slot);
-        let as_of = self.as_of(block);
         let oldest_ms = self.oldest_ms();
         let block_index = block.index;
         let body =
@@ -230,7 +231,9 @@ impl Shard {
             {
                 let depth = store.depth.saturating_sub(1);
                 let Store { class, evictor, previous, age_ms, .. } = store;
-                self.send_store(to, block, slot, class, depth, evictor, previous, age_ms);
+                // What this node has heard says nothing of what it holds no lock on.
+                let as_of = if self.holds(block) { self.as_of(block) } else { store.as_of };
+                self.send_store(to, block, slot, class, depth, evictor, previous, age_ms, as_of);
                 StoreOutcome::PassedOn
             }
             _ => StoreOutcome::Dropped,

@@ -29,6 +29,8 @@ const REGIONS_MIN: usize = 64;
 pub(super) struct Held {
     regions: BTreeMap<u32, Region>,
     turn: u64,
+    /// A region was forgotten of which a kernel may have pages.
+    forgot_pages: bool,
 }
 
 struct Region {
@@ -36,6 +38,8 @@ struct Region {
     held: u64,
     /// Those of them in which a block was kept or fetched since.
     used: u64,
+    /// Segments of which a kernel may have pages from before this entry was made.
+    paged: u64,
     bounds: Bounds,
     /// The turn of the last release: grants for earlier turns are void.
     released: u64,
@@ -71,7 +75,7 @@ impl Held {
 
     /// None of the locks of another description of the volume; turns go on.
     pub(super) fn after(before: &Self) -> Self {
-        Self { turn: before.turn, ..Self::default() }
+        Self { turn: before.turn, forgot_pages: before.forgot_pages, ..Self::default() }
     }
 
     /// All segments that are held.
@@ -95,11 +99,13 @@ impl Held {
     /// The region's entry. A new one knows of no grant yet: those on their way are void.
     fn region(&mut self, number: u32, now: Instant) -> &mut Region {
         let turn = &mut self.turn;
+        let paged = if self.forgot_pages { u64::MAX } else { 0 };
         let region = self.regions.entry(number).or_insert_with(|| {
             *turn += 1;
             Region {
                 held: 0,
                 used: 0,
+                paged,
                 bounds: Bounds::default(),
                 released: *turn,
                 parked_as_of: None,
@@ -123,6 +129,13 @@ impl Held {
     fn parked(&mut self, number: u32, as_of: Stamp, now: Instant) {
         let parked_as_of = &mut self.region(number, now).parked_as_of;
         *parked_as_of = Some(parked_as_of.map_or(as_of, |known| known.min(as_of)));
+    }
+
+    /// This node's own write is complete: contents from before it are old, even if what its answer grants is void.
+    pub(super) fn wrote(&mut self, place: Place, stamp: Stamp) {
+        if let Some(region) = self.regions.get_mut(&place.region).filter(|_| stamp > Stamp(0)) {
+            region.bounds.write(place.segment, stamp);
+        }
     }
 
     /// A command of this node's client is sent. As the primary takes it for an acquire, its answer is a grant.
@@ -270,8 +283,11 @@ impl Shard {
                 region.parked_as_of = Some(region.parked_as_of.map_or(heard, |as_of| as_of.min(heard)));
             }
             (region.held, region.used, region.released) = (0, 0, turn);
+            // The driver has all of them go with the card.
+            region.paged = 0;
             region.asked_until = Instant(0);
         }
+        volume.held.forgot_pages = false;
         volume.held.regions.retain(|_, region| region.parked_as_of.is_some());
         let slots: Vec<_> =
             self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
@@ -305,9 +321,10 @@ impl Shard {
         let free = !region.used & !place.bit() | if is_free { place.bit() } else { 0 };
         let released = free & !busy;
         self.stats.locks_given_up += u64::from(region.held & released != 0);
-        let used = region.used & released;
+        let used = (region.used | region.paged) & released;
         region.held &= !released;
         region.used &= !released;
+        region.paged &= !released;
         if released == 0 {
             return Release::default();
         }
@@ -338,7 +355,7 @@ impl Shard {
     }
 
     /// Regions of which this node remembers something are bounded: the coldest go, with their copies.
-    fn limit_regions(&mut self, id: VolumeId) {
+    pub(super) fn limit_regions(&mut self, id: VolumeId) {
         let most = (self.cache.slots() as usize / 8).max(REGIONS_MIN);
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let regions = &mut volume.held.regions;
@@ -361,6 +378,7 @@ impl Shard {
             return;
         }
         volume.held.regions.remove(&number);
+        volume.held.forgot_pages |= volume.pages;
         for local in 0..REGION {
             if let Some(index) = self.index_of(number * REGION + local) {
                 self.drop_copy(BlockId::new(id, index));

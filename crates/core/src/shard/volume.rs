@@ -241,7 +241,7 @@ impl Volume {
 
     /// Another order of writes begins: its stamps say nothing about those before.
     pub(super) fn forget_order(&mut self) {
-        (self.heard, self.held) = (Stamp(0), Held::default());
+        (self.heard, self.held) = (Stamp(0), Held::after(&self.held));
         self.own.clear();
     }
 

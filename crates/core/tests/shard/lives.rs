@@ -124,15 +124,23 @@ fn words_from_before_a_lower_number_are_not_believed() {
             payload: Payload::Buffer(BufferId(1)),
         },
     );
-    let (_, _, message, _) = c.wire.pop_front().unwrap();
+    let (from, to, message, payload) = c.wire.pop_front().unwrap();
     let Body::Command { request, .. } = message.body else { panic!() };
     let (persistence, grant) = (Persistence::NONE, Grant::default());
     let body = Body::CommandDone { request, stamp: before, persistence, result: Ok(()), grant };
     c.give(
         2,
-        Input::Message { from: NodeId(0), message: Message { body, ..message }, payload: Payload::None },
+        Input::Message {
+            from: NodeId(0),
+            message: Message { body, ..message.clone() },
+            payload: Payload::None,
+        },
     );
     assert!(!c.has(2, 0), "who knows what came after it");
+    let ended = |(node, o): &(NodeId, Output)| node.0 == 2 && matches!(o, Output::Done { .. });
+    assert!(!c.answers.iter().any(ended), "this life may do it yet");
+    c.arrive(from, to, message, payload);
+    c.run();
     c.read(2, 0);
     assert!(c.has(2, 0));
 }
