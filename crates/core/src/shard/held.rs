@@ -354,20 +354,28 @@ impl Shard {
         })
     }
 
-    /// Regions of which this node remembers something are bounded: the coldest go, with their copies.
+    /// Regions of which this node remembers something are bounded: those with the fewest copies go, of these the coldest.
     pub(super) fn limit_regions(&mut self, id: VolumeId) {
         let most = (self.cache.slots() as usize / 8).max(REGIONS_MIN);
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
-        let regions = &mut volume.held.regions;
-        if regions.len() <= most {
+        if self.volumes.get(&id).is_none_or(|volume| volume.held.regions.len() <= most) {
             return;
         }
+        // Reads that hit do not come by here: that a region is in use shows in its copies.
+        let mut copies: BTreeMap<u32, u32> = BTreeMap::new();
+        for block in self.cache.resident_slots().map(|slot| self.cache.block(slot)).filter(|b| b.volume == id)
+        {
+            *copies.entry(self.place(block.index).region).or_default() += 1;
+        }
+        let warmth = |(&number, region): (&u32, &Region)| {
+            (copies.get(&number).copied().unwrap_or_default(), region.last_use, number)
+        };
+        let Some(volume) = self.volumes.get(&id) else { return };
+        let mut all: Vec<_> = volume.held.regions.iter().map(warmth).collect();
         // A share of them at once, so that a scan over all is rare.
-        let mut ages: Vec<(Instant, u32)> = regions.iter().map(|(&n, region)| (region.last_use, n)).collect();
-        let gone = ages.len() - most + most / 8;
-        let last = ages.len() - 1;
-        ages.select_nth_unstable(gone.min(last));
-        for (_, number) in ages.into_iter().take(gone) {
+        let gone = all.len() - most + most / 8;
+        let last = all.len() - 1;
+        all.select_nth_unstable(gone.min(last));
+        for (_, _, number) in all.into_iter().take(gone) {
             self.forget_region(id, number);
         }
     }
