@@ -83,7 +83,7 @@ pub struct Renewals {
 pub struct Idle {
     /// Nodes with cards.
     pub cards: u16,
-    /// To ask when to wake: the control, then the shard, each with [`DISKS`] volumes at each node. Nanoseconds.
+    /// To ask when to wake: the control, then the shard, each with 16 volumes at each node. Nanoseconds.
     pub next_timeout_ns: [f64; 2],
     /// To wake for nothing.
     pub tick_ns: [f64; 2],
