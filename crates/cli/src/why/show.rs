@@ -215,7 +215,7 @@ mod tests {
             "n1 n2 and 7 more",
             "lock, asks n1, else disk",
             "node n4 is not connected",
-            "n3: card 8, may read, has given 0 B to 64 MiB up",
+            "n3: card 8, may read, may hold the lock on 0 B to 64 MiB: asked before another node writes there",
             "n2 has written the block last",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
