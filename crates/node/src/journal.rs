@@ -228,8 +228,16 @@ impl Journal {
     /// The file cannot be replaced.
     pub(crate) fn close(&mut self, block: u32, marks: &[Marks]) -> io::Result<()> {
         let medium = Medium::of(&self.entry.disk, &self.entry.boot);
-        let save = |medium| marks::save(&self.path.with_extension("marks"), block, marks, medium);
-        self.entry.marks = medium.map(save).transpose()?;
+        let path = self.path.with_extension("marks");
+        let save = |medium| {
+            let saved = marks::save(&path, block, marks, medium);
+            // The disk is closed clean all the same.
+            let say = |error: &io::Error| {
+                tracing::warn!(%error, "{}: caches elsewhere start cold; make room in state_dir", path.display());
+            };
+            saved.inspect_err(say).ok()
+        };
+        self.entry.marks = medium.and_then(save);
         self.entry.clean = true;
         self.store()
     }
@@ -448,6 +456,25 @@ mod tests {
         first.close(4096, &[]).unwrap();
         assert_eq!(life(&open(dir.path(), "b")), life(&first));
         assert_eq!(life(&open(dir.path(), "c")), life(&first) + 1, "in use again");
+    }
+
+    #[test]
+    fn marks_that_cannot_be_written_leave_the_disk_clean() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk.img");
+        std::fs::write(&disk, [0; 4096]).unwrap();
+        let of = Of { disk: disk.to_str().unwrap(), ..OF };
+        let open = |boot: &str| Journal::open_in(dir.path(), of, boot.into()).unwrap();
+        let marks = [Marks::default()];
+        let mut first = open("a");
+        first.close(4096, &marks).unwrap();
+        let mut second = open("a");
+        assert_eq!(second.take_marks(4096, 1), Some(marks.to_vec()));
+        std::fs::remove_file(second.path.with_extension("marks")).unwrap();
+        std::fs::create_dir(second.path.with_extension("marks")).unwrap();
+        second.close(4096, &marks).unwrap();
+        let mut third = open("b");
+        assert_eq!((life(&third), third.take_marks(4096, 1)), (life(&first), None));
     }
 
     #[test]
