@@ -1,26 +1,20 @@
 //! One shard of a node: its part of the cache, and the requests about it.
 //!
-//! This file has the state, the dispatch of inputs and the path of a local hit. What happens then is in [`fetch`] (a
-//! block is missing), [`evict`] (a block leaves, or comes from a node it left), [`command`], [`disk_command`] and
-//! [`answered`] (writes), [`handover`] (who gives what it has written to readers), [`coherence`] (which copies may be
-//! used: the only place that decides it), [`withdraw`] (copies that a kernel has) and [`policies`] (where copies live).
+//! This file has the state, the dispatch of inputs and the path of a local hit. A volume has two machines: the [`card`] is
+//! what this node does for its own clients, the [`primary`] is who orders the writes, at the node of the disk. What they
+//! share is in [`coherence`] (which copies may be used: the only place that decides it), [`fetch`] (a block is missing),
+//! [`evict`] (a block leaves, or comes from a node it left) and [`policies`] (where copies live).
 
-mod answered;
+mod card;
 mod change;
 mod coherence;
-mod command;
-mod directory;
-mod disk_command;
 mod evict;
 mod explain;
 mod fetch;
-mod handover;
-mod held;
-mod marks;
 mod policies;
+mod primary;
 mod regions;
 mod volume;
-mod withdraw;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -30,7 +24,7 @@ use alloc::vec::Vec;
 use crate::algorithms::Algorithms;
 use crate::cache::{Cache, Mark};
 use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Token, VolumeId, mix};
+use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token, VolumeId, mix};
 use crate::index::Index;
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
@@ -40,18 +34,19 @@ use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
 
-use command::Commands;
-use disk_command::DiskCommand;
+use card::commands::Commands;
+use card::withdraw::Withdrawals;
 use evict::Leaving;
 use fetch::Fetches;
-use handover::Writers;
+use primary::Primary;
+use primary::commands::DiskCommand;
+use primary::handover::Writers;
 use volume::Volume;
-use withdraw::Withdrawals;
 
-pub use answered::SLOTS_MAX;
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
-pub use marks::Marks;
+pub use primary::answered::SLOTS_MAX;
+pub use primary::marks::Marks;
 pub use regions::{Bounds, judge};
 
 /// What a shard is told at its start.
@@ -85,6 +80,9 @@ pub struct ShardConfig {
     /// to the disk node, as in the paper.
     pub park: bool,
 }
+
+/// How often an unanswered question between a card and the primary is asked again.
+const RESEND: Duration = Duration::from_millis(100);
 
 /// See the module's head.
 pub struct Shard {
@@ -216,7 +214,8 @@ impl Shard {
     /// Bytes of metadata, all tables together.
     #[must_use]
     pub fn index_bytes(&self) -> usize {
-        let locks = self.volumes.values().map(|v| v.held.bytes() + v.desk.directory.bytes()).sum::<usize>();
+        let directory = |v: &Volume| v.primary.as_ref().map_or(0, |primary| primary.directory.bytes());
+        let locks = self.volumes.values().map(|v| v.card.held.bytes() + directory(v)).sum::<usize>();
         self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes() + self.writers.bytes() + locks
     }
 
@@ -336,13 +335,13 @@ impl Shard {
             Input::Volume { spec } => self.volume_known(spec),
             Input::Attached { volume, generation } => self.attached(volume, generation),
             Input::RepeatFrom { volume, generation } => {
-                if let Some(volume) = self.volumes.get_mut(&volume) {
-                    volume.repeat_from = generation;
+                if let Some(card) = self.card_mut(volume) {
+                    card.repeat_from = generation;
                 }
             }
             Input::LeaveCopies { volume, leave } => {
-                if let Some(volume) = self.volumes.get_mut(&volume) {
-                    volume.leave_copies = leave;
+                if let Some(card) = self.card_mut(volume) {
+                    card.leave_copies = leave;
                 }
             }
             Input::Lease { volume, until } => self.leased(volume, until),
@@ -399,22 +398,14 @@ impl Shard {
     /// Entries of tables that belong to something under way or to a card that is gone: none when nothing is.
     #[must_use]
     pub fn table_entries(&self) -> usize {
-        let of_volume = |volume: &Volume| {
-            let desk = &volume.desk;
-            let gone = |node: &&NodeId| !desk.cards.contains_key(*node);
-            desk.writing.len()
-                + desk.open.len()
-                + desk.readers.iter().chain(&desk.lost).filter(gone).count()
-                + desk.answered.resting()
-                + desk.directory.nodes().filter(gone).count()
-        };
+        let primaries = self.volumes.values().filter_map(|volume| volume.primary.as_ref());
         self.fetches.len()
             + self.leaving.len()
             + self.commands.len()
             + self.disk_commands.len()
             + self.held_commands.len()
             + self.withdrawals.len()
-            + self.volumes.values().map(of_volume).sum::<usize>()
+            + primaries.map(Primary::table_entries).sum::<usize>()
     }
 
     /// Panics when an invariant is broken.
@@ -486,7 +477,7 @@ impl Shard {
                 self.granted(from, message.volume, generation, block, grant);
             }
             Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
-                let command = disk_command::PeerCommand {
+                let command = primary::commands::PeerCommand {
                     generation,
                     request,
                     slot,
@@ -564,11 +555,10 @@ impl Shard {
         debug_assert!(to != self.config.node, "a node sends itself no messages");
         self.stats.messages_sent += 1;
         let free = self.cache.free_places();
-        let known = self.volumes.get(&volume).filter(|v| v.at_disk_node);
         let message = Message {
             volume,
             shard: self.config.shard,
-            through: known.map_or_else(Default::default, |v| v.desk.through_for(to)),
+            through: self.primary(volume).map_or(Stamp(0), |primary| primary.through_for(to)),
             free: if self.may_hold(volume) { u16::try_from(free).unwrap_or(u16::MAX - 1) } else { 0 },
             body,
         };
@@ -605,7 +595,7 @@ impl Shard {
         self.forget_leaving(block);
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
-            volume.held.used(place, self.now);
+            volume.card.held.used(place, self.now);
         }
         self.cache.insert(slot, block, previous);
         if hosted {

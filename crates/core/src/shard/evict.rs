@@ -93,7 +93,7 @@ impl Shard {
         }
     }
 
-    /// Who delivered a copy, unless that was the disk node, which everybody finds.
+    /// Who delivered a copy, unless that was the primary, which everybody finds.
     fn previous_holder(&self, slot: Slot) -> Option<NodeId> {
         let disk_node = self.cache.block(slot).volume.disk_node();
         self.cache.previous(slot).filter(|&previous| previous != disk_node)

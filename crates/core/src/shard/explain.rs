@@ -32,7 +32,7 @@ pub struct Explanation {
     pub leaving_to: Option<NodeId>,
     /// A fetch of it is under way.
     pub under_way: Option<UnderWay>,
-    /// It is being written, by a client here or (at the disk node) by anybody.
+    /// It is being written, by a client here or (at the primary) by anybody.
     pub is_being_written: bool,
     /// Who delivered the copy here, by the index entry (HSCC-4).
     pub previous: Option<NodeId>,
@@ -46,11 +46,11 @@ pub struct Explanation {
     pub held: Option<(u32, u32)>,
     /// What the read of a client here would do.
     pub course: Course,
-    /// Before that, the card would ask the disk node for its lock.
+    /// Before that, the card would ask the primary for its lock.
     pub asks_lock: bool,
-    /// At the disk node: the cards of other nodes.
+    /// At the primary: the cards of other nodes.
     pub holders: Vec<HolderView>,
-    /// At the disk node: who has written the block last and is likely to have it.
+    /// At the primary: who has written the block last and is likely to have it.
     pub last_writer: Option<NodeId>,
 }
 
@@ -65,7 +65,7 @@ pub struct CardView {
     pub lease_until: Option<Instant>,
 }
 
-/// Another node's card, as the disk node knows it.
+/// Another node's card, as the primary knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HolderView {
     /// Whose.
@@ -97,7 +97,7 @@ pub enum Course {
     Asks {
         /// Which.
         node: NodeId,
-        /// It is to pass the question to nobody but the disk node.
+        /// It is to pass the question to nobody but the primary.
         from_disk: bool,
     },
     /// The policy throws dice.
@@ -126,17 +126,20 @@ impl Shard {
         let volume = self.volumes.get(&block.volume).filter(|v| u64::from(block.index) < v.spec.blocks())?;
         let place = self.place(block.index);
         let blocks = |range: Range<u32>| Some((self.index_of(range.start)?, self.index_of(range.end - 1)?));
-        let holders = volume.desk.cards.iter().map(|(&node, &generation)| HolderView {
-            node,
-            generation,
-            reads_only: volume.desk.readers.contains(&node),
-            lost: volume.desk.lost.contains(&node),
-            held: volume.desk.directory.around(node, place).and_then(blocks),
+        let holders = volume.primary.iter().flat_map(|primary| {
+            primary.cards.iter().map(|(&node, card)| HolderView {
+                node,
+                generation: card.generation,
+                reads_only: card.reads_only,
+                lost: card.lost,
+                held: primary.directory.around(node, place).and_then(blocks),
+            })
         });
-        let card = volume.card.map(|generation| CardView {
+        let leased = self.is_locked_by_card(block.volume);
+        let card = volume.card.generation.map(|generation| CardView {
             generation,
-            heard: volume.heard,
-            lease_until: (!volume.needs_no_lease() && !volume.at_disk_node).then_some(volume.lease_until),
+            heard: volume.card.heard,
+            lease_until: leased.then_some(volume.card.lease_until),
         });
         let slot = self.cache.lookup(block);
         let is = |mark| slot.is_some_and(|slot| self.cache.is(slot, mark));
@@ -154,7 +157,7 @@ impl Shard {
             next,
             believed_holders: volume.policy.believed_holders(block),
             card,
-            held: volume.held.around(place).and_then(blocks),
+            held: volume.card.held.around(place).and_then(blocks),
             course: Course::Chance,
             asks_lock: false,
             holders: holders.collect(),
@@ -176,18 +179,18 @@ impl Shard {
             // It has come back to where the disk is.
             return Some(Course::Disk);
         }
-        if volume.at_disk_node {
+        if let Some(primary) = &volume.primary {
             if u64::from(block.index) >= volume.spec.blocks() {
                 return Some(Course::Fails(IoError::Invalid));
             }
-            if !volume.desk.cards.contains_key(&requester) {
+            if !primary.cards.contains_key(&requester) {
                 return Some(Course::Fails(IoError::NotAttached));
             }
         }
         if self.serves(now, block) {
             return Some(Course::Served);
         }
-        let (at_disk_node, holds) = (volume.at_disk_node, volume.may_use_copies(now));
+        let (is_primary, holds) = (volume.primary.is_some(), volume.may_use_copies(now));
         let under_way = self.under_way(block).is_some();
         let (random, holder) = self.consult(now, block, |policy, cx| {
             (policy.is_random(), policy.would_pass_to(cx, block, Asked { requester, via, failed: from_disk }))
@@ -201,14 +204,14 @@ impl Shard {
         let insists = from_disk && requester == via;
         let writer = self.last_writer(block, requester).filter(|&writer| {
             // Who sends the request back has nothing.
-            at_disk_node && hops < HOPS && !insists && !(from_disk && writer == via)
+            is_primary && hops < HOPS && !insists && !(from_disk && writer == via)
         });
         let onward = holder.or(writer);
         let may_park = self.config.park && me < requester && holds;
         Some(match onward {
-            _ if under_way && (at_disk_node || may_park) => Course::Joins,
-            None if at_disk_node && self.is_being_written(block) => Course::WaitsForWrite,
-            None if at_disk_node => Course::Disk,
+            _ if under_way && (is_primary || may_park) => Course::Joins,
+            None if is_primary && self.is_being_written(block) => Course::WaitsForWrite,
+            None if is_primary => Course::Disk,
             onward => Course::Asks { node: onward.unwrap_or(disk_node), from_disk: has_failed },
         })
     }

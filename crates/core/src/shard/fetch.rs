@@ -36,7 +36,7 @@ struct Fetch {
     slot: Option<Slot>,
     state: State,
     waiters: Waiters,
-    /// Only the disk node will do: a hint was wrong, slow or stale.
+    /// Only the primary will do: a hint was wrong, slow or stale.
     from_disk_node: bool,
     /// Somebody is receiving into the slot.
     landing: bool,
@@ -218,7 +218,7 @@ impl Shard {
         }
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
-            volume.held.used(place, self.now);
+            volume.card.held.used(place, self.now);
         }
         let from_disk_node = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
         let own_disk = block.volume.disk_node() == self.config.node;
@@ -304,7 +304,7 @@ impl Shard {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.state = state;
         let deadline = match state {
-            // Nobody can stand in for the disk node, and it may have a long queue.
+            // Nobody can stand in for the primary, and it may have a long queue.
             State::Asked(node) if node == fetch.block.volume.disk_node() => {
                 fetch.give_up.min(self.now + self.config.peer_timeout * 4)
             }

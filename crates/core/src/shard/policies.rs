@@ -68,7 +68,7 @@ impl Shard {
 
     /// Calls the policy at its own wish; one whose card is not attached sleeps until it is.
     pub(super) fn tick_policy(&mut self, id: VolumeId) {
-        if self.volumes.get(&id).is_some_and(|v| v.card.is_some()) {
+        if self.card(id).is_some_and(|card| card.generation.is_some()) {
             self.with_policy(id, |policy, cx| policy.tick(cx));
         }
     }

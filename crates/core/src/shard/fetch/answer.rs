@@ -5,8 +5,8 @@ use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp};
 use crate::io::{Landing, Payload};
 use crate::message::{IoError, Source};
 use crate::policy::Delivery;
+use crate::shard::RESEND;
 use crate::shard::Shard;
-use crate::shard::coherence::RESEND;
 
 impl Shard {
     pub(in crate::shard) fn land_data(
@@ -83,7 +83,7 @@ impl Shard {
         }
     }
 
-    /// Whether what has come before its lock may be used now that the card has this. If not, the disk node is asked.
+    /// Whether what has come before its lock may be used now that the card has this. If not, the primary is asked.
     pub(super) fn judge_arrived(&mut self, request: RequestId, block: BlockId, as_of: Stamp) -> bool {
         let fresh = self.is_fresh(block, as_of);
         if !fresh && let Some(fetch) = self.fetches.get_mut(request) {
@@ -93,7 +93,7 @@ impl Shard {
         fresh
     }
 
-    /// A delivery that cannot be used: ask the disk node, unless the block waits anyway.
+    /// A delivery that cannot be used: ask the primary, unless the block waits anyway.
     fn data_refused(&mut self, request: RequestId, block: BlockId, from: NodeId, fresh: bool) {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if fetch.block != block || fetch.landing || !fetch.is_asked() {

@@ -18,7 +18,7 @@ impl Shard {
         Some(fetch)
     }
 
-    /// The block is in the fetch's slot: keep it (unless the disk node has read it for others only), and
+    /// The block is in the fetch's slot: keep it (unless the primary has read it for others only), and
     /// give it to all who wait.
     pub(in crate::shard) fn finish(&mut self, request: RequestId, slot: Slot, delivery: Delivery) {
         let source = delivery.source;

@@ -19,7 +19,7 @@ pub(in crate::shard) struct PeerRead {
     pub(in crate::shard) from_disk: bool,
 }
 
-/// Nodes a request passes through at most before it goes to the disk node.
+/// Nodes a request passes through at most before it goes to the primary.
 pub(in crate::shard) const HOPS: u8 = 4;
 
 impl Shard {
@@ -36,10 +36,10 @@ impl Shard {
         }
         let waiter =
             Waiter::Peer { node: read.requester, request: read.request, leave_copy: read.leave_copy };
-        if volume.at_disk_node {
+        if let Some(primary) = &volume.primary {
             let refused = if u64::from(block.index) >= volume.spec.blocks() {
                 Some(IoError::Invalid)
-            } else if !volume.desk.cards.contains_key(&read.requester) {
+            } else if !primary.cards.contains_key(&read.requester) {
                 Some(IoError::NotAttached)
             } else {
                 None
@@ -50,7 +50,7 @@ impl Shard {
                 return;
             }
         }
-        let at_disk_node = volume.at_disk_node;
+        let is_primary = volume.primary.is_some();
         let holds = self.may_hold(block.volume) && self.holds(block);
         let copy = self.cache.lookup(block);
         if copy.is_some() && !holds {
@@ -71,8 +71,8 @@ impl Shard {
             if let Some(slot) = served.filter(is_here) {
                 self.cache.mark(slot, Mark::HOSTED, false);
                 self.deliver(slot, block, read.requester, read.request, Source::Cache);
-                // Only the disk node sends here what it would have to read.
-                self.stats.handed_over += u64::from(read.from_disk && !at_disk_node);
+                // Only the primary sends here what it would have to read.
+                self.stats.handed_over += u64::from(read.from_disk && !is_primary);
                 if answer == Answer::Give {
                     self.unkeep(slot);
                 }
@@ -93,11 +93,11 @@ impl Shard {
         let under_way = self.fetches.of_block(block).is_some();
         let may_park = self.config.park && me < read.requester && self.may_hold(block.volume);
         let has_failed = onward.is_none();
-        let onward = match at_disk_node && read.hops < HOPS {
+        let onward = match is_primary && read.hops < HOPS {
             true => onward.or_else(|| self.last_writer_for(from, block, &read)),
             false => onward,
         };
-        if at_disk_node && (onward.is_none() || under_way) || under_way && may_park {
+        if is_primary && (onward.is_none() || under_way) || under_way && may_park {
             if under_way {
                 self.stats.joined += 1;
             }
@@ -105,7 +105,7 @@ impl Shard {
             if let Some(fetch) = self.fetches.of_block_mut(block) {
                 fetch.ahead = if under_way { fetch.ahead } else { read.read_ahead };
                 let request = fetch.request;
-                if at_disk_node {
+                if is_primary {
                     // A peer that asks here is not sent to other peers again, nor made to wait for one.
                     self.ask_disk_node(request, block);
                 }
@@ -129,7 +129,7 @@ impl Shard {
         self.send(to, block.volume, body, Payload::None);
     }
 
-    /// Turns a fetch to the disk node, unless an answer is arriving.
+    /// Turns a fetch to the primary, unless an answer is arriving.
     fn ask_disk_node(&mut self, request: RequestId, block: BlockId) {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if fetch.block != block || fetch.landing {

@@ -39,14 +39,14 @@ impl Shard {
         self.ask_elsewhere(node);
     }
 
-    /// A peer is gone: what it was asked for is asked of the disk node.
+    /// A peer is gone: what it was asked for is asked of the primary.
     pub(in crate::shard) fn ask_elsewhere(&mut self, node: NodeId) {
         let asked = self.fetches.requests_of(|fetch| fetch.state == State::Asked(node) && !fetch.landing);
         let up = self.is_up(node);
         for request in asked {
             let Some(fetch) = self.fetches.get_mut(request) else { continue };
             fetch.from_disk_node = true;
-            // Asking a disk node that is away is left to the timer.
+            // Asking a primary that is away is left to the timer.
             if up || fetch.block.volume.disk_node() != node {
                 self.make_ready(request);
             }
@@ -88,7 +88,7 @@ impl Shard {
         }
     }
 
-    /// At the disk node: the fetch of those who wait for a write to the block, with a slot, and how many they are.
+    /// At the primary: the fetch of those who wait for a write to the block, with a slot, and how many they are.
     pub(in crate::shard) fn slot_for_waiting(&mut self, block: BlockId) -> Option<(RequestId, Slot, u64)> {
         let fetch = self.fetches.of_block(block)?;
         let waiting = fetch.waiters.iter().count() as u64;

@@ -1,19 +1,19 @@
-//! Writes, zeroes, trims and flushes at the node whose client asked. What the disk node does is in [`super::disk_command`].
+//! Writes, zeroes, trims and flushes at the node whose client asked. What the primary does is in [`crate::shard::primary::commands`].
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Shard;
-use super::answered::SLOTS_MAX;
-use super::change::{Change, overlap};
-use super::disk_command::Client;
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
+use crate::shard::Shard;
+use crate::shard::change::{Change, overlap};
+use crate::shard::primary::answered::SLOTS_MAX;
+use crate::shard::primary::commands::Client;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
@@ -24,11 +24,11 @@ const BUSY_MOST: Duration = Duration::from_secs(1);
 
 /// What this node's clients have asked of other nodes' disks.
 #[derive(Default)]
-pub(super) struct Commands {
+pub(in crate::shard) struct Commands {
     open: BTreeMap<RequestId, Command>,
     /// How many open commands change a block, and whether they ever were more than one at a time.
     writing: BTreeMap<BlockId, (u32, bool)>,
-    /// Given up, but the disk node may still do them until the card is attached anew. Their blocks stay
+    /// Given up, but the primary may still do them until the card is attached anew. Their blocks stay
     /// locked: this node gets no invalidation for what it writes itself.
     doubtful: Vec<(VolumeId, Range<u32>)>,
     /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
@@ -38,7 +38,7 @@ pub(super) struct Commands {
     slots: BTreeMap<VolumeId, Slots>,
 }
 
-/// Which slots of a volume the open commands have ([`super::answered`]).
+/// Which slots of a volume the open commands have ([`crate::shard::primary::answered`]).
 #[derive(Default)]
 struct Slots {
     /// Used before, and free.
@@ -79,9 +79,9 @@ struct Command {
     payload: Payload,
     /// The card it was sent under first.
     sent_under: Option<Generation>,
-    /// The life of the disk node it was sent to last.
+    /// The life of the primary it was sent to last.
     sent_to: Option<u64>,
-    /// The disk node may have done it before somebody else's write to the same blocks.
+    /// The primary may have done it before somebody else's write to the same blocks.
     overtaken: bool,
     /// A kernel still has pages of its blocks.
     has_pages: bool,
@@ -94,11 +94,11 @@ struct Command {
 }
 
 impl Commands {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::shard) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.later.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::shard) fn len(&self) -> usize {
         self.open.len()
     }
 
@@ -114,7 +114,7 @@ impl Commands {
     }
 
     /// Blocks of a volume that open commands, or such as were given up, change.
-    pub(super) fn blocks_written(
+    pub(in crate::shard) fn blocks_written(
         &self,
         volume: VolumeId,
         indices: core::ops::RangeInclusive<u32>,
@@ -123,13 +123,18 @@ impl Commands {
         self.writing.range(first..=last).map(|(block, _)| block.index)
     }
 
+    /// Open commands, or such as were given up, change the block.
+    pub(in crate::shard) fn is_writing(&self, block: BlockId) -> bool {
+        self.writing.contains_key(&block)
+    }
+
     /// One open command changes the block, and there were no others meanwhile.
     fn is_alone(&self, block: BlockId) -> bool {
         self.writing.get(&block) == Some(&(1, false))
     }
 
     /// An earlier command for some of the same bytes is open. It goes first, and nobody sees a later one's contents
-    /// before it is answered: so it can be done again by the disk node's next life.
+    /// before it is answered: so it can be done again by the primary's next life.
     fn follows(&self, request: RequestId, block_bytes: u32) -> bool {
         let Some(Command { volume, change, .. }) = self.open.get(&request) else { return false };
         let mut blocks = change.blocks(block_bytes).map(|index| BlockId::new(*volume, index));
@@ -142,8 +147,8 @@ impl Commands {
                 .any(|(_, c)| c.volume == *volume && overlap(&c.change.bytes(), &bytes))
     }
 
-    /// The card was attached anew, by the same life of the disk node. Meanwhile others may have written.
-    pub(super) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
+    /// The card was attached anew, by the same life of the primary. Meanwhile others may have written.
+    pub(in crate::shard) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
         for command in self.open.values_mut().filter(|c| c.volume == volume) {
             let before = command.sent_under.filter(|&before| before != generation);
             command.overtaken |= before.is_some_and(|before| before.life() == generation.life());
@@ -151,29 +156,20 @@ impl Commands {
     }
 
     /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
-    pub(super) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, block_bytes: u32) {
+    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, block_bytes: u32) {
         for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
             command.overtaken |= overlap(&command.change.blocks(block_bytes), blocks);
         }
     }
 
-    pub(super) fn doubtful_len(&self) -> usize {
+    pub(in crate::shard) fn doubtful_len(&self) -> usize {
         self.doubtful.len()
     }
 }
 
 impl Shard {
-    /// The block must not be read or fetched: a write to it is under way that this node knows of.
-    pub(super) fn is_being_written(&self, block: BlockId) -> bool {
-        self.commands.writing.contains_key(&block)
-            || self
-                .volumes
-                .get(&block.volume)
-                .is_some_and(|v| v.desk.writing.contains(&block.index) && !makes(Mistake::ServeUnderWrite))
-    }
-
     #[expect(clippy::too_many_arguments, reason = "the fields of the input")]
-    pub(super) fn client_command(
+    pub(in crate::shard) fn client_command(
         &mut self,
         token: Token,
         id: VolumeId,
@@ -227,7 +223,7 @@ impl Shard {
     }
 
     /// Reads or commands have ended that commands may have waited for.
-    pub(super) fn start_later_commands(&mut self) {
+    pub(in crate::shard) fn start_later_commands(&mut self) {
         for command in core::mem::take(&mut self.commands.later) {
             if self.must_wait(&command) {
                 self.commands.later.push_back(command);
@@ -250,7 +246,7 @@ impl Shard {
         self.lock_copies(id, blocks.clone());
         let place = self.place(blocks.start);
         let turn = match self.volumes.get_mut(&id).filter(|v| v.confirms() && !blocks.is_empty()) {
-            Some(volume) => volume.held.command(place, self.now),
+            Some(volume) => volume.card.held.command(place, self.now),
             None => 0,
         };
         self.limit_regions(id);
@@ -286,8 +282,8 @@ impl Shard {
         if command.has_pages {
             return;
         }
-        let Some(volume) = self.volumes.get(&command.volume) else { return };
-        let Some(generation) = volume.card else { return };
+        let Some(card) = self.volumes.get(&command.volume).map(|volume| &volume.card) else { return };
+        let Some(generation) = card.generation else { return };
         if follows {
             self.commands.chained.insert(request);
             return;
@@ -302,7 +298,7 @@ impl Shard {
         let is_first_here = command.sent_to.replace(generation.life()) != Some(generation.life());
         // A restarted disk node has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
-        let was_passed = command.overtaken || sent_before < volume.repeat_from;
+        let was_passed = command.overtaken || sent_before < card.repeat_from;
         let undoes = !command.change.blocks(self.config.block_bytes).is_empty();
         let doubtful = was_passed && undoes && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
@@ -317,22 +313,22 @@ impl Shard {
     }
 
     /// No kernel has pages of its blocks any more.
-    pub(super) fn release_command(&mut self, request: RequestId) {
+    pub(in crate::shard) fn release_command(&mut self, request: RequestId) {
         if let Some(command) = self.commands.open.get_mut(&request) {
             command.has_pages = false;
             self.send_command(request);
         }
     }
 
-    /// The disk node can be reached (again), or a card is attached.
-    pub(super) fn send_commands_again(&mut self, node: NodeId) {
+    /// The primary can be reached (again), or a card is attached.
+    pub(in crate::shard) fn send_commands_again(&mut self, node: NodeId) {
         let open = self.commands.open.iter();
         let again: Vec<RequestId> =
             open.filter(|(_, c)| c.volume.disk_node() == node).map(|(&request, _)| request).collect();
         again.into_iter().for_each(|request| self.send_command(request));
     }
 
-    pub(super) fn command_timeout(&mut self, request: RequestId) {
+    pub(in crate::shard) fn command_timeout(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get(&request) else { return };
         if self.now >= command.give_up {
             self.give_up_command(request);
@@ -393,7 +389,7 @@ impl Shard {
     }
 
     /// The card is new: what was given up under the old one will not be done any more.
-    pub(super) fn end_doubts(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn end_doubts(&mut self, id: VolumeId) {
         let doubtful = core::mem::take(&mut self.commands.doubtful);
         for (volume, blocks) in doubtful {
             if volume != id {
@@ -406,7 +402,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn command_done(
+    pub(in crate::shard) fn command_done(
         &mut self,
         from: NodeId,
         request: RequestId,
@@ -422,7 +418,7 @@ impl Shard {
         // An answer of another life ends nothing: the life that it was sent to last may do it yet, over what this node
         // writes when it takes this for the end.
         let is_before = |life: u64| word != Stamp(0) && word < Stamp(life << 20);
-        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.is_past(word));
+        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.card.is_past(word));
         if is_past || command.sent_to.is_some_and(is_before) {
             return;
         }
@@ -434,7 +430,7 @@ impl Shard {
         }
     }
 
-    /// The disk node has no room for the command now.
+    /// The primary has no room for the command now.
     fn pause_command(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
@@ -461,10 +457,10 @@ impl Shard {
         let place = self.place(blocks.start);
         if let Some(volume) = self.volumes.get_mut(&id) {
             if !blocks.is_empty() {
-                volume.held.wrote(place, stamp);
+                volume.card.held.wrote(place, stamp);
             }
             if held {
-                blocks.clone().for_each(|index| volume.wrote(index, stamp));
+                blocks.clone().for_each(|index| volume.card.wrote(index, stamp));
             }
         }
         let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
@@ -500,7 +496,7 @@ impl Shard {
     }
 
     /// A write has ended: its contents go into the copy that was locked, or the copy goes.
-    pub(super) fn unlock_copy(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
+    pub(in crate::shard) fn unlock_copy(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
         let Some(slot) = self.cache.lookup(block).filter(|&slot| self.cache.is(slot, Mark::LOCKED)) else {
             return;
         };

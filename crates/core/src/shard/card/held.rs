@@ -12,13 +12,14 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Shard;
-use super::regions::{Bounds, Place, REGION, judge, run, segments};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, Slot, Stamp, VolumeId};
 use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
+use crate::shard::Shard;
+use crate::shard::regions::{Bounds, Place, REGION, judge, run, segments};
+use crate::shard::volume::Volume;
 use crate::time::Instant;
 
 /// Regions that a card with few slots may remember; others remember one for 8 slots.
@@ -26,7 +27,7 @@ const REGIONS_MIN: usize = 64;
 
 /// What the card holds, and what it knows of the regions that it has copies in.
 #[derive(Default)]
-pub(super) struct Held {
+pub(in crate::shard) struct Held {
     regions: BTreeMap<u32, Region>,
     turn: u64,
     /// A region was forgotten of which a kernel may have pages.
@@ -52,41 +53,41 @@ struct Region {
 
 /// What a card releases in a region.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Release {
-    pub(super) segments: u64,
+pub(in crate::shard) struct Release {
+    pub(in crate::shard) segments: u64,
     /// Those of them of which a kernel may have pages.
-    pub(super) used: u64,
-    pub(super) turn: u64,
+    pub(in crate::shard) used: u64,
+    pub(in crate::shard) turn: u64,
 }
 
 impl Held {
-    pub(super) fn holds(&self, place: Place) -> bool {
+    pub(in crate::shard) fn holds(&self, place: Place) -> bool {
         self.regions.get(&place.region).is_some_and(|region| region.held & place.bit() != 0)
     }
 
     /// The last write that contents of the segment must include.
-    fn bound(&self, place: Place) -> Option<Stamp> {
+    pub(in crate::shard) fn bound(&self, place: Place) -> Option<Stamp> {
         self.regions.get(&place.region).map(|region| region.bounds.of(place.segment))
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::shard) fn bytes(&self) -> usize {
         self.regions.len() * size_of::<(u32, Region)>()
     }
 
     /// None of the locks of another description of the volume; turns go on.
-    pub(super) fn after(before: &Self) -> Self {
+    pub(in crate::shard) fn after(before: &Self) -> Self {
         Self { turn: before.turn, forgot_pages: before.forgot_pages, ..Self::default() }
     }
 
     /// All segments that are held.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+    pub(in crate::shard) fn places(&self) -> impl Iterator<Item = Place> {
         self.regions
             .iter()
             .flat_map(|(&region, known)| segments(known.held).map(move |segment| Place { region, segment }))
     }
 
     /// The held segments around one, as places in the shard; none if it is not held.
-    pub(super) fn around(&self, place: Place) -> Option<Range<u32>> {
+    pub(in crate::shard) fn around(&self, place: Place) -> Option<Range<u32>> {
         let held = self.regions.get(&place.region)?.held;
         run(held, place)
     }
@@ -118,7 +119,7 @@ impl Held {
     }
 
     /// A block of the segment is kept or fetched here.
-    pub(super) fn used(&mut self, place: Place, now: Instant) {
+    pub(in crate::shard) fn used(&mut self, place: Place, now: Instant) {
         if let Some(region) = self.regions.get_mut(&place.region) {
             region.used |= place.bit() & region.held;
             region.last_use = now;
@@ -132,75 +133,40 @@ impl Held {
     }
 
     /// This node's own write is complete: contents from before it are old, even if what its answer grants is void.
-    pub(super) fn wrote(&mut self, place: Place, stamp: Stamp) {
+    pub(in crate::shard) fn wrote(&mut self, place: Place, stamp: Stamp) {
         if let Some(region) = self.regions.get_mut(&place.region).filter(|_| stamp > Stamp(0)) {
             region.bounds.write(place.segment, stamp);
         }
     }
 
     /// A command of this node's client is sent. As the primary takes it for an acquire, its answer is a grant.
-    pub(super) fn command(&mut self, place: Place, now: Instant) -> u64 {
+    pub(in crate::shard) fn command(&mut self, place: Place, now: Instant) -> u64 {
         self.region(place.region, now);
         self.next_turn()
     }
 }
 
 impl Shard {
-    /// The block's copy, whether or not it may be used, is subject to this node's locks.
-    fn is_locked_by_card(&self, id: VolumeId) -> bool {
-        self.volumes.get(&id).is_some_and(|v| !v.at_disk_node && !v.needs_no_lease())
-    }
-
-    /// This node's card holds the lock on the block, or needs none.
-    #[must_use]
-    pub fn holds(&self, block: BlockId) -> bool {
-        let Some(volume) = self.volumes.get(&block.volume) else { return false };
-        volume.at_disk_node
-            || volume.needs_no_lease()
-            || volume.held.holds(self.place(block.index))
-            || makes(Mistake::UseReleased)
-    }
-
-    /// The last write that contents of the block must include to become usable here.
-    fn bound(&self, block: BlockId) -> Stamp {
-        let place = self.place(block.index);
-        let Some(volume) = self.volumes.get(&block.volume) else { return Stamp(u64::MAX) };
-        match volume.at_disk_node {
-            true => volume.desk.directory.bounds(place.region).of(place.segment),
-            // Nobody writes it; it may have been another one before the primary's last start.
-            false if volume.needs_no_lease() => volume.heard,
-            false => volume.held.bound(place).unwrap_or(Stamp(u64::MAX)),
-        }
-    }
-
-    /// Whether contents of a block as of a stamp include every write to it that is complete, or that this card has
-    /// acknowledged the invalidation of.
-    pub(super) fn is_fresh(&self, block: BlockId, as_of: Stamp) -> bool {
-        let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
-        let is_past = self.volumes.get(&block.volume).is_some_and(|v| v.is_past(as_of));
-        !confirms || makes(Mistake::UseStale) || !is_past && judge(as_of, self.bound(block))
-    }
-
-    /// Asks the disk node for the lock on a block, and on what was not written lately around it, ahead of the first read:
-    /// nothing if this is the disk node, or the region's was asked for a moment ago.
+    /// Asks the primary for the lock on a block, and on what was not written lately around it, ahead of the first read:
+    /// nothing if this is the primary, or the region's was asked for a moment ago.
     pub fn acquire_lock(&mut self, block: BlockId) {
         let (now, again) = (self.now, self.now + self.config.peer_timeout);
         let place = self.place(block.index);
         let Some(volume) = self.volumes.get_mut(&block.volume) else { return };
-        let Some(generation) = volume.card.filter(|_| !volume.at_disk_node) else { return };
-        let region = volume.held.region(place.region, now);
+        let Some(generation) = volume.card.generation.filter(|_| volume.primary.is_none()) else { return };
+        let region = volume.card.held.region(place.region, now);
         if region.asked_until > now {
             return;
         }
         region.asked_until = again;
-        let turn = volume.held.next_turn();
+        let turn = volume.card.held.next_turn();
         self.stats.locks_asked += 1;
         self.limit_regions(block.volume);
         let body = Body::Acquire { generation, block: block.index, turn };
         self.send(block.volume.disk_node(), block.volume, body, Payload::None);
     }
 
-    pub(super) fn granted(
+    pub(in crate::shard) fn granted(
         &mut self,
         from: NodeId,
         id: VolumeId,
@@ -208,7 +174,7 @@ impl Shard {
         index: u32,
         grant: Grant,
     ) {
-        let volume = self.volumes.get(&id).filter(|v| v.card == Some(generation));
+        let volume = self.volumes.get(&id).filter(|v| v.card.generation == Some(generation));
         if volume.is_some() && from == id.disk_node() {
             self.take_grant(id, self.place(index), grant);
             self.resume_locked(id);
@@ -216,9 +182,9 @@ impl Shard {
     }
 
     /// The primary's word about a region. Returns whether it was a grant, and not void.
-    pub(super) fn take_grant(&mut self, id: VolumeId, place: Place, grant: Grant) -> bool {
+    pub(in crate::shard) fn take_grant(&mut self, id: VolumeId, place: Place, grant: Grant) -> bool {
         let Some(volume) = self.volumes.get_mut(&id) else { return false };
-        let Some(region) = volume.held.regions.get_mut(&place.region) else { return false };
+        let Some(region) = volume.card.held.regions.get_mut(&place.region) else { return false };
         if grant.turn <= region.released && !makes(Mistake::LateGranted) {
             // A fetch that waits for it asks again.
             region.asked_until = Instant(0);
@@ -252,7 +218,7 @@ impl Shard {
                     self.cache.mark(slot, Mark::PARKED, false);
                     self.stats.copies_kept += 1;
                     if let Some(volume) = self.volumes.get_mut(&id) {
-                        volume.held.used(place, self.now);
+                        volume.card.held.used(place, self.now);
                     }
                 } else {
                     self.stats.copies_outdated += 1;
@@ -263,21 +229,21 @@ impl Shard {
     }
 
     /// Parks a copy that has come without a lock, and asks for that.
-    pub(super) fn park(&mut self, slot: Slot, block: BlockId, as_of: Stamp) {
+    pub(in crate::shard) fn park(&mut self, slot: Slot, block: BlockId, as_of: Stamp) {
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
-            volume.held.parked(place.region, as_of, self.now);
+            volume.card.held.parked(place.region, as_of, self.now);
             self.cache.mark(slot, Mark::PARKED, true);
             self.acquire_lock(block);
         }
     }
 
     /// The card is void: it holds nothing, and its copies are parked.
-    pub(super) fn park_copies(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn park_copies(&mut self, id: VolumeId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
-        let heard = volume.heard;
-        let turn = volume.held.next_turn();
-        for region in volume.held.regions.values_mut() {
+        let heard = volume.card.heard;
+        let turn = volume.card.held.next_turn();
+        for region in volume.card.held.regions.values_mut() {
             if region.held != 0 {
                 // What was parked before is as of an earlier time.
                 region.parked_as_of = Some(region.parked_as_of.map_or(heard, |as_of| as_of.min(heard)));
@@ -287,8 +253,8 @@ impl Shard {
             region.paged = 0;
             region.asked_until = Instant(0);
         }
-        volume.held.forgot_pages = false;
-        volume.held.regions.retain(|_, region| region.parked_as_of.is_some());
+        volume.card.held.forgot_pages = false;
+        volume.card.held.regions.retain(|_, region| region.parked_as_of.is_some());
         let slots: Vec<_> =
             self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
         for slot in slots {
@@ -303,15 +269,20 @@ impl Shard {
 
     /// The region's locks after an invalidation of blocks in one segment: the card has dropped its copies of these
     /// blocks.
-    pub(super) fn release_around(&mut self, id: VolumeId, blocks: &Range<u32>, stamp: Stamp) -> Release {
+    pub(in crate::shard) fn release_around(
+        &mut self,
+        id: VolumeId,
+        blocks: &Range<u32>,
+        stamp: Stamp,
+    ) -> Release {
         let place = self.place(blocks.start);
         let now = self.now;
         let busy = self.commanded(id, place.region);
         let is_free = self.is_free(id, place);
         let Some(volume) = self.volumes.get_mut(&id) else { return Release::default() };
-        let Some(region) = volume.held.regions.get_mut(&place.region) else {
+        let Some(region) = volume.card.held.regions.get_mut(&place.region) else {
             // A grant on its way will find no entry. It may have held all of it before it was forgotten.
-            return Release { segments: !busy, used: !busy, turn: volume.held.next_turn() };
+            return Release { segments: !busy, used: !busy, turn: volume.card.held.next_turn() };
         };
         region.bounds.write(place.segment, stamp);
         if region.asked_until > now {
@@ -328,11 +299,11 @@ impl Shard {
         if released == 0 {
             return Release::default();
         }
-        volume.held.turn += 1;
-        region.released = volume.held.turn;
+        volume.card.held.turn += 1;
+        region.released = volume.card.held.turn;
         let turn = region.released;
         if region.held == 0 && region.parked_as_of.is_none() && busy == 0 {
-            volume.held.regions.remove(&place.region);
+            volume.card.held.regions.remove(&place.region);
         }
         Release { segments: released, used, turn }
     }
@@ -355,9 +326,9 @@ impl Shard {
     }
 
     /// Regions of which this node remembers something are bounded: those with the fewest copies go, of these the coldest.
-    pub(super) fn limit_regions(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn limit_regions(&mut self, id: VolumeId) {
         let most = (self.cache.slots() as usize / 8).max(REGIONS_MIN);
-        if self.volumes.get(&id).is_none_or(|volume| volume.held.regions.len() <= most) {
+        if self.volumes.get(&id).is_none_or(|volume| volume.card.held.regions.len() <= most) {
             return;
         }
         // Reads that hit do not come by here: that a region is in use shows in its copies.
@@ -370,7 +341,7 @@ impl Shard {
             (copies.get(&number).copied().unwrap_or_default(), region.last_use, number)
         };
         let Some(volume) = self.volumes.get(&id) else { return };
-        let mut all: Vec<_> = volume.held.regions.iter().map(warmth).collect();
+        let mut all: Vec<_> = volume.card.held.regions.iter().map(warmth).collect();
         // A share of them at once, so that a scan over all is rare.
         let gone = all.len() - most + most / 8;
         let last = all.len() - 1;
@@ -382,11 +353,11 @@ impl Shard {
 
     fn forget_region(&mut self, id: VolumeId, number: u32) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
-        if volume.held.regions.get(&number).is_none_or(|region| region.asked_until > self.now) {
+        if volume.card.held.regions.get(&number).is_none_or(|region| region.asked_until > self.now) {
             return;
         }
-        volume.held.regions.remove(&number);
-        volume.held.forgot_pages |= volume.pages;
+        volume.card.held.regions.remove(&number);
+        volume.card.held.forgot_pages |= volume.card.pages;
         for local in 0..REGION {
             if let Some(index) = self.index_of(number * REGION + local) {
                 self.drop_copy(BlockId::new(id, index));
@@ -394,14 +365,25 @@ impl Shard {
         }
     }
 
+    /// At a card: the blocks that it may use copies of without asking, of each volume whose locks it holds.
+    pub fn held_blocks(&self) -> impl Iterator<Item = (VolumeId, Generation, BlockId)> {
+        let cards = self.volumes.iter().filter(|(_, volume)| volume.primary.is_none());
+        cards.flat_map(move |(&id, Volume { card, .. })| {
+            card.generation.into_iter().flat_map(move |generation| {
+                let blocks = card.held.places().flat_map(move |place| self.indices(place));
+                blocks.map(move |index| (id, generation, BlockId::new(id, index)))
+            })
+        })
+    }
+
     /// Panics when a copy could be used without a lock, or a lock not be found.
-    pub(super) fn check_locks(&self) {
+    pub(in crate::shard) fn check_locks(&self) {
         for slot in self.cache.resident_slots() {
             let block = self.cache.block(slot);
             let parked = self.cache.is(slot, Mark::PARKED);
             if self.is_locked_by_card(block.volume) {
                 let place = self.place(block.index);
-                let held = &self.volumes[&block.volume].held;
+                let held = &self.volumes[&block.volume].card.held;
                 assert_eq!(parked, !held.holds(place), "{block:?} is parked if its segment is not held");
                 let region = held.regions.get(&place.region);
                 assert!(region.is_some_and(|r| if parked {

@@ -1,4 +1,4 @@
-//! What cards' commands were answered at the disk node: a repeated command is not done again.
+//! What cards' commands were answered at the primary: a repeated command is not done again.
 //!
 //! A command is repeated by the life of the node that has sent it, and by no other, so what is known belongs to a life.
 //! Lives do not follow each other in the order of their numbers: a clock may have been set back between two, and a name
@@ -18,12 +18,12 @@ use crate::time::{Duration, Instant};
 /// Commands that one card has under way at a time, at both ends. More wait at the card.
 pub const SLOTS_MAX: u16 = 4096;
 /// Lives of a node that are remembered. A command is given up by its sender after a while
-/// ([`super::ShardConfig::disk_wait`]), in which a node does not begin as many.
+/// ([`crate::ShardConfig::disk_wait`]), in which a node does not begin as many.
 const LIVES_MAX: usize = 8;
 
 /// See the module's head.
 #[derive(Default)]
-pub(super) struct Answered {
+pub(in crate::shard) struct Answered {
     /// Which life of a node has its card, or had it last.
     lives: BTreeMap<NodeId, u64>,
     answers: BTreeMap<(NodeId, u64), Answers>,
@@ -32,7 +32,7 @@ pub(super) struct Answered {
 
 /// What the commands of one life were answered.
 #[derive(Default)]
-pub(super) struct Answers {
+pub(in crate::shard) struct Answers {
     /// When the life got a card last, in the order of all.
     begun: u64,
     /// Since when it has none.
@@ -48,29 +48,29 @@ struct Known {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Outcome {
-    pub(super) stamp: Stamp,
-    pub(super) persistence: Persistence,
-    pub(super) result: Result<(), IoError>,
+pub(in crate::shard) struct Outcome {
+    pub(in crate::shard) stamp: Stamp,
+    pub(in crate::shard) persistence: Persistence,
+    pub(in crate::shard) result: Result<(), IoError>,
 }
 
 /// A command of a card, as its sender names it.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) slot: u16,
-    pub(super) request: RequestId,
+pub(in crate::shard) struct Place {
+    pub(in crate::shard) slot: u16,
+    pub(in crate::shard) request: RequestId,
 }
 
 impl Outcome {
     /// Nothing was done.
-    pub(super) const fn failed(error: IoError) -> Self {
+    pub(in crate::shard) const fn failed(error: IoError) -> Self {
         Self { stamp: Stamp(0), persistence: Persistence::NONE, result: Err(error) }
     }
 }
 
 impl Answered {
     /// A life of a node has got a card.
-    pub(super) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
+    pub(in crate::shard) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
         self.rest(node, now);
         self.begun += 1;
         self.lives.insert(node, life);
@@ -85,19 +85,19 @@ impl Answered {
     }
 
     /// The node's card is gone.
-    pub(super) fn rest(&mut self, node: NodeId, now: Instant) {
+    pub(in crate::shard) fn rest(&mut self, node: NodeId, now: Instant) {
         if let Some((_, answers)) = self.to_mut(node) {
             answers.resting.get_or_insert(now);
         }
     }
 
     /// Lives that have no card.
-    pub(super) fn resting(&self) -> usize {
+    pub(in crate::shard) fn resting(&self) -> usize {
         self.answers.values().filter(|answers| answers.resting.is_some()).count()
     }
 
     /// Forgets lives that have had no card for so long; when to do so again.
-    pub(super) fn forget_resting(&mut self, now: Instant, patience: Duration) -> Option<Instant> {
+    pub(in crate::shard) fn forget_resting(&mut self, now: Instant, patience: Duration) -> Option<Instant> {
         let until = |answers: &Answers| answers.resting.map(|since| since + patience);
         self.answers.retain(|_, answers| until(answers).is_none_or(|until| now < until));
         self.lives.retain(|&node, &mut life| self.answers.contains_key(&(node, life)));
@@ -105,18 +105,18 @@ impl Answered {
     }
 
     /// What was answered to the life that has the node's card.
-    pub(super) fn to(&self, node: NodeId) -> Option<&Answers> {
+    pub(in crate::shard) fn to(&self, node: NodeId) -> Option<&Answers> {
         self.answers.get(&(node, *self.lives.get(&node)?))
     }
 
     /// As [`Self::to`], and which life it is.
-    pub(super) fn to_mut(&mut self, node: NodeId) -> Option<(u64, &mut Answers)> {
+    pub(in crate::shard) fn to_mut(&mut self, node: NodeId) -> Option<(u64, &mut Answers)> {
         let life = *self.lives.get(&node)?;
         Some((life, self.answers.get_mut(&(node, life))?))
     }
 
     /// A command is done.
-    pub(super) fn done(&mut self, node: NodeId, life: u64, place: Place, outcome: Outcome) {
+    pub(in crate::shard) fn done(&mut self, node: NodeId, life: u64, place: Place, outcome: Outcome) {
         let known =
             self.answers.get_mut(&(node, life)).and_then(|answers| answers.slots.get_mut(&place.slot));
         if let Some(known) = known.filter(|known| known.request == place.request) {
@@ -125,7 +125,7 @@ impl Answered {
     }
 
     /// A command will not be done: if its life asks again, it is a new one.
-    pub(super) fn forget(&mut self, node: NodeId, life: u64, place: Place) {
+    pub(in crate::shard) fn forget(&mut self, node: NodeId, life: u64, place: Place) {
         if let Some(answers) = self.answers.get_mut(&(node, life))
             && answers.slots.get(&place.slot).is_some_and(|known| known.request == place.request)
         {
@@ -136,22 +136,22 @@ impl Answered {
 
 impl Answers {
     /// The command has come before, or one after it in its slot.
-    pub(super) fn knows(&self, place: Place) -> bool {
+    pub(in crate::shard) fn knows(&self, place: Place) -> bool {
         self.slots.get(&place.slot).is_some_and(|known| place.request <= known.request)
     }
 
     /// Its sender has used the slot again: only an old repetition can come.
-    pub(super) fn is_stale(&self, place: Place) -> bool {
+    pub(in crate::shard) fn is_stale(&self, place: Place) -> bool {
         self.slots.get(&place.slot).is_some_and(|known| place.request < known.request)
     }
 
     /// If the command has come before: how it ended, if it has.
-    pub(super) fn get(&self, place: Place) -> Option<Option<Outcome>> {
+    pub(in crate::shard) fn get(&self, place: Place) -> Option<Option<Outcome>> {
         self.slots.get(&place.slot).filter(|known| known.request == place.request).map(|known| known.outcome)
     }
 
     /// Notes a command, or how it ended.
-    pub(super) fn put(&mut self, place: Place, outcome: Option<Outcome>) {
+    pub(in crate::shard) fn put(&mut self, place: Place, outcome: Option<Outcome>) {
         self.slots.insert(place.slot, Known { request: place.request, outcome });
     }
 }

@@ -9,19 +9,19 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Shard;
 use super::marks::Marks;
-use super::regions::{Bounds, Place, Writes, run};
 use crate::ids::{BlockId, Generation, NodeId, Stamp, VolumeId};
 use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
+use crate::shard::Shard;
+use crate::shard::regions::{Bounds, Place, Writes, run};
 
 /// Regions that are remembered of a volume in a shard.
 const REGIONS_MAX: usize = 1 << 16;
 
 /// See the module's head.
-pub(super) struct Directory {
+pub(in crate::shard) struct Directory {
     regions: BTreeMap<u32, Region>,
     /// The limit in regions that are not listed.
     default: Stamp,
@@ -45,7 +45,7 @@ struct Holder {
 impl Directory {
     /// Of a primary whose life begins with this stamp: what was written before is known from its last life, or else not in
     /// detail.
-    pub(super) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
+    pub(in crate::shard) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
         let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= REGIONS_MAX)
         else {
             let default = if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first };
@@ -57,18 +57,18 @@ impl Directory {
     }
 
     /// For the next life.
-    pub(super) fn marks(&self) -> Marks {
+    pub(in crate::shard) fn marks(&self) -> Marks {
         let regions = self.regions.iter().map(|(&number, region)| (number, region.writes.bounds()));
         let default = Bounds { base: self.default, ..Bounds::default() };
         Marks { default: self.default, regions: regions.filter(|(_, bounds)| *bounds != default).collect() }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::shard) fn bytes(&self) -> usize {
         let holders = self.regions.values().map(|region| region.holders.capacity()).sum::<usize>();
         self.regions.len() * size_of::<(u32, Region)>() + holders * size_of::<Holder>()
     }
 
-    pub(super) fn bounds(&self, region: u32) -> Bounds {
+    pub(in crate::shard) fn bounds(&self, region: u32) -> Bounds {
         let default = Bounds { base: self.default, ..Bounds::default() };
         self.regions.get(&region).map_or(default, |region| region.writes.bounds())
     }
@@ -99,7 +99,7 @@ impl Directory {
         }
     }
 
-    pub(super) fn write(&mut self, place: Place, stamp: Stamp) {
+    pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) {
         self.region(place.region).writes.write(place.segment, stamp);
     }
 
@@ -119,7 +119,7 @@ impl Directory {
         }
     }
 
-    fn release(&mut self, node: NodeId, region: u32, released: u64, turn: u64) {
+    pub(super) fn release(&mut self, node: NodeId, region: u32, released: u64, turn: u64) {
         let Some(region) = self.regions.get_mut(&region) else { return };
         let Some(at) = region.holders.iter().position(|holder| holder.node == node) else { return };
         let holder = &mut region.holders[at];
@@ -132,7 +132,7 @@ impl Directory {
     }
 
     /// The node has no card any more, or a new one, which holds nothing.
-    pub(super) fn forget(&mut self, node: NodeId) {
+    pub(in crate::shard) fn forget(&mut self, node: NodeId) {
         for region in self.regions.values_mut() {
             region.holders.retain(|holder| holder.node != node);
         }
@@ -146,16 +146,16 @@ impl Directory {
     }
 
     /// Every card that is named, once for each region.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+    pub(in crate::shard) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
         self.regions.values().flat_map(|region| region.holders.iter().map(|holder| &holder.node))
     }
 
-    pub(super) fn names(&self, node: NodeId, place: Place) -> bool {
+    pub(in crate::shard) fn names(&self, node: NodeId, place: Place) -> bool {
         self.around(node, place).is_some()
     }
 
     /// The segments around one that a card may hold, as places in the shard; none if it holds not even that one.
-    pub(super) fn around(&self, node: NodeId, place: Place) -> Option<Range<u32>> {
+    pub(in crate::shard) fn around(&self, node: NodeId, place: Place) -> Option<Range<u32>> {
         let holder = self.regions.get(&place.region)?.holders.iter().find(|holder| holder.node == node)?;
         run(holder.held, place)
     }
@@ -163,14 +163,14 @@ impl Directory {
 
 impl Shard {
     /// Cards whose copies of the blocks must go before they are written.
-    pub(super) fn holders(&self, id: VolumeId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
+    pub(in crate::shard) fn holders(&self, id: VolumeId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
         let place = self.place(blocks.start);
-        self.volumes.get(&id).map_or_else(Vec::new, |v| v.desk.directory.holders(place, writer))
+        self.primary(id).map_or_else(Vec::new, |primary| primary.directory.holders(place, writer))
     }
 
     /// A card wants a lock. It is granted at once: whoever writes there next asks the card first. It gets the whole region but for
     /// what was written lately, so that a writer and a reader of different segments do not meet.
-    pub(super) fn acquire(
+    pub(in crate::shard) fn acquire(
         &mut self,
         from: NodeId,
         id: VolumeId,
@@ -179,64 +179,58 @@ impl Shard {
         turn: u64,
     ) {
         let place = self.place(index);
-        let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.at_disk_node) else { return };
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
         let within = u64::from(index) < volume.spec.blocks();
-        if volume.desk.cards.get(&from) != Some(&generation) || volume.desk.lost.contains(&from) || !within {
+        let Some(primary) = volume.primary.as_mut().filter(|p| within && p.is_live(from, generation)) else {
             return;
-        }
-        let bounds = volume.desk.directory.bounds(place.region);
-        let held = volume.desk.directory.enter(from, place.region, !bounds.written | place.bit(), turn);
+        };
+        let bounds = primary.directory.bounds(place.region);
+        let held = primary.directory.enter(from, place.region, !bounds.written | place.bit(), turn);
         let body = Body::Granted { generation, block: index, grant: Grant { turn, held, bounds } };
         self.send(from, id, body, Payload::None);
     }
 
     /// A command is an acquire of what it changes: while it may have been applied, and its sender does not know, no
     /// other card writes there without asking the sender.
-    pub(super) fn enter_commander(&mut self, node: NodeId, id: VolumeId, blocks: &Range<u32>, turn: u64) {
+    pub(in crate::shard) fn enter_commander(
+        &mut self,
+        node: NodeId,
+        id: VolumeId,
+        blocks: &Range<u32>,
+        turn: u64,
+    ) {
         if blocks.is_empty() || makes(Mistake::NoCommandLock) {
             return;
         }
         let place = self.place(blocks.start);
-        if let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.confirms()) {
-            volume.desk.directory.enter(node, place.region, place.bit(), turn);
+        if let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.confirms())
+            && let Some(primary) = &mut volume.primary
+        {
+            primary.directory.enter(node, place.region, place.bit(), turn);
         }
     }
 
     /// What the answer to a command grants: what the command acquired.
-    pub(super) fn grant_of(&self, node: NodeId, id: VolumeId, blocks: &Range<u32>, turn: u64) -> Grant {
+    pub(in crate::shard) fn grant_of(
+        &self,
+        node: NodeId,
+        id: VolumeId,
+        blocks: &Range<u32>,
+        turn: u64,
+    ) -> Grant {
         let place = self.place(blocks.start);
-        let directory = self.volumes.get(&id).map(|v| &v.desk.directory);
+        let directory = self.primary(id).map(|primary| &primary.directory);
         match directory.filter(|d| !blocks.is_empty() && d.names(node, place)) {
             Some(directory) => Grant { turn, held: place.bit(), bounds: directory.bounds(place.region) },
             None => Grant::default(),
         }
     }
 
-    /// A card has acknowledged an invalidation, and released something with it.
-    pub(super) fn released(&mut self, node: NodeId, id: VolumeId, index: u32, released: u64, turn: u64) {
-        let place = self.place(index);
-        if let Some(volume) = self.volumes.get_mut(&id) {
-            volume.desk.directory.release(node, place.region, released, turn);
-        }
-    }
-
-    /// At the primary: whether a card may hold the lock on a block, as far as the directory knows. None for a card that it does
+    /// Whether a card may hold the lock on a block, as far as the directory knows. None for a card that it does
     /// not know.
     #[must_use]
     pub fn may_hold_lock(&self, node: NodeId, generation: Generation, block: BlockId) -> Option<bool> {
-        let volume = self.volumes.get(&block.volume)?;
-        let current = volume.desk.cards.get(&node) == Some(&generation) && !volume.desk.lost.contains(&node);
-        current.then(|| volume.desk.directory.names(node, self.place(block.index)))
-    }
-
-    /// At a card: the blocks that it may use copies of without asking, of each volume whose locks it holds.
-    pub fn held_blocks(&self) -> impl Iterator<Item = (VolumeId, Generation, BlockId)> {
-        self.volumes.iter().filter(|(_, volume)| !volume.at_disk_node).flat_map(move |(&id, volume)| {
-            let held = volume.held.places().filter(|_| volume.card.is_some());
-            held.flat_map(move |place| {
-                let card = volume.card.unwrap_or_default();
-                self.indices(place).map(move |index| (id, card, BlockId::new(id, index)))
-            })
-        })
+        let primary = self.primary(block.volume)?;
+        primary.is_live(node, generation).then(|| primary.directory.names(node, self.place(block.index)))
     }
 }

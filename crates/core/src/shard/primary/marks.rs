@@ -5,9 +5,9 @@
 
 use alloc::vec::Vec;
 
-use super::Shard;
-use super::regions::Bounds;
 use crate::ids::{Stamp, VolumeId};
+use crate::shard::Shard;
+use crate::shard::regions::Bounds;
 
 /// The last writes to a volume in one shard; see the module's head.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Marks {
 
 impl Marks {
     /// All writes come before this stamp.
-    pub(super) fn are_before(&self, first: Stamp) -> bool {
+    pub(in crate::shard) fn are_before(&self, first: Stamp) -> bool {
         let last = |bounds: &Bounds| bounds.base.max(bounds.version);
         self.default < first && self.regions.iter().all(|(_, bounds)| last(bounds) < first)
     }
@@ -31,7 +31,7 @@ impl Shard {
     /// contents are lost. None for a volume of another node's disk, or one whose copies are not confirmed.
     #[must_use]
     pub fn marks(&self, volume: VolumeId) -> Option<Marks> {
-        let volume = self.volumes.get(&volume).filter(|v| v.at_disk_node && !v.needs_no_lease())?;
-        Some(volume.desk.directory.marks())
+        let volume = self.volumes.get(&volume).filter(|v| !v.needs_no_lease())?;
+        Some(volume.primary.as_ref()?.directory.marks())
     }
 }

@@ -5,9 +5,9 @@
 //! good as copies in the cache as long as they go where those would have gone:
 //!
 //! - before a card confirms an invalidation: from all blocks on which it gives its lock up with it,
-//! - before a command of this node's clients leaves for the disk node,
-//! - before the disk node changes its disk,
-//! - and, at the word of [`crate::Control`], all of them before the disk node hears that a card was void.
+//! - before a command of this node's clients leaves for the primary,
+//! - before the primary changes its disk,
+//! - and, at the word of [`crate::Control`], all of them before the primary hears that a card was void.
 //!
 //! Until then reads of these blocks do not wait for the driver, but they do wait for the write, as always; so the
 //! driver must not wait for reads before it says that pages are gone.
@@ -16,56 +16,56 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Shard;
-use super::regions::{Place, SEGMENT, segments};
 use crate::ids::{NodeId, OpId, RequestId, Stamp, VolumeId, WithdrawalId};
 use crate::io::{Output, Payload};
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
+use crate::shard::Shard;
+use crate::shard::regions::{Place, SEGMENT, segments};
 
 /// What waits for pages to go.
 #[derive(Default)]
-pub(super) struct Withdrawals {
+pub(in crate::shard) struct Withdrawals {
     last: u64,
     open: BTreeMap<WithdrawalId, Then>,
 }
 
 /// What is done when they are gone.
 enum Then {
-    /// The invalidation is confirmed to the disk node.
+    /// The invalidation is confirmed to the primary.
     Confirm { to: NodeId, volume: VolumeId, stamp: Stamp, body: Body },
     /// The command of a client of this node is sent.
     Send(RequestId),
-    /// At the disk node: this node has no copies of the command's blocks.
+    /// At the primary: this node has no copies of the command's blocks.
     Write(OpId),
 }
 
 impl Withdrawals {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::shard) fn len(&self) -> usize {
         self.open.len()
     }
 }
 
 impl Shard {
-    pub(super) fn pages_kept(&mut self, id: VolumeId, kept: bool) {
-        if let Some(volume) = self.volumes.get_mut(&id) {
-            volume.pages = kept;
+    pub(in crate::shard) fn pages_kept(&mut self, id: VolumeId, kept: bool) {
+        if let Some(card) = self.card_mut(id) {
+            card.pages = kept;
         }
     }
 
     /// Whether somebody at this node keeps pages of the volume.
-    pub(super) fn has_pages(&self, id: VolumeId) -> bool {
-        self.volumes.get(&id).is_some_and(|volume| volume.pages)
+    pub(in crate::shard) fn has_pages(&self, id: VolumeId) -> bool {
+        self.card(id).is_some_and(|card| card.pages)
     }
 
-    /// Whether the disk node asked before for the same, and its answer waits for pages to go.
-    pub(super) fn is_confirming(&self, id: VolumeId, asked: Stamp) -> bool {
+    /// Whether the primary asked before for the same, and its answer waits for pages to go.
+    pub(in crate::shard) fn is_confirming(&self, id: VolumeId, asked: Stamp) -> bool {
         let same = |then: &Then| matches!(then, Then::Confirm { volume, stamp, .. } if (*volume, *stamp) == (id, asked));
         self.withdrawals.open.values().any(same)
     }
 
     /// Confirms an invalidation of `blocks`, when no pages are left of them and of the segments `released`.
-    pub(super) fn confirm(
+    pub(in crate::shard) fn confirm(
         &mut self,
         to: NodeId,
         id: VolumeId,
@@ -90,7 +90,7 @@ impl Shard {
     }
 
     /// Has the pages go that a command of this node's client changes. Whether it must wait for that.
-    pub(super) fn withdraw_for_client(
+    pub(in crate::shard) fn withdraw_for_client(
         &mut self,
         id: VolumeId,
         blocks: Range<u32>,
@@ -103,8 +103,8 @@ impl Shard {
         must
     }
 
-    /// At the disk node: has the pages go that a command changes, if there can be any.
-    pub(super) fn withdraw_for_disk(&mut self, id: VolumeId, blocks: Range<u32>, op: OpId) {
+    /// At the primary: has the pages go that a command changes, if there can be any.
+    pub(in crate::shard) fn withdraw_for_disk(&mut self, id: VolumeId, blocks: Range<u32>, op: OpId) {
         self.withdraw(id, Vec::from([blocks]), Then::Write(op));
     }
 
@@ -117,7 +117,7 @@ impl Shard {
     }
 
     /// The pages are gone.
-    pub(super) fn withdrawn(&mut self, id: WithdrawalId) {
+    pub(in crate::shard) fn withdrawn(&mut self, id: WithdrawalId) {
         match self.withdrawals.open.remove(&id) {
             Some(Then::Confirm { to, volume, body, .. }) => self.send(to, volume, body, Payload::None),
             Some(Then::Send(request)) => self.release_command(request),

@@ -1,37 +1,37 @@
-//! Writes, zeroes, trims and flushes at the disk node.
+//! Writes, zeroes, trims and flushes at the primary.
 
 use alloc::vec::Vec;
 
-use super::Shard;
 use super::answered::{Outcome, Place, SLOTS_MAX};
-use super::change::{Change, overlap};
-use super::coherence::RESEND;
-use super::volume::Writer;
+use super::{PeerCard, Primary, Writer};
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError, Message};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
+use crate::shard::RESEND;
+use crate::shard::Shard;
+use crate::shard::change::{Change, overlap};
 use crate::time::Instant;
 use crate::timers::Timer;
 
 /// A [`Body::Command`].
 #[derive(Clone, Copy)]
-pub(super) struct PeerCommand {
-    pub(super) generation: Generation,
-    pub(super) request: RequestId,
-    pub(super) slot: u16,
-    pub(super) change: Change,
-    pub(super) fua: bool,
-    pub(super) again: bool,
-    pub(super) turn: u64,
+pub(in crate::shard) struct PeerCommand {
+    pub(in crate::shard) generation: Generation,
+    pub(in crate::shard) request: RequestId,
+    pub(in crate::shard) slot: u16,
+    pub(in crate::shard) change: Change,
+    pub(in crate::shard) fua: bool,
+    pub(in crate::shard) again: bool,
+    pub(in crate::shard) turn: u64,
 }
 
-/// A command at the disk node.
-pub(super) struct DiskCommand {
-    pub(super) volume: VolumeId,
+/// A command at the primary.
+pub(in crate::shard) struct DiskCommand {
+    pub(in crate::shard) volume: VolumeId,
     /// Set once it has begun; never for a flush, which changes nothing.
-    pub(super) stamp: Option<Stamp>,
+    pub(in crate::shard) stamp: Option<Stamp>,
     /// The life of the disk in which it was given to the disk.
     persistence: Persistence,
     op: OpId,
@@ -48,7 +48,7 @@ pub(super) struct DiskCommand {
 
 /// Whose command it is.
 #[derive(Clone, Copy)]
-pub(super) enum Client {
+pub(in crate::shard) enum Client {
     Local(Token),
     Peer {
         node: NodeId,
@@ -71,21 +71,16 @@ impl Client {
 const SILENT_AFTER: u32 = 20;
 
 impl Shard {
-    pub(super) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
+    pub(in crate::shard) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
         let Body::Command { generation, request, slot, .. } = message.body else { return Landing::Discard };
-        let Some(volume) = self.volumes.get(&message.volume) else { return Landing::Discard };
-        let known = volume.desk.cards.get(&from) == Some(&generation);
-        let done =
-            volume.desk.answered.to(from).is_some_and(|answers| answers.knows(Place { slot, request }));
-        if known && !done && volume.at_disk_node && !self.closing {
-            Landing::Buffer
-        } else {
-            Landing::Discard
-        }
+        let Some(primary) = self.primary(message.volume) else { return Landing::Discard };
+        let known = primary.is_current(from, generation);
+        let done = primary.answered.to(from).is_some_and(|answers| answers.knows(Place { slot, request }));
+        if known && !done && !self.closing { Landing::Buffer } else { Landing::Discard }
     }
 
-    /// At the disk node: a command from another node's card.
-    pub(super) fn peer_command(
+    /// A command from another node's card.
+    pub(in crate::shard) fn peer_command(
         &mut self,
         from: NodeId,
         id: VolumeId,
@@ -99,8 +94,9 @@ impl Shard {
             self.put_back(payload);
             return;
         };
-        let current = volume.desk.cards.get(&from) == Some(&generation) || makes(Mistake::AcceptOldCard);
-        let refused = if !current || !volume.at_disk_node {
+        let is_current = |primary: &Primary| primary.is_current(from, generation);
+        let current = volume.primary.as_ref().is_some_and(is_current) || makes(Mistake::AcceptOldCard);
+        let refused = if !current {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {
             Some(IoError::Invalid)
@@ -109,7 +105,8 @@ impl Shard {
         } else {
             None
         };
-        let answers = volume.desk.answered.to_mut(from).filter(|_| refused != Some(IoError::NotAttached));
+        let answers = volume.primary.as_mut().and_then(|primary| primary.answered.to_mut(from));
+        let answers = answers.filter(|_| refused != Some(IoError::NotAttached));
         let Some((life, answers)) = answers else {
             self.send_done(from, id, request, Outcome::failed(IoError::NotAttached), Grant::default());
             self.put_back(payload);
@@ -154,7 +151,7 @@ impl Shard {
         self.disk_command(id, change, fua, payload, client);
     }
 
-    pub(super) fn disk_command(
+    pub(in crate::shard) fn disk_command(
         &mut self,
         id: VolumeId,
         change: Change,
@@ -186,7 +183,7 @@ impl Shard {
     }
 
     /// Starts every command that waits for no earlier one.
-    pub(super) fn start_held_commands(&mut self) {
+    pub(in crate::shard) fn start_held_commands(&mut self) {
         if !self.writes_allowed && !makes(Mistake::SkipGrace) {
             return;
         }
@@ -209,14 +206,14 @@ impl Shard {
 
     fn start(&mut self, mut command: DiskCommand) {
         let (id, op) = (command.volume, command.op);
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let Some(primary) = self.primary_mut(id) else { return };
         if let Client::Peer { node, life, place, generation, .. } = command.client
-            && volume.desk.cards.get(&node) != Some(&generation)
+            && !primary.is_current(node, generation)
             && !makes(Mistake::AcceptOldCard)
         {
             // The card was given up while its command was held up. Whoever has the node's new card may have
             // copies that this command would not invalidate. If the same life asks again, it is a new command.
-            volume.desk.answered.forget(node, life, place);
+            primary.answered.forget(node, life, place);
             self.put_back(command.payload);
             return;
         }
@@ -232,7 +229,8 @@ impl Shard {
             // If the earlier life did it, it came before what others have written since, and is not to come after it.
             // What its own node writes there concerns other bytes (see `Commands::follows`), or comes later.
             Some(volume)
-                if command.client.is_again() && !volume.desk.is_untouched(blocks.clone(), writer) =>
+                if command.client.is_again()
+                    && !volume.primary.as_ref().is_some_and(|p| p.is_untouched(blocks.clone(), writer)) =>
             {
                 Some(IoError::Io)
             }
@@ -277,21 +275,24 @@ impl Shard {
         let Some(command) = self.disk_commands.get(&op) else { return };
         let Some(stamp) = command.stamp else { return };
         let id = command.volume;
-        let Some(&generation) = self.volumes.get(&id).and_then(|v| v.desk.cards.get(&card)) else { return };
+        let Some(&PeerCard { generation, .. }) = self.primary(id).and_then(|p| p.cards.get(&card)) else {
+            return;
+        };
         let blocks = command.change.blocks(self.config.block_bytes);
         let body = Body::Invalidate { generation, stamp, block: blocks.start, count: blocks.len() as u16 };
         self.send(card, id, body, Payload::None);
     }
 
-    pub(super) fn invalidate_timeout(&mut self, op: OpId) {
+    pub(in crate::shard) fn invalidate_timeout(&mut self, op: OpId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         command.repetitions += 1;
         let (volume, cards) = (command.volume, command.unconfirmed.clone());
         let silent = command.repetitions.is_multiple_of(SILENT_AFTER);
         for card in cards {
             self.send_invalidation(op, card);
-            let generation = self.volumes.get(&volume).and_then(|v| v.desk.cards.get(&card));
-            if let (true, Some(&generation)) = (silent, generation) {
+            let generation =
+                self.primary(volume).and_then(|p| p.cards.get(&card)).map(|card| card.generation);
+            if let (true, Some(generation)) = (silent, generation) {
                 self.outputs.push_back(Output::Silent { volume, node: card, generation });
             }
         }
@@ -299,7 +300,7 @@ impl Shard {
     }
 
     /// A card has no copy of the command's blocks (any more).
-    pub(super) fn confirmed(&mut self, op: OpId, card: NodeId) {
+    pub(in crate::shard) fn confirmed(&mut self, op: OpId, card: NodeId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Some(at) = command.unconfirmed.iter().position(|&node| node == card) else { return };
         command.unconfirmed.swap_remove(at);
@@ -312,20 +313,22 @@ impl Shard {
     fn submit(&mut self, op: OpId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Change { kind, offset, length } = command.change;
-        let desk = self.volumes.get(&command.volume).map(|volume| &volume.desk);
-        command.persistence = desk.map_or(Persistence::NONE, |desk| desk.persistence);
+        let primary = self.volumes.get(&command.volume).and_then(|volume| volume.primary.as_ref());
+        command.persistence = primary.map_or(Persistence::NONE, |primary| primary.persistence);
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
         let volume = command.volume;
         self.outputs.push_back(Output::Disk { op, volume, work });
     }
 
-    pub(super) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
+    pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
         let result = self.judge_persistence(&command, result);
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
-            self.close_write(id, blocks.clone(), stamp);
+            if let Some(primary) = self.primary_mut(id) {
+                primary.close_write(blocks.clone(), stamp);
+            }
             let writer = match command.client {
                 Client::Local(_) => self.config.node,
                 Client::Peer { node, .. } => node,
@@ -360,31 +363,22 @@ impl Shard {
         result: Result<(), IoError>,
     ) -> Result<(), IoError> {
         let volume = command.volume;
-        let Some(desk) = self.volumes.get_mut(&volume).map(|volume| &mut volume.desk) else { return result };
+        let Some(primary) = self.primary_mut(volume) else { return result };
         if result == Err(IoError::SyncFailed) && !makes(Mistake::ForgetFailedSync) {
-            desk.persistence.0 += 1;
-            desk.loss = Loss::Sync;
+            primary.persistence.0 += 1;
+            primary.loss = Loss::Sync;
             self.outputs.push_back(Output::SyncFailed { volume });
             return result;
         }
         match command.change.kind {
             CommandKind::Flush { since }
                 if since != Persistence::NONE
-                    && since != desk.persistence
+                    && since != primary.persistence
                     && !makes(Mistake::IgnorePersistence) =>
             {
-                result.and(Err(desk.loss.error()))
+                result.and(Err(primary.loss.error()))
             }
             _ => result,
-        }
-    }
-
-    /// At the disk node: the life of the disk, see [`crate::Input::Persistence`].
-    pub(super) fn persistence_is(&mut self, id: VolumeId, life: Persistence, loss: Loss) {
-        if let Some(volume) = self.volumes.get_mut(&id)
-            && life >= volume.desk.persistence
-        {
-            (volume.desk.persistence, volume.desk.loss) = (life, loss);
         }
     }
 
@@ -395,9 +389,9 @@ impl Shard {
                 self.outputs.push_back(Output::Done { token, persistence, result });
             }
             Client::Peer { node, life, place, generation, turn, .. } => {
-                let Some(volume) = self.volumes.get_mut(&command.volume) else { return };
-                volume.desk.answered.done(node, life, place, outcome);
-                let current = volume.desk.cards.get(&node) == Some(&generation);
+                let Some(primary) = self.primary_mut(command.volume) else { return };
+                primary.answered.done(node, life, place, outcome);
+                let current = primary.is_current(node, generation);
                 let blocks = command.change.blocks(self.config.block_bytes);
                 let grant = match current {
                     true => self.grant_of(node, command.volume, &blocks, turn),

@@ -2,45 +2,45 @@
 //!
 //! Writes go through to the disk all the same: what is handed over is never the only copy. Three memories have what was
 //! written:
-//! - the writer's, which keeps the blocks it has written whole. The disk node remembers who wrote a block last and sends
+//! - the writer's, which keeps the blocks it has written whole. The primary remembers who wrote a block last and sends
 //!   a reader on to that node when it would have to read the disk.
-//! - The disk node's while the write is in its hands: for those who wait for just this write.
-//! - The disk node's cache, for what its own clients write, and for a block that is written again after a reader had to
+//! - The primary's while the write is in its hands: for those who wait for just this write.
+//! - The primary's cache, for what its own clients write, and for a block that is written again after a reader had to
 //!   be sent on: what is written and read in turn costs no detour then. (Not if readers leave it no copies.)
 //!
-//! What the disk node remembers is a hint like any other: if the writer has evicted the block, the reader's question
+//! What the primary remembers is a hint like any other: if the writer has evicted the block, the reader's question
 //! comes back and is answered from the disk. Nothing here decides whether a copy may be used.
 //!
 //! The single I/O space hands ranges over through the disk (SIOS-10), and so does a volume with [`Handover::Disk`].
 
-use super::Shard;
-use super::change::Change;
-use super::disk_command::Client;
-use super::fetch::PeerRead;
 use crate::ids::{BlockId, BufferId, NodeId, Slot, VolumeId};
 use crate::index::{Entry, Index};
 use crate::io::{Output, Patch, Payload};
 use crate::message::{CommandKind, Source};
 use crate::policy::Delivery;
+use crate::shard::Shard;
+use crate::shard::change::Change;
+use crate::shard::fetch::PeerRead;
+use crate::shard::primary::commands::Client;
 use crate::volume::Handover;
 
-/// Blocks whose last writers a disk node remembers, in each shard.
+/// Blocks whose last writers a primary remembers, in each shard.
 const WRITERS: u32 = 1 << 14;
 
-/// At a disk node: who wrote which block last and is likely to have it still.
+/// At a primary: who wrote which block last and is likely to have it still.
 #[derive(Default)]
-pub(super) struct Writers {
+pub(in crate::shard) struct Writers {
     /// [`Entry::next`] is the writer, [`Entry::previous`] who has read the block since. Made when there is a volume
     /// that needs it.
     table: Option<Index>,
 }
 
 impl Writers {
-    pub(super) fn enable(&mut self) {
+    pub(in crate::shard) fn enable(&mut self) {
         self.table.get_or_insert_with(|| Index::new(WRITERS));
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::shard) fn bytes(&self) -> usize {
         self.table.as_ref().map_or(0, Index::bytes)
     }
 
@@ -48,7 +48,7 @@ impl Writers {
         self.table.as_ref().and_then(|table| table.get(block).next)
     }
 
-    /// Somebody has read what was written there last, through the disk node.
+    /// Somebody has read what was written there last, through the primary.
     fn is_read(&self, block: BlockId) -> bool {
         self.table.as_ref().is_some_and(|table| table.get(block).previous.is_some())
     }
@@ -68,24 +68,23 @@ impl Writers {
 }
 
 impl Shard {
-    pub(super) fn hands_over(&self, id: VolumeId) -> bool {
+    pub(in crate::shard) fn hands_over(&self, id: VolumeId) -> bool {
         self.volumes
             .get(&id)
             .is_some_and(|v| v.spec.handover == Handover::Cache && v.confirms() && !v.spec.read_only)
     }
 
-    /// At the disk node: a node that is likely to have the block, which is not here, for it has written it last.
-    pub(super) fn last_writer(&self, block: BlockId, requester: NodeId) -> Option<NodeId> {
-        let volume = self.volumes.get(&block.volume).filter(|v| v.at_disk_node)?;
-        let desk = &volume.desk;
+    /// A node that is likely to have the block, which is not here, for it has written it last.
+    pub(in crate::shard) fn last_writer(&self, block: BlockId, requester: NodeId) -> Option<NodeId> {
+        let primary = self.primary(block.volume)?;
         let writer = self.writers.of(block).filter(|&node| node != requester && node != self.config.node)?;
-        let is_there = desk.cards.contains_key(&writer) && !desk.lost.contains(&writer) && self.is_up(writer);
+        let is_there = primary.has_live_card(writer) && self.is_up(writer);
         (is_there && self.hands_over(block.volume) && !self.is_being_written(block)).then_some(writer)
     }
 
     /// The same for a question of another node. One that comes back from the writer has found nothing there; one that
     /// its asker repeats wants the disk.
-    pub(super) fn last_writer_for(
+    pub(in crate::shard) fn last_writer_for(
         &mut self,
         from: NodeId,
         block: BlockId,
@@ -102,8 +101,8 @@ impl Shard {
         Some(writer)
     }
 
-    /// At the disk node: a write to the block has been done, or has failed. Who keeps it now, and who has waited for it.
-    pub(super) fn after_write(
+    /// A write to the block has been done, or has failed. Who keeps it now, and who has waited for it.
+    pub(in crate::shard) fn after_write(
         &mut self,
         block: BlockId,
         change: &Change,
@@ -128,7 +127,7 @@ impl Shard {
         }
     }
 
-    /// At the disk node: whether a node that has written a block is likely to have it in its cache.
+    /// Whether a node that has written a block is likely to have it in its cache.
     fn writer_keeps(&self, block: BlockId, change: &Change, writer: NodeId) -> bool {
         match change.kind {
             // The command has acquired the lock on it.
@@ -140,7 +139,7 @@ impl Shard {
     }
 
     /// Keeps a block that has been written whole, if there is room on the way and this node may have copies of it.
-    pub(super) fn keep_written(
+    pub(in crate::shard) fn keep_written(
         &mut self,
         block: BlockId,
         change: &Change,
@@ -167,7 +166,7 @@ impl Shard {
         self.resume_fetch(block);
     }
 
-    /// At the disk node: whoever has waited for this write gets the block out of it.
+    /// Whoever has waited for this write gets the block out of it.
     fn serve_written(&mut self, block: BlockId, change: &Change, payload: Payload) {
         let Some(buffer) = self.whole_block_in(block, change, payload) else { return };
         let Some((request, slot, waiting)) = self.slot_for_waiting(block) else { return };
@@ -188,7 +187,13 @@ impl Shard {
     }
 
     /// A completed write goes into a slot: as much of it as is in the block.
-    pub(super) fn patch(&mut self, slot: Slot, block: BlockId, change: &Change, buffer: Option<BufferId>) {
+    pub(in crate::shard) fn patch(
+        &mut self,
+        slot: Slot,
+        block: BlockId,
+        change: &Change,
+        buffer: Option<BufferId>,
+    ) {
         let size = u64::from(self.config.block_bytes);
         let start = u64::from(block.index) * size;
         let from_byte = change.offset.max(start);

@@ -1,0 +1,312 @@
+//! The primary: who orders the writes to a volume, is asked for locks, and answers commands. It is at the node that has
+//! the disk.
+//!
+//! Its state is about the cards of other nodes: who has one, what each may have copies of ([`directory`]), which of their
+//! [`commands`] are under way and how they were answered ([`answered`]), and what is left to its next life ([`marks`]).
+//! Clients of its own node need no lock and no card of its making: no write begins without it. [`handover`] is who gives
+//! readers what was written.
+
+pub(super) mod answered;
+pub(super) mod commands;
+pub(super) mod directory;
+pub(super) mod handover;
+pub(super) mod marks;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use self::answered::Answered;
+use self::directory::Directory;
+use self::marks::Marks;
+use super::Shard;
+use crate::ids::{Generation, NodeId, OpId, Stamp, VolumeId};
+use crate::mistakes::{Mistake, makes};
+use crate::persistence::{Loss, Persistence};
+use crate::time::Instant;
+use crate::timers::Timer;
+use crate::volume::Access;
+
+/// See the module's head.
+pub(super) struct Primary {
+    /// The cards of other nodes.
+    pub(super) cards: BTreeMap<NodeId, PeerCard>,
+    pub(super) last_stamp: Stamp,
+    /// Writes that have begun and are not complete.
+    pub(super) open: BTreeMap<Stamp, OpId>,
+    /// The blocks that they write.
+    pub(super) writing: BTreeSet<u32>,
+    /// Which cards may have copies of what, and what was written last.
+    pub(super) directory: Directory,
+    /// What was answered to the cards' commands lately.
+    pub(super) answered: Answered,
+    /// The persistence life of the disk, and what a flush is told that was not flushed in it.
+    pub(super) persistence: Persistence,
+    pub(super) loss: Loss,
+    /// The disk may have lost contents that cards of an earlier life of this node still use.
+    pub(super) held: bool,
+    /// When some of it is forgotten.
+    forget_at: Instant,
+    /// Blocks that were written in this life, and by whom, as long as there are few.
+    touched: BTreeMap<u32, Touched>,
+    /// Who has written anything in this life.
+    writers: Option<Touched>,
+}
+
+/// Another node's card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PeerCard {
+    pub(super) generation: Generation,
+    /// It may not write (any more).
+    pub(super) reads_only: bool,
+    /// Nobody can acknowledge anything on its behalf.
+    pub(super) lost: bool,
+}
+
+/// Whose writes have touched something in this life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touched {
+    /// Those of one process.
+    By(Writer),
+    /// Those of several.
+    ByMany,
+}
+
+/// A process that writes: a node, and which life of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Writer {
+    pub(super) node: NodeId,
+    pub(super) life: u64,
+}
+
+impl Touched {
+    /// What is true after another write.
+    fn and(self, writer: Writer) -> Self {
+        if self == Self::By(writer) { self } else { Self::ByMany }
+    }
+}
+
+/// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
+const TOUCHED_MAX: usize = 1 << 14;
+
+impl Primary {
+    /// `first` is before all writes of this life, and after all of earlier ones.
+    pub(super) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
+        Self {
+            cards: BTreeMap::new(),
+            last_stamp: first,
+            open: BTreeMap::new(),
+            writing: BTreeSet::new(),
+            directory: Directory::new(first, marks),
+            answered: Answered::default(),
+            persistence: Persistence::default(),
+            loss: Loss::default(),
+            held: false,
+            forget_at: Instant::NEVER,
+            touched: BTreeMap::new(),
+            writers: None,
+        }
+    }
+
+    /// Entries that belong to something under way or to a card that is gone.
+    pub(super) fn table_entries(&self) -> usize {
+        let gone = self.directory.nodes().filter(|node| !self.cards.contains_key(node)).count();
+        self.writing.len() + self.open.len() + self.answered.resting() + gone
+    }
+
+    /// All writes up to this one are complete.
+    fn through(&self) -> Stamp {
+        self.open.first_key_value().map_or(self.last_stamp, |(&open, _)| Stamp(open.0 - 1))
+    }
+
+    /// What a node is told of complete writes: it has a card, which was asked about all of them.
+    pub(super) fn through_for(&self, node: NodeId) -> Stamp {
+        if self.has_live_card(node) { self.through() } else { Stamp(0) }
+    }
+
+    /// The node has a card that acknowledges what it is asked to.
+    pub(super) fn has_live_card(&self, node: NodeId) -> bool {
+        self.cards.get(&node).is_some_and(|card| !card.lost)
+    }
+
+    /// This is the node's card.
+    pub(super) fn is_current(&self, node: NodeId, generation: Generation) -> bool {
+        self.cards.get(&node).is_some_and(|card| card.generation == generation)
+    }
+
+    /// This is the node's card, and it acknowledges what it is asked to.
+    pub(super) fn is_live(&self, node: NodeId, generation: Generation) -> bool {
+        self.is_current(node, generation) && self.has_live_card(node)
+    }
+
+    pub(super) fn lets_write(&self, node: NodeId) -> bool {
+        self.cards.get(&node).is_some_and(|card| !card.reads_only || makes(Mistake::LetReadersWrite))
+    }
+
+    fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
+        self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
+        for block in blocks {
+            if self.touched.len() < TOUCHED_MAX {
+                let touched = self.touched.entry(block).or_insert(Touched::By(writer));
+                *touched = touched.and(writer);
+            }
+        }
+    }
+
+    /// Nobody else than `writer` has written the blocks in this life. No, if that is not known any more.
+    pub(super) fn is_untouched(&self, blocks: Range<u32>, writer: Writer) -> bool {
+        let own = Touched::By(writer);
+        makes(Mistake::RepeatAfterRestart)
+            || self.writers.is_none_or(|writers| writers == own)
+            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).all(|(_, &by)| by == own)
+    }
+
+    /// A write's place in the order of writes.
+    fn open_write(&mut self, op: OpId) -> Stamp {
+        self.last_stamp.0 += 1;
+        self.open.insert(self.last_stamp, op);
+        self.last_stamp
+    }
+
+    /// The write is on the disk, or has failed: it is complete either way.
+    pub(super) fn close_write(&mut self, blocks: Range<u32>, stamp: Stamp) {
+        self.open.remove(&stamp);
+        for index in blocks {
+            self.writing.remove(&index);
+        }
+    }
+}
+
+impl Shard {
+    /// The volume's primary, if it is at this node.
+    pub(super) fn primary(&self, id: VolumeId) -> Option<&Primary> {
+        self.volumes.get(&id)?.primary.as_ref()
+    }
+
+    pub(super) fn primary_mut(&mut self, id: VolumeId) -> Option<&mut Primary> {
+        self.volumes.get_mut(&id)?.primary.as_mut()
+    }
+
+    pub(super) fn card_attached(
+        &mut self,
+        id: VolumeId,
+        (node, life): (NodeId, u64),
+        generation: Generation,
+        access: Access,
+    ) {
+        let now = self.now;
+        if let Some(primary) = self.primary_mut(id) {
+            let card = PeerCard { generation, reads_only: !access.may_write(), lost: false };
+            primary.cards.insert(node, card);
+            primary.answered.begin(node, life, now);
+            primary.directory.forget(node);
+        }
+    }
+
+    fn peer_card(&mut self, id: VolumeId, node: NodeId) -> Option<&mut PeerCard> {
+        self.primary_mut(id)?.cards.get_mut(&node)
+    }
+
+    pub(super) fn card_fenced(&mut self, id: VolumeId, node: NodeId) {
+        if let Some(card) = self.peer_card(id, node).filter(|_| !makes(Mistake::ForgetFence)) {
+            card.reads_only = true;
+        }
+    }
+
+    pub(super) fn card_lost(&mut self, id: VolumeId, node: NodeId) {
+        if let Some(card) = self.peer_card(id, node) {
+            (card.reads_only, card.lost) = (true, true);
+        }
+    }
+
+    pub(super) fn card_detached(&mut self, id: VolumeId, node: NodeId) {
+        let now = self.now;
+        let Some(primary) = self.primary_mut(id) else { return };
+        primary.cards.remove(&node);
+        primary.directory.forget(node);
+        primary.answered.rest(node, now);
+        self.forget_answers(id);
+        let ops: Vec<OpId> =
+            self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
+        for op in ops {
+            self.confirmed(op, node);
+        }
+    }
+
+    /// Forgets what cards were answered that are gone for so long that nothing can be repeated: no command is open for
+    /// longer than [`crate::ShardConfig::disk_wait`], by clocks of which none is as slow as two thirds of another.
+    pub(super) fn forget_answers(&mut self, id: VolumeId) {
+        let (now, patience) = (self.now, self.config.disk_wait * 3 / 2);
+        let Some(primary) = self.primary_mut(id) else { return };
+        let before = core::mem::replace(&mut primary.forget_at, Instant::NEVER);
+        let next = primary.answered.forget_resting(now, patience);
+        primary.forget_at = next.unwrap_or(Instant::NEVER);
+        self.timers.clear(before, Timer::Answers(id));
+        if let Some(next) = next {
+            self.timers.set(next, Timer::Answers(id));
+        }
+    }
+
+    /// A loss of power is a write by nobody, which takes effect when no card can use the contents that are gone.
+    pub(super) fn hold(&mut self, id: VolumeId) {
+        let held = !self.writes_allowed;
+        if let Some(primary) = self.primary_mut(id) {
+            primary.held = held;
+        }
+    }
+
+    /// No card of an earlier life is left.
+    pub(super) fn release_volumes(&mut self) {
+        let held = self.volumes.iter_mut().filter_map(|(&id, volume)| {
+            let primary = volume.primary.as_mut()?;
+            core::mem::take(&mut primary.held).then_some(id)
+        });
+        let held: Vec<VolumeId> = held.collect();
+        held.into_iter().for_each(|id| self.resume_volume(id));
+    }
+
+    /// The life of the disk, see [`crate::Input::Persistence`].
+    pub(super) fn persistence_is(&mut self, id: VolumeId, life: Persistence, loss: Loss) {
+        if let Some(primary) = self.primary_mut(id)
+            && life >= primary.persistence
+        {
+            (primary.persistence, primary.loss) = (life, loss);
+        }
+    }
+
+    /// A write's place in the order of writes. From here on its blocks are served to nobody.
+    pub(super) fn open_write(
+        &mut self,
+        id: VolumeId,
+        blocks: Range<u32>,
+        (writer, op): (Writer, OpId),
+    ) -> Stamp {
+        let place = self.place(blocks.start);
+        let Some(primary) = self.primary_mut(id) else { return Stamp(0) };
+        let stamp = primary.open_write(op);
+        primary.touch(blocks.clone(), writer);
+        primary.directory.write(place, stamp);
+        primary.writing.extend(blocks);
+        stamp
+    }
+
+    /// A card has no copy left of what a write changes, and releases something with its word.
+    pub(super) fn invalidate_ack(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        stamp: Stamp,
+        index: u32,
+        (released, turn): (u64, u64),
+    ) {
+        let place = self.place(index);
+        let Some(primary) = self.primary_mut(id).filter(|primary| primary.is_live(from, generation)) else {
+            return;
+        };
+        primary.directory.release(from, place.region, released, turn);
+        if let Some(&op) = primary.open.get(&stamp) {
+            self.confirmed(op, from);
+        }
+    }
+}
