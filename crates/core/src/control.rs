@@ -118,11 +118,6 @@ pub enum ControlInput {
         /// Cards that are in the way of [`Access::Exclusive`] are given up.
         takeover: bool,
     },
-    /// Give the card up and attach anew, as [`crate::Output::Reattach`] says.
-    Reattach {
-        /// The volume.
-        volume: VolumeId,
-    },
     /// A card does not answer the shards of this node, its disk node: its lease is renewed no more, so that it ends,
     /// even if the card's own messages arrive.
     Silent {
@@ -368,7 +363,6 @@ impl Control {
             ControlInput::Attach { token, volume, policy, access, takeover } => {
                 self.attach(token, volume, policy, access, takeover);
             }
-            ControlInput::Reattach { volume } => self.reattach(volume),
             ControlInput::Silent { volume, node, generation } => self.silent(volume, node, generation),
             ControlInput::Detach { volume } => self.detach(volume),
             ControlInput::Extents { token, volume, offset, length } => {

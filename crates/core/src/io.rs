@@ -293,12 +293,6 @@ pub enum Output {
         /// The card.
         generation: Generation,
     },
-    /// The card must be attached anew ([`crate::ControlInput::Reattach`]): a command was given up that the disk
-    /// node may still do, which it will not for an older card.
-    Reattach {
-        /// The volume.
-        volume: VolumeId,
-    },
     /// Have whoever keeps pages of these blocks at this node drop them, and answer with [`Input::Withdrawn`] when none
     /// can be used any more. What has been read and not passed on counts as a page.
     Withdraw {

@@ -169,8 +169,36 @@ pub enum Body {
         /// The card's turn: a command acquires what it changes.
         turn: u64,
     },
+    /// Is the command there? The question that a card asks in place of sending it again. A command that is done is
+    /// answered once more, one that the primary has not got is answered with [`IoError::Busy`], and one in hand when it
+    /// is done.
+    Probe {
+        /// The writer's card.
+        generation: Generation,
+        /// As in the [`Body::Command`].
+        request: RequestId,
+        /// As in the [`Body::Command`].
+        slot: u16,
+        /// The first block that the command changes.
+        block: u32,
+        /// As in the [`Body::Command`].
+        turn: u64,
+    },
+    /// The writer has given the command up: it is not to be done any more. Answered when that is sure, or when it was
+    /// done after all.
+    Void {
+        /// The writer's card.
+        generation: Generation,
+        /// As in the [`Body::Command`].
+        request: RequestId,
+        /// As in the [`Body::Command`].
+        slot: u16,
+    },
     /// A command is done.
     CommandDone {
+        /// Of the message that this answers. An answer under any but the card that the command was sent with last says
+        /// nothing: what it was sent with may yet be done.
+        generation: Generation,
         /// As in the [`Body::Command`].
         request: RequestId,
         /// Its place in the order of writes.
@@ -179,8 +207,10 @@ pub enum Body {
         persistence: Persistence,
         /// How it went.
         result: Result<(), IoError>,
-        /// The lock on what it has changed; void for a card that was given up meanwhile.
-        grant: Grant,
+        /// The turn for which the card has the lock on what the command has changed, see [`Grant::turn`]. Zero: it has none.
+        turn: u64,
+        /// What contents of the region must include.
+        bounds: Bounds,
     },
 }
 

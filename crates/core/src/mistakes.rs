@@ -34,6 +34,8 @@ pub enum Mistake {
     KeepAfterSuspension,
     /// A write that was given up leaves its blocks readable, and the card as it is.
     ForgetDoubt,
+    /// The primary does a command that its writer has given up, if it comes after the writer has said so.
+    ForgetVoid,
     /// A card that may only read may write.
     LetReadersWrite,
     /// A card uses copies where it holds no lock.
@@ -72,7 +74,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -87,6 +89,7 @@ impl Mistake {
         Self::SkipGrace,
         Self::KeepAfterSuspension,
         Self::ForgetDoubt,
+        Self::ForgetVoid,
         Self::LetReadersWrite,
         Self::UseReleased,
         Self::LateGranted,

@@ -39,6 +39,7 @@ use card::withdraw::Withdrawals;
 use evict::Leaving;
 use fetch::Fetches;
 use primary::Primary;
+use primary::answered::Place;
 use primary::commands::DiskCommand;
 use primary::handover::Writers;
 use volume::Volume;
@@ -178,7 +179,7 @@ impl Shard {
     /// Commands of this node that were given up and may yet be done.
     #[must_use]
     pub fn doubts(&self) -> usize {
-        self.commands.doubtful_len()
+        self.commands.doubts()
     }
 
     /// Slots that hold nothing and wait for nothing.
@@ -308,6 +309,8 @@ impl Shard {
             | Body::InvalidateAck { .. }
             | Body::Acquire { .. }
             | Body::Granted { .. }
+            | Body::Probe { .. }
+            | Body::Void { .. }
             | Body::CommandDone { .. } => Landing::Discard,
         }
     }
@@ -488,10 +491,16 @@ impl Shard {
                 };
                 self.peer_command(from, message.volume, command, payload);
             }
-            Body::CommandDone { request, stamp, persistence, result, grant } => {
-                // A life says no stamps but its own.
-                let word = stamp.max(message.through);
-                self.command_done(from, request, (stamp, word), persistence, result, grant);
+            Body::Probe { generation, request, slot, block, turn } => {
+                let asked = primary::commands::Asked { place: Place { slot, request }, block, turn };
+                self.probe(from, message.volume, generation, asked);
+            }
+            Body::Void { generation, request, slot } => {
+                self.void(from, message.volume, generation, Place { slot, request });
+            }
+            Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds } => {
+                let answer = card::commands::Answer { stamp, persistence, result, turn, bounds };
+                self.command_done(from, generation, request, answer);
             }
         }
     }
@@ -501,6 +510,7 @@ impl Shard {
             match timer {
                 Timer::Fetch(request) => self.fetch_timeout(request),
                 Timer::Command(request) => self.command_timeout(request),
+                Timer::Later => self.give_up_later_commands(),
                 Timer::Invalidate(op) => self.invalidate_timeout(op),
                 Timer::Leaving(block) => self.forget_leaving(block),
                 Timer::Answers(volume) => self.forget_answers(volume),

@@ -10,8 +10,10 @@ use crate::time::Instant;
 pub enum Timer {
     /// When to ask the disk node for a block whose holder does not answer, or give up.
     Fetch(RequestId),
-    /// When to repeat a command the disk node has not answered, or give up.
+    /// When to ask for a command the primary has not answered, or give up.
     Command(RequestId),
+    /// When to give up a command that has not begun.
+    Later,
     /// When to repeat the invalidations a write waits for.
     Invalidate(OpId),
     /// When to forget an evicted block whose new host does not answer.

@@ -134,7 +134,6 @@ impl Local {
             Output::Silent { volume, node, generation } => {
                 self.control(ControlInput::Silent { volume, node, generation });
             }
-            Output::Reattach { volume } => self.control(ControlInput::Reattach { volume }),
             Output::Withdraw { id, volume, blocks } => self.withdraw(shard, id, volume, &blocks),
             Output::SyncFailed { volume } => self.sync_failed(volume),
             Output::Release { buffer } => {

@@ -15,15 +15,15 @@
 //! | 14 | 2 | shard | block messages |
 //! | 16 | 8 | all writes up to this one are complete | block messages of a disk node |
 //! | 24 | 2 | free blocks | block messages |
-//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command |
+//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command, Probe, Void |
 //! | 28 | 4 | block; for a Command its length | most block messages |
-//! | 32 | 8 | request | Read, Data, Nack, Command, CommandDone, Question, Answer |
+//! | 32 | 8 | request | Read, Data, Nack, Command, Probe, Void, CommandDone, Question, Answer |
 //! | 40 | 8 | stamp; of a grant the last write | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone |
-//! | 48 | 8 | generation; for a Store two ages in milliseconds; for a CommandDone its stamp | Invalidate, InvalidateAck, Acquire, Granted, Command, CommandDone, Store |
+//! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Acquire, Granted, Command, Probe, Void, CommandDone, Store |
 //! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node, evictor, value, age in milliseconds, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone |
 //! | 64 | 8 | of a grant the limit where nothing was written lately | Granted, CommandDone |
-//! | 72 | 8 | segments granted or released | Granted, CommandDone, InvalidateAck |
-//! | 80 | 8 | turn | Acquire, Granted, Command, CommandDone, InvalidateAck |
+//! | 72 | 8 | segments granted or released; for a CommandDone its stamp | Granted, CommandDone, InvalidateAck |
+//! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
 //! | 88 | 8 | persistence life that a write was applied under | CommandDone |
 //!
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 96 bytes,
@@ -57,7 +57,7 @@ use cards_locks::LockMessage;
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 96;

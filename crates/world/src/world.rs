@@ -560,7 +560,6 @@ impl<M: Models> World<M> {
             trace!(self, "{node:?}.{shard} < {output:?}");
             match output {
                 // The control will have inputs for this shard, which wants to be drained first.
-                Output::Reattach { volume } => told.push(ControlInput::Reattach { volume }),
                 Output::Silent { volume, node, generation } => {
                     told.push(ControlInput::Silent { volume, node, generation });
                 }
@@ -632,7 +631,7 @@ impl<M: Models> World<M> {
             Output::Withdraw { id, volume, blocks } => {
                 self.withdraw(node, volume, Waiter::Shard(shard, id), blocks);
             }
-            Output::Reattach { .. } | Output::Silent { .. } | Output::SyncFailed { .. } => {
+            Output::Silent { .. } | Output::SyncFailed { .. } => {
                 unreachable!("taken out by the caller")
             }
             Output::Release { buffer } => self.shard(node, shard).memory.release(buffer),

@@ -240,13 +240,13 @@ mod tests {
         let lines = [
             "1.000000 n1 < Shards { input: Suspended { volume: v0.0 } }",
             "1.000000 n1.0 > Suspended { volume: v0.0 }",
-            "1.000000 n1.0 < Reattach { volume: v0.0 }",
+            "1.000000 n1.0 < SyncFailed { volume: v0.0 }",
             "1.000000 n1.1 > Suspended { volume: v0.0 }",
             "2.000000 n1.1 > Suspended { volume: v0.0 }",
         ];
         let expected = [
             "  1.000000  n1.* > Suspended { volume: v0.0 }",
-            "  1.000000  n1.0 < Reattach { volume: v0.0 }",
+            "  1.000000  n1.0 < SyncFailed { volume: v0.0 }",
             "  2.000000  n1.1 > Suspended { volume: v0.0 }",
         ];
         assert_eq!(story("v0.0", 0.0, 9, &lines), expected);

@@ -61,6 +61,8 @@ impl Word {
                 let wanted = matches!(
                     message.body,
                     Body::Command { .. }
+                        | Body::Probe { .. }
+                        | Body::Void { .. }
                         | Body::CommandDone { .. }
                         | Body::Read { .. }
                         | Body::Acquire { .. }

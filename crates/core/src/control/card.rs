@@ -294,12 +294,6 @@ impl Control {
     pub(super) fn expired(&mut self, from: NodeId, volume: VolumeId, generation: Generation) {
         let current = self.cards.get(&volume).and_then(|card| card.generation);
         if from == volume.disk_node() && current == Some(generation) {
-            self.reattach(volume);
-        }
-    }
-
-    pub(super) fn reattach(&mut self, volume: VolumeId) {
-        if volume.disk_node() != self.config.node {
             self.suspend(volume);
             self.send_attach(volume);
         }

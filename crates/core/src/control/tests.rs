@@ -727,7 +727,9 @@ fn a_void_card_is_attached_anew_when_its_pages_are_gone() {
     p.attach(1, "", Access::Write).unwrap();
     p.kept(1);
     p.outputs.clear();
-    p.give(1, ControlInput::Reattach { volume: V });
+    let generation = p.controls[1].cards.get(&V).and_then(|card| card.generation).unwrap();
+    let message = ControlMessage::Expired { volume: V, generation };
+    p.give(1, ControlInput::Message { from: NodeId(0), message });
     p.pass(LEASE / 3);
     assert!(p.asks_for_pages(1) && p.told(1, &Input::Suspended { volume: V }));
     assert!(!p.told(0, &Input::CardDetached { volume: V, node: NodeId(1) }), "to attach anew would say so");

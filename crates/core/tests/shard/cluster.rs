@@ -277,6 +277,8 @@ pub(crate) fn brief(body: &Body) -> String {
         Body::Acquire { block, .. } => format!("acquire {block}"),
         Body::Granted { block, .. } => format!("granted {block}"),
         Body::Command { kind, .. } => format!("command {kind:?}"),
+        Body::Probe { .. } => "probe".into(),
+        Body::Void { .. } => "void".into(),
         Body::CommandDone { result, .. } => format!("done {result:?}"),
         Body::Nack { error, .. } => format!("nack {error:?}"),
     }

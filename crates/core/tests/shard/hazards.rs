@@ -18,8 +18,8 @@ fn done(token: u64) -> (NodeId, Output) {
     (NodeId(1), Output::Done { token: Token(token), persistence: Persistence::NONE, result: Ok(()) })
 }
 
-/// A write given up by its writer while it is held up at the disk node is done later, without the
-/// writer's new copy of the block being invalidated.
+/// A write that was given up by its writer while the disk had it is done later, without the writer's new copy of the
+/// block being invalidated; one that was held up behind it is not done any more.
 #[test]
 fn a_command_given_up_while_it_is_held_does_not_leave_the_writer_stale() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
@@ -35,39 +35,82 @@ fn a_command_given_up_while_it_is_held_does_not_leave_the_writer_stale() {
         c.run();
     }
     assert_eq!(c.answers.iter().filter(|(_, o)| matches!(o, Output::Done { result: Err(_), .. })).count(), 2);
-    // What it may yet change stays locked.
-    let reattach = (NodeId(1), Output::Reattach { volume: V });
-    assert!(c.answers.contains(&reattach));
-    assert_eq!(c.nodes[1].read(c.now, Token(7), BlockId::new(V, 2)), Read::Pending);
+    // What it may yet change stays locked; the card is as it was.
+    assert_eq!(c.nodes[1].doubts(), 1);
+    for (token, block) in [(7, 0), (8, 2)] {
+        assert_eq!(c.nodes[1].read(c.now, Token(token), BlockId::new(V, block)), Read::Pending);
+    }
     c.drain(1);
     c.hold_disk = false;
     c.run();
-    assert_eq!(c.disk_writes, 2);
-    assert!(!c.has(1, 2));
-    c.attach_again(1);
     c.finish_reads();
-    assert!(c.has(1, 2), "read anew, after both writes");
+    assert_eq!((c.disk_writes, c.nodes[1].doubts()), (1, 0), "what had not begun never does");
+    assert!(c.has(1, 0) && c.has(1, 2), "read after the write");
 }
 
-/// The same with a command that is merely late.
+/// The same with a command that is merely late: it is done if it comes before the word that it was given up, and else
+/// not.
 #[test]
 fn a_late_command_does_not_leave_the_writer_stale() {
+    for first in [true, false] {
+        let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+        c.give(1, command(1, 0, BLOCK_BYTES));
+        let late = c.wire.pop_front().unwrap();
+        c.lose_all_until_given_up(1);
+        c.read(1, 0);
+        assert!(!c.has(1, 0), "the block is locked");
+        if first {
+            c.arrive(late.0, late.1, late.2.clone(), late.3);
+        } else {
+            c.wake(1);
+        }
+        c.run();
+        c.finish_reads();
+        assert!(c.has(1, 0) && c.nodes[1].doubts() == 0, "it is known how it has ended");
+        c.arrive(late.0, late.1, late.2, late.3);
+        c.run();
+        assert_eq!(c.disk_writes, u32::from(first));
+    }
+}
+
+/// While the connection lives, what was sent is asked for with a header: nothing is sent twice.
+#[test]
+fn an_unanswered_command_is_asked_for_not_sent_again() {
+    let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
+    c.hold_disk = true;
+    c.give(1, command(1, 0, BLOCK_BYTES));
+    c.run();
+    let mut pauses = Vec::new();
+    for _ in 0..6 {
+        let before = c.now;
+        c.wake(1);
+        pauses.push(c.now.since(before).as_millis() / PEER_TIMEOUT.as_millis());
+        assert!(c.wire.iter().all(|m| matches!(m.2.body, Body::Probe { .. })), "{:?}", c.wire);
+        c.run();
+    }
+    assert_eq!(pauses, [1, 1, 2, 4, 8, 8]);
+    // The answer is lost; the next question is answered with it.
+    let (node, op) = c.disk.pop_front().unwrap();
+    c.give(node.0, Input::DiskDone { op, result: Ok(()) });
+    c.wire.clear();
+    c.wake(1);
+    c.run();
+    assert_eq!((c.dones(Ok(())), c.disk_writes), (1, 1));
+    assert!(c.nodes[1].holds(BlockId::new(V, 0)), "the lock has come with it");
+}
+
+/// The primary has not got it: the question is answered with that, and the command is sent again.
+#[test]
+fn a_lost_command_is_sent_again_when_the_primary_says_so() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
     c.give(1, command(1, 0, BLOCK_BYTES));
-    let late = c.wire.pop_front().unwrap();
-    while let Some((at, _)) = c.nodes[1].next_timeout() {
-        c.now = at;
-        c.give(1, Input::Timeout);
-        c.wire.clear();
-    }
-    c.read(1, 0);
-    assert!(!c.has(1, 0), "the block is locked");
-    c.arrive(late.0, late.1, late.2, late.3);
+    c.wire.clear();
+    c.wake(1);
     c.run();
-    assert_eq!(c.disk_writes, 1, "the card is still the same");
-    c.attach_again(1);
-    c.finish_reads();
-    assert!(c.has(1, 0));
+    assert_eq!(c.disk_writes, 0);
+    c.wake(1);
+    c.run();
+    assert_eq!((c.dones(Ok(())), c.disk_writes), (1, 1));
 }
 
 /// A second departure of a block before the first is answered loses the first one's slot.
@@ -467,6 +510,16 @@ impl Cluster {
         self.run();
     }
 
+    /// Nothing that node 1 sends arrives, until so many of its commands were given up.
+    fn lose_all_until_given_up(&mut self, commands: usize) {
+        let failed = |(_, o): &&(NodeId, Output)| matches!(o, Output::Done { result: Err(_), .. });
+        self.wire.clear();
+        while self.answers.iter().filter(failed).count() < commands {
+            self.wake(1);
+            self.wire.clear();
+        }
+    }
+
     fn writes_answered(&self, node: u16) -> usize {
         let ok =
             |(at, o): &&(NodeId, Output)| at.0 == node && matches!(o, Output::Done { result: Ok(()), .. });
@@ -530,12 +583,11 @@ fn a_given_up_command_still_tells_the_others() {
     c.give(4, command(1, u64::from(block) * u64::from(BLOCK_BYTES), BLOCK_BYTES));
     c.run_but_lose_first_done();
     assert_eq!(c.disk_writes, 1);
-    while let Some((at, _)) = c.nodes[4].next_timeout() {
-        c.wire.retain(|m| !matches!(m.2.body, Body::Command { .. } | Body::CommandDone { .. }));
-        c.now = at;
-        c.give(4, Input::Timeout);
+    while c.nodes[4].doubts() == 0 {
+        c.wire.retain(|m| !matches!(m.2.body, Body::Probe { .. } | Body::CommandDone { .. }));
+        c.wake(4);
     }
-    c.wire.retain(|m| !matches!(m.2.body, Body::Command { .. } | Body::CommandDone { .. }));
+    c.wire.retain(|m| !matches!(m.2.body, Body::Void { .. } | Body::CommandDone { .. }));
     c.give(
         0,
         Input::CardAttached { volume: V, node: NodeId(4), life: 1, generation: LATER, access: Access::Write },
@@ -551,11 +603,7 @@ fn doubts_do_not_pile_up() {
     let mut c = Cluster::new(Setup { policy: "rd", ..SETUP });
     for token in 1..5 {
         c.give(1, command(token, 0, BLOCK_BYTES));
-        while let Some((at, _)) = c.nodes[1].next_timeout() {
-            c.now = at;
-            c.give(1, Input::Timeout);
-            c.wire.clear();
-        }
+        c.lose_all_until_given_up(token as usize);
     }
     assert_eq!(c.nodes[1].doubts(), 1);
     c.read(1, 0);

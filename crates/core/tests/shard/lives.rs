@@ -126,8 +126,9 @@ fn words_from_before_a_lower_number_are_not_believed() {
     );
     let (from, to, message, payload) = c.wire.pop_front().unwrap();
     let Body::Command { request, .. } = message.body else { panic!() };
-    let (persistence, grant) = (Persistence::NONE, Grant::default());
-    let body = Body::CommandDone { request, stamp: before, persistence, result: Ok(()), grant };
+    let (persistence, bounds, generation) = (Persistence::NONE, Bounds::default(), Generation(1 << 20 | 9));
+    let result = Ok(());
+    let body = Body::CommandDone { generation, request, stamp: before, persistence, result, turn: 0, bounds };
     c.give(
         2,
         Input::Message {

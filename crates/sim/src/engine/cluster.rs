@@ -229,7 +229,6 @@ impl Cluster {
                 }
                 Output::Patch { .. }
                 | Output::Release { .. }
-                | Output::Reattach { .. }
                 | Output::Silent { .. }
                 | Output::SyncFailed { .. }
                 // No kernel keeps pages here.

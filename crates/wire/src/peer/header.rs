@@ -31,6 +31,8 @@ const KIND_COMMAND: u8 = 26;
 const KIND_COMMAND_DONE: u8 = 27;
 const KIND_ACQUIRE: u8 = 28;
 const KIND_GRANTED: u8 = 29;
+const KIND_PROBE: u8 = 30;
+const KIND_VOID: u8 = 31;
 
 const FLAG_LEAVE_COPY: u8 = 1 << 0;
 const FLAG_READ_AHEAD: u8 = 1 << 1;
@@ -367,15 +369,27 @@ impl Fields {
                     ..common
                 }
             }
-            Body::CommandDone { request, stamp, persistence, result, grant } => Self {
+            Body::Probe { generation, request, slot, block, turn } => Self {
+                kind: KIND_PROBE,
+                node: slot,
+                block,
+                request: request.0,
+                generation: generation.0,
+                turn,
+                ..common
+            },
+            Body::Void { generation, request, slot } => {
+                Self { kind: KIND_VOID, node: slot, request: request.0, generation: generation.0, ..common }
+            }
+            Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds } => Self {
                 kind: KIND_COMMAND_DONE,
                 detail: result.map_or_else(error_code, |()| 0),
                 request: request.0,
-                generation: stamp.0,
+                generation: generation.0,
                 life: persistence.0,
                 ..common
             }
-            .with_grant(grant),
+            .with_grant(Grant { turn, held: stamp.0, bounds }),
         }
     }
 
@@ -447,13 +461,14 @@ impl Fields {
                 again: self.flags & FLAG_AGAIN != 0,
                 turn: self.turn,
             },
-            KIND_COMMAND_DONE => Body::CommandDone {
-                request,
-                stamp: Stamp(self.generation),
-                persistence: Persistence(self.life),
-                result: result(self.detail)?,
-                grant: self.grant(),
-            },
+            KIND_PROBE => Body::Probe { generation, request, slot: self.node, block, turn: self.turn },
+            KIND_VOID => Body::Void { generation, request, slot: self.node },
+            KIND_COMMAND_DONE => {
+                let Grant { turn, held, bounds } = self.grant();
+                let (stamp, persistence) = (Stamp(held), Persistence(self.life));
+                let result = result(self.detail)?;
+                Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds }
+            }
             kind => return Err(FrameError::Kind { what: "frame", kind }),
         };
         let through = Stamp(self.through);

@@ -249,7 +249,8 @@ fn frames() -> Seeds {
         turn: 0,
     };
     let persistence = Persistence(1_001);
-    let failed = Body::CommandDone { request, stamp, persistence, result: Err(IoError::PowerLost), grant };
+    let (turn, bounds, result) = (grant.turn, grant.bounds, Err(IoError::PowerLost));
+    let failed = Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds };
     let mut newer = encode_hello(&peer::hello()).expect("a short hello");
     newer[4] = cards_wire::peer::VERSION + 1;
     let policy = "hscc".to_owned();
@@ -279,6 +280,8 @@ fn frames() -> Seeds {
         ("write", message(command(CommandKind::Write, 512), 512)),
         ("zero", message(command(CommandKind::Zero { no_hole: true }, 1 << 20), 0)),
         ("flush", message(flush, 0)),
+        ("probe", message(Body::Probe { generation, request, slot: 5, block: 1, turn: 8 }, 0)),
+        ("void", message(Body::Void { generation, request, slot: 5 }, 0)),
         ("command-done", message(failed, 0)),
         (
             "attach",

@@ -142,13 +142,29 @@ fn bodies() -> impl Strategy<Value = Body> {
                 let offset = if kind.is_flush() { 0 } else { offset };
                 Body::Command { generation, request, slot, kind, offset, length, fua, again, turn }
             }),
-        (request(), stamp(), any::<u64>(), option::of(errors()), grants()).prop_map(
-            |(request, stamp, persistence, error, grant)| Body::CommandDone {
+        (generation(), request(), any::<u16>(), any::<(u32, u64)>()).prop_map(
+            |(generation, request, slot, (block, turn))| Body::Probe {
+                generation,
+                request,
+                slot,
+                block,
+                turn
+            }
+        ),
+        (generation(), request(), any::<u16>()).prop_map(|(generation, request, slot)| Body::Void {
+            generation,
+            request,
+            slot
+        }),
+        (generation(), request(), stamp(), any::<u64>(), option::of(errors()), grants()).prop_map(
+            |(generation, request, stamp, persistence, error, grant)| Body::CommandDone {
+                generation,
                 request,
                 stamp,
                 persistence: Persistence(persistence),
                 result: error.map_or(Ok(()), Err),
-                grant,
+                turn: grant.turn,
+                bounds: grant.bounds,
             }
         ),
     ]
@@ -361,7 +377,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: VolumeId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 5, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 6, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
     expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);

@@ -14,6 +14,7 @@ use crate::shard::Shard;
 use crate::shard::change::{Change, overlap};
 use crate::shard::primary::answered::SLOTS_MAX;
 use crate::shard::primary::commands::Client;
+use crate::shard::regions::Bounds;
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
 
@@ -21,21 +22,34 @@ use crate::timers::Timer;
 const BUSY_FIRST: Duration = Duration::from_millis(10);
 /// ... which doubles up to this.
 const BUSY_MOST: Duration = Duration::from_secs(1);
+/// An unanswered command is asked for after twice as long each time, up to this.
+const PATIENCE_MOST: Duration = Duration::from_secs(4);
 
 /// What this node's clients have asked of other nodes' disks.
-#[derive(Default)]
 pub(in crate::shard) struct Commands {
     open: BTreeMap<RequestId, Command>,
     /// How many open commands change a block, and whether they ever were more than one at a time.
     writing: BTreeMap<BlockId, (u32, bool)>,
-    /// Given up, but the primary may still do them until the card is attached anew. Their blocks stay
-    /// locked: this node gets no invalidation for what it writes itself.
-    doubtful: Vec<(VolumeId, Range<u32>)>,
     /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
     later: VecDeque<Later>,
+    /// When the first of them is given up.
+    later_until: Instant,
     /// Open commands that [follow](Self::follows) another one, and wait for it.
     chained: BTreeSet<RequestId>,
     slots: BTreeMap<VolumeId, Slots>,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self {
+            open: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            later: VecDeque::new(),
+            later_until: Instant::NEVER,
+            chained: BTreeSet::new(),
+            slots: BTreeMap::new(),
+        }
+    }
 }
 
 /// Which slots of a volume the open commands have ([`crate::shard::primary::answered`]).
@@ -61,7 +75,7 @@ impl Slots {
 
 /// A command of a client that has not begun.
 struct Later {
-    /// Its client is told that it has failed then, or a little later if it has waited so long.
+    /// Its client is told that it has failed then, or a little later if it has just begun.
     give_up: Instant,
     token: Token,
     volume: VolumeId,
@@ -71,7 +85,9 @@ struct Later {
 }
 
 struct Command {
-    token: Token,
+    /// Who is told how it ends. None: that was told, it was given up, and the primary is asked not to do it
+    /// ([`Body::Void`]). Until the answer its blocks stay locked: this node gets no invalidation for what it writes itself.
+    client: Option<Token>,
     volume: VolumeId,
     slot: u16,
     change: Change,
@@ -79,8 +95,11 @@ struct Command {
     payload: Payload,
     /// The card it was sent under first.
     sent_under: Option<Generation>,
-    /// The life of the primary it was sent to last.
-    sent_to: Option<u64>,
+    /// The card it was sent under last. Its primary has the command, or an answer to it, unless it says otherwise: while the
+    /// connection lives it is asked, and nothing is sent twice.
+    sent_with: Option<Generation>,
+    /// The primary has said that it has not got it.
+    refused: bool,
     /// The primary may have done it before somebody else's write to the same blocks.
     overtaken: bool,
     /// A kernel still has pages of its blocks.
@@ -91,6 +110,26 @@ struct Command {
     give_up: Instant,
     /// How long it pauses when it is answered [`IoError::Busy`] the next time.
     pause: Duration,
+    /// After how long without an answer the primary is asked.
+    patience: Duration,
+}
+
+/// A [`Body::CommandDone`], without the command.
+#[derive(Clone, Copy)]
+pub(in crate::shard) struct Answer {
+    pub(in crate::shard) stamp: Stamp,
+    pub(in crate::shard) persistence: Persistence,
+    pub(in crate::shard) result: Result<(), IoError>,
+    pub(in crate::shard) turn: u64,
+    pub(in crate::shard) bounds: Bounds,
+}
+
+impl Answer {
+    /// Nobody can know whether it was done.
+    fn unknown() -> Self {
+        let (stamp, bounds) = (Stamp(0), Bounds::default());
+        Self { stamp, persistence: Persistence::NONE, result: Err(IoError::Io), turn: 0, bounds }
+    }
 }
 
 impl Commands {
@@ -147,6 +186,11 @@ impl Commands {
                 .any(|(_, c)| c.volume == *volume && overlap(&c.change.bytes(), &bytes))
     }
 
+    /// Commands that were given up and may yet be done.
+    pub(in crate::shard) fn doubts(&self) -> usize {
+        self.open.values().filter(|command| command.client.is_none()).count()
+    }
+
     /// The card was attached anew, by the same life of the primary. Meanwhile others may have written.
     pub(in crate::shard) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
         for command in self.open.values_mut().filter(|c| c.volume == volume) {
@@ -160,10 +204,6 @@ impl Commands {
         for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
             command.overtaken |= overlap(&command.change.blocks(block_bytes), blocks);
         }
-    }
-
-    pub(in crate::shard) fn doubtful_len(&self) -> usize {
-        self.doubtful.len()
     }
 }
 
@@ -208,9 +248,29 @@ impl Shard {
         let later = Later { give_up, token, volume: id, change, fua, payload };
         if self.must_wait(&later) {
             self.commands.later.push_back(later);
+            self.wake_for_later();
         } else {
             self.begin_command(later);
         }
+    }
+
+    /// Commands that wait to begin are given up in time as well, the first one first.
+    fn wake_for_later(&mut self) {
+        let until = self.commands.later.front().map_or(Instant::NEVER, |command| command.give_up);
+        let before = core::mem::replace(&mut self.commands.later_until, until);
+        if before != until {
+            self.timers.clear(before, Timer::Later);
+            self.timers.set(until, Timer::Later);
+        }
+    }
+
+    pub(in crate::shard) fn give_up_later_commands(&mut self) {
+        while let Some(command) = self.commands.later.pop_front_if(|command| command.give_up <= self.now) {
+            self.put_back(command.payload);
+            let (token, result) = (command.token, Err(IoError::Io));
+            self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
+        }
+        self.wake_for_later();
     }
 
     /// No slot is free, or a read of one of the blocks goes first.
@@ -231,6 +291,7 @@ impl Shard {
                 self.begin_command(command);
             }
         }
+        self.wake_for_later();
     }
 
     fn begin_command(&mut self, later: Later) {
@@ -253,32 +314,37 @@ impl Shard {
         let has_pages = self.withdraw_for_client(id, blocks, request);
         let give_up = give_up.max(self.now + self.config.peer_timeout);
         let command = Command {
-            token,
+            client: Some(token),
             volume: id,
             slot,
             change,
             fua,
             payload,
             sent_under: None,
-            sent_to: None,
+            sent_with: None,
+            refused: false,
             overtaken: false,
             has_pages,
             turn,
             deadline: give_up,
             give_up,
             pause: BUSY_FIRST,
+            patience: self.config.peer_timeout,
         };
         self.timers.set(give_up, Timer::Command(request));
         self.commands.open.insert(request, command);
         self.send_command(request);
     }
 
+    /// Sends a command, whatever was sent before, if it can be sent now.
     fn send_command(&mut self, request: RequestId) {
         let follows = self.commands.follows(request, self.config.block_bytes);
+        self.wake_command(request, self.config.peer_timeout);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
-        self.timers.clear(command.deadline, Timer::Command(request));
-        command.deadline = command.give_up.min(self.now + self.config.peer_timeout);
-        self.timers.set(command.deadline, Timer::Command(request));
+        if command.client.is_none() {
+            self.ask_for_command(request);
+            return;
+        }
         if command.has_pages {
             return;
         }
@@ -288,21 +354,18 @@ impl Shard {
             self.commands.chained.insert(request);
             return;
         }
-        if command.sent_under.is_none() {
-            let blocks = command.change.blocks(self.config.block_bytes);
-            command.overtaken |=
-                self.commands.doubtful.iter().any(|(of, d)| *of == command.volume && overlap(d, &blocks));
-        }
+        command.refused = false;
         let sent_before = *command.sent_under.get_or_insert(generation);
         let again = sent_before.life() != generation.life();
-        let is_first_here = command.sent_to.replace(generation.life()) != Some(generation.life());
-        // A restarted disk node has forgotten what it has done. To do a command again that others have
+        let is_first_here =
+            command.sent_with.replace(generation).is_none_or(|last| last.life() != generation.life());
+        // A primary that was started anew has forgotten what it has done. To do a command again that others have
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
         let was_passed = command.overtaken || sent_before < card.repeat_from;
         let undoes = !command.change.blocks(self.config.block_bytes).is_empty();
         let doubtful = was_passed && undoes && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
-            self.end_command(request, Stamp(0), Persistence::NONE, Err(IoError::Io), Grant::default());
+            self.end_command(request, Answer::unknown());
             return;
         }
         let Change { kind, offset, length } = command.change;
@@ -310,6 +373,32 @@ impl Shard {
         let body = Body::Command { generation, request, slot, kind, offset, length, fua, again, turn };
         let (id, payload) = (command.volume, command.payload);
         self.send(id.disk_node(), id, body, payload);
+    }
+
+    /// Its timer comes after so long, at the latest when it is given up.
+    fn wake_command(&mut self, request: RequestId, after: Duration) {
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
+        self.timers.clear(command.deadline, Timer::Command(request));
+        let at = self.now + after;
+        command.deadline = if command.client.is_some() { command.give_up.min(at) } else { at };
+        self.timers.set(command.deadline, Timer::Command(request));
+    }
+
+    /// In place of sending it again: asks the primary whether it has the command, or not to do it if it was given up.
+    fn ask_for_command(&mut self, request: RequestId) {
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
+        let patience = command.patience;
+        command.patience = (patience * 2).min(PATIENCE_MOST);
+        let (id, slot, turn) = (command.volume, command.slot, command.turn);
+        let block = command.change.blocks(self.config.block_bytes).start;
+        let is_void = command.client.is_none();
+        self.wake_command(request, patience);
+        let Some(generation) = self.card(id).and_then(|card| card.generation) else { return };
+        let body = match is_void {
+            true => Body::Void { generation, request, slot },
+            false => Body::Probe { generation, request, slot, block, turn },
+        };
+        self.send(id.disk_node(), id, body, Payload::None);
     }
 
     /// No kernel has pages of its blocks any more.
@@ -330,36 +419,42 @@ impl Shard {
 
     pub(in crate::shard) fn command_timeout(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get(&request) else { return };
-        if self.now >= command.give_up {
+        let generation = self.card(command.volume).and_then(|card| card.generation);
+        if command.client.is_some() && self.now >= command.give_up {
             self.give_up_command(request);
-        } else {
-            self.stats.retries += 1;
+        } else if command.refused || command.sent_with.is_none() || command.sent_with != generation {
             self.send_command(request);
+        } else {
+            self.ask_for_command(request);
         }
     }
 
+    /// Its client hears that nobody knows. What may have reached the primary stays open, without its bytes.
     fn give_up_command(&mut self, request: RequestId) {
-        let Some(command) = self.take_command(request) else { return };
-        let volume = command.volume;
-        let blocks = command.change.blocks(self.config.block_bytes);
+        let patience = self.config.peer_timeout;
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
+        let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
+        let blocks = change.blocks(self.config.block_bytes);
+        if blocks.is_empty() || !was_sent || makes(Mistake::ForgetDoubt) {
+            self.end_command(request, Answer::unknown());
+            return;
+        }
+        let (client, payload) =
+            (command.client.take(), core::mem::replace(&mut command.payload, Payload::None));
+        command.patience = patience;
+        self.put_back(payload);
         // It may have been done, and only its answer lost.
         if self.volumes.get(&volume).is_some_and(|v| !v.confirms()) {
-            for index in blocks.clone() {
+            for index in blocks {
                 let block = BlockId::new(volume, index);
                 self.with_policy(volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
         }
-        if makes(Mistake::ForgetDoubt) {
-            blocks.for_each(|index| self.end_writing(BlockId::new(volume, index), None));
-        } else if !blocks.is_empty() {
-            self.doubt(volume, blocks);
-            self.outputs.push_back(Output::Reattach { volume });
+        if let Some(token) = client {
+            let (persistence, result) = (Persistence::NONE, Err(IoError::Io));
+            self.outputs.push_back(Output::Done { token, persistence, result });
         }
-        self.put_back(command.payload);
-        let (token, result) = (command.token, Err(IoError::Io));
-        self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
-        self.start_later_commands();
-        self.send_chained_commands();
+        self.ask_for_command(request);
     }
 
     /// Takes an open command out; [`Self::send_chained_commands`] must follow.
@@ -378,106 +473,81 @@ impl Shard {
         }
     }
 
-    /// Keeps blocks locked. The same ones need be kept only once, however often a client tries again.
-    fn doubt(&mut self, volume: VolumeId, blocks: Range<u32>) {
-        let doubt = (volume, blocks.clone());
-        if self.commands.doubtful.contains(&doubt) {
-            blocks.for_each(|index| self.end_writing(BlockId::new(volume, index), None));
-        } else {
-            self.commands.doubtful.push(doubt);
-        }
-    }
-
     /// The card is new: what was given up under the old one will not be done any more.
     pub(in crate::shard) fn end_doubts(&mut self, id: VolumeId) {
-        let doubtful = core::mem::take(&mut self.commands.doubtful);
-        for (volume, blocks) in doubtful {
-            if volume != id {
-                self.commands.doubtful.push((volume, blocks));
-                continue;
-            }
-            for index in blocks {
-                self.end_writing(BlockId::new(volume, index), None);
-            }
-        }
+        let given_up = |c: &Command| c.volume == id && c.client.is_none();
+        let doubts: Vec<RequestId> =
+            self.commands.open.iter().filter(|(_, c)| given_up(c)).map(|(&request, _)| request).collect();
+        doubts.into_iter().for_each(|request| self.end_command(request, Answer::unknown()));
     }
 
     pub(in crate::shard) fn command_done(
         &mut self,
         from: NodeId,
+        generation: Generation,
         request: RequestId,
-        (stamp, word): (Stamp, Stamp),
-        persistence: Persistence,
-        result: Result<(), IoError>,
-        grant: Grant,
+        answer: Answer,
     ) {
-        let Some(command) = self.commands.open.get_mut(&request) else { return };
-        if command.volume.disk_node() != from {
+        let Some(command) = self.commands.open.get(&request) else { return };
+        // An answer to another card ends nothing: what the command was sent with last may have it done yet, over what
+        // this node writes when it takes this for the end.
+        if command.volume.disk_node() != from || command.sent_with != Some(generation) {
             return;
         }
-        // An answer of another life ends nothing: the life that it was sent to last may do it yet, over what this node
-        // writes when it takes this for the end.
-        let is_before = |life: u64| word != Stamp(0) && word < Stamp(life << 20);
-        let is_past = self.volumes.get(&command.volume).is_some_and(|volume| volume.card.is_past(word));
-        if is_past || command.sent_to.is_some_and(is_before) {
-            return;
-        }
-        match result {
+        match answer.result {
             // The card is being attached again; the command follows it.
             Err(IoError::NotAttached) => {}
             Err(IoError::Busy) => self.pause_command(request),
-            _ => self.end_command(request, stamp, persistence, result, grant),
+            _ => self.end_command(request, answer),
         }
     }
 
-    /// The primary has no room for the command now.
+    /// The primary has not got the command: no room, or it was lost.
     fn pause_command(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
-        self.timers.clear(command.deadline, Timer::Command(request));
-        command.deadline = command.give_up.min(self.now + command.pause);
-        self.timers.set(command.deadline, Timer::Command(request));
-        command.pause = (command.pause * 2).min(BUSY_MOST);
+        let pause = command.pause;
+        command.pause = (pause * 2).min(BUSY_MOST);
+        command.refused = true;
+        self.stats.retries += 1;
+        self.wake_command(request, pause);
     }
 
-    fn end_command(
-        &mut self,
-        request: RequestId,
-        stamp: Stamp,
-        persistence: Persistence,
-        result: Result<(), IoError>,
-        grant: Grant,
-    ) {
+    fn end_command(&mut self, request: RequestId, answer: Answer) {
+        let Answer { stamp, persistence, result, turn, bounds } = answer;
         let Some(command) = self.take_command(request) else { return };
         let blocks = command.change.blocks(self.config.block_bytes);
-        // What the answer grants is held since the command arrived, unless it was released meanwhile.
         let id = command.volume;
-        let held = !blocks.is_empty()
-            && (self.take_grant(id, self.place(blocks.start), grant)
-                || self.volumes.get(&id).is_some_and(|v| !v.confirms()));
         let place = self.place(blocks.start);
-        if let Some(volume) = self.volumes.get_mut(&id) {
+        let grant = Grant { turn, held: place.bit(), bounds };
+        // What the answer grants is held since the command arrived, unless it was released meanwhile.
+        let held = !blocks.is_empty()
+            && (self.take_grant(id, place, grant) || self.volumes.get(&id).is_some_and(|v| !v.confirms()));
+        if let Some(card) = self.card_mut(id) {
             if !blocks.is_empty() {
-                volume.card.held.wrote(place, stamp);
+                card.held.wrote(place, stamp);
             }
             if held {
-                blocks.clone().for_each(|index| volume.card.wrote(index, stamp));
+                blocks.clone().for_each(|index| card.wrote(index, stamp));
             }
         }
-        let policy_tells = self.volumes.get(&command.volume).is_some_and(|v| !v.confirms());
+        let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
+        let is_known = result.is_ok() && command.client.is_some();
         let is_latest = !command.overtaken && held;
         for index in blocks {
-            let block = BlockId::new(command.volume, index);
+            let block = BlockId::new(id, index);
             let alone = self.commands.is_alone(block);
-            self.end_writing(block, result.is_ok().then_some((&command.change, command.payload)));
+            self.end_writing(block, is_known.then_some((&command.change, command.payload)));
             if policy_tells {
-                self.with_policy(block.volume, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
+                self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
-            if alone && result.is_ok() && is_latest {
+            if alone && is_known && is_latest {
                 self.keep_written(block, &command.change, command.payload, false);
             }
         }
         self.put_back(command.payload);
-        self.outputs.push_back(Output::Done { token: command.token, persistence, result });
+        if let Some(token) = command.client {
+            self.outputs.push_back(Output::Done { token, persistence, result });
+        }
         self.start_later_commands();
         self.send_chained_commands();
     }

@@ -55,7 +55,7 @@ pub(in crate::shard) struct Outcome {
 }
 
 /// A command of a card, as its sender names it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::shard) struct Place {
     pub(in crate::shard) slot: u16,
     pub(in crate::shard) request: RequestId,

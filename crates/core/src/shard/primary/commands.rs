@@ -61,7 +61,21 @@ pub(in crate::shard) enum Client {
     },
 }
 
+/// A [`Body::Probe`].
+#[derive(Clone, Copy)]
+pub(in crate::shard) struct Asked {
+    pub(in crate::shard) place: Place,
+    /// The first block that the command changes.
+    pub(in crate::shard) block: u32,
+    pub(in crate::shard) turn: u64,
+}
+
 impl Client {
+    /// It is this node's command.
+    fn is(self, of: NodeId, command: Place) -> bool {
+        matches!(self, Self::Peer { node, place, .. } if (node, place) == (of, command))
+    }
+
     fn is_again(self) -> bool {
         matches!(self, Self::Peer { again: true, .. })
     }
@@ -108,7 +122,13 @@ impl Shard {
         let answers = volume.primary.as_mut().and_then(|primary| primary.answered.to_mut(from));
         let answers = answers.filter(|_| refused != Some(IoError::NotAttached));
         let Some((life, answers)) = answers else {
-            self.send_done(from, id, request, Outcome::failed(IoError::NotAttached), Grant::default());
+            self.send_done(
+                from,
+                id,
+                (generation, request),
+                Outcome::failed(IoError::NotAttached),
+                Grant::default(),
+            );
             self.put_back(payload);
             return;
         };
@@ -117,7 +137,7 @@ impl Shard {
         if let Some(known) = known {
             if let Some(outcome) = known {
                 let grant = self.grant_of(from, id, &blocks, turn);
-                self.send_done(from, id, request, outcome, grant);
+                self.send_done(from, id, (generation, request), outcome, grant);
             }
             self.put_back(payload);
             return;
@@ -133,7 +153,7 @@ impl Shard {
         // Its bytes found no room, or came when its card was not yet known.
         let without_bytes = kind == CommandKind::Write && payload == Payload::None;
         if slot >= SLOTS_MAX || without_bytes && refused.is_none() {
-            self.send_done(from, id, request, Outcome::failed(IoError::Busy), Grant::default());
+            self.send_done(from, id, (generation, request), Outcome::failed(IoError::Busy), Grant::default());
             self.put_back(payload);
             return;
         }
@@ -141,7 +161,7 @@ impl Shard {
             // For good: a repetition of it on its way must not be done when the card may write again.
             let outcome = Outcome::failed(error);
             answers.put(place, Some(outcome));
-            self.send_done(from, id, request, outcome, Grant::default());
+            self.send_done(from, id, (generation, request), outcome, Grant::default());
             self.put_back(payload);
             return;
         }
@@ -149,6 +169,68 @@ impl Shard {
         self.enter_commander(from, id, &blocks, turn);
         let client = Client::Peer { node: from, life, place, generation, again, turn };
         self.disk_command(id, change, fua, payload, client);
+    }
+
+    /// A card asks whether its command is here.
+    pub(in crate::shard) fn probe(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        asked: Asked,
+    ) {
+        let Asked { place, block, turn } = asked;
+        let Some(primary) = self.primary(id) else { return };
+        let known = primary.answered.to(from).filter(|_| primary.is_current(from, generation));
+        let outcome = match known {
+            None => Outcome::failed(IoError::NotAttached),
+            Some(answers) => match answers.get(place) {
+                Some(Some(outcome)) => outcome,
+                // It is answered when it is done.
+                Some(None) => return,
+                None if answers.is_stale(place) || self.closing => return,
+                None => Outcome::failed(IoError::Busy),
+            },
+        };
+        let grant = match outcome.stamp {
+            Stamp(0) => Grant::default(),
+            _ => self.grant_of(from, id, &(block..block.saturating_add(1)), turn),
+        };
+        self.send_done(from, id, (generation, place.request), outcome, grant);
+    }
+
+    /// A card has given its command up. If it has not begun it never will; one that was not here uses its number up.
+    pub(in crate::shard) fn void(
+        &mut self,
+        from: NodeId,
+        id: VolumeId,
+        generation: Generation,
+        place: Place,
+    ) {
+        let is_it = |command: &DiskCommand| command.volume == id && command.client.is(from, place);
+        let is_current = self.primary(id).is_some_and(|primary| primary.is_current(from, generation));
+        let held = self.held_commands.iter().position(is_it).filter(|_| is_current);
+        let primary = self.primary_mut(id).filter(|_| is_current);
+        let answers = primary.and_then(|primary| primary.answered.to_mut(from));
+        let outcome = match answers.map(|(_, answers)| (answers.get(place), answers)) {
+            None => Outcome::failed(IoError::NotAttached),
+            Some((Some(Some(outcome)), _)) => outcome,
+            // It has begun: it is answered when it is done.
+            Some((Some(None), _)) if held.is_none() => return,
+            Some((None, answers)) if answers.is_stale(place) => return,
+            Some((_, answers)) => {
+                let outcome = Outcome::failed(IoError::Io);
+                if !makes(Mistake::ForgetVoid) {
+                    answers.put(place, Some(outcome));
+                }
+                outcome
+            }
+        };
+        if let Some(command) = held.and_then(|at| self.held_commands.remove(at)) {
+            self.put_back(command.payload);
+        }
+        self.send_done(from, id, (generation, place.request), outcome, Grant::default());
+        self.start_held_commands();
     }
 
     pub(in crate::shard) fn disk_command(
@@ -397,13 +479,20 @@ impl Shard {
                     true => self.grant_of(node, command.volume, &blocks, turn),
                     false => Grant::default(),
                 };
-                self.send_done(node, command.volume, place.request, outcome, grant);
+                self.send_done(node, command.volume, (generation, place.request), outcome, grant);
             }
         }
     }
 
-    fn send_done(&mut self, to: NodeId, id: VolumeId, request: RequestId, outcome: Outcome, grant: Grant) {
-        let Outcome { stamp, persistence, result } = outcome;
-        self.send(to, id, Body::CommandDone { request, stamp, persistence, result, grant }, Payload::None);
+    fn send_done(
+        &mut self,
+        to: NodeId,
+        id: VolumeId,
+        (generation, request): (Generation, RequestId),
+        Outcome { stamp, persistence, result }: Outcome,
+        Grant { turn, bounds, .. }: Grant,
+    ) {
+        let body = Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds };
+        self.send(to, id, body, Payload::None);
     }
 }
