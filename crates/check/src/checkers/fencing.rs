@@ -22,7 +22,7 @@ pub(super) struct Fencing {
     ended: Vec<(VolumeId, Generation)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Command {
     flush: bool,
     /// The cards it was sent under, and when it can have arrived at first under each.
@@ -85,12 +85,17 @@ impl Fencing {
         match message.body {
             Body::Command { generation, request, kind, .. } => {
                 let flush = kind.is_flush();
-                let command = self.commands.entry((from, message.shard, request));
-                let sent = &mut command.or_insert_with(|| Command { flush, sent: Vec::new() }).sent;
-                match sent.iter_mut().find(|(under, _)| *under == generation) {
+                let command = self.commands.entry((from, message.shard, request)).or_default();
+                command.flush = flush;
+                match command.sent.iter_mut().find(|(under, _)| *under == generation) {
                     Some((_, first)) => *first = arrives.min(*first),
-                    None => sent.push((generation, arrives)),
+                    None => command.sent.push((generation, arrives)),
                 }
+                Ok(false)
+            }
+            // There was no connection to send it on, which its sender need not have known.
+            Body::Probe { request, .. } | Body::Void { request, .. } => {
+                self.commands.entry((from, message.shard, request)).or_default();
                 Ok(false)
             }
             Body::CommandDone { request, result, .. } => {
@@ -106,7 +111,7 @@ impl Fencing {
                         "{from:?} has done {request:?} of {to:?}, though it had fenced the card before it came: {command:?}"
                     ));
                 }
-                Ok(late)
+                Ok(late && !command.sent.is_empty())
             }
             _ => Ok(false),
         }

@@ -215,7 +215,7 @@ impl Shard {
         }
         let blocks = first..first.saturating_add(u32::from(count));
         if is_current && !makes(Mistake::KeepInvalidated) {
-            self.commands.overtaken(id, &blocks, self.config.block_bytes);
+            self.commands.overtaken(id, &blocks);
             for index in blocks.clone() {
                 let block = BlockId::new(id, index);
                 if self.contains(block) || self.leaving.contains_key(&block) {

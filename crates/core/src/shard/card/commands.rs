@@ -28,14 +28,14 @@ const PATIENCE_MOST: Duration = Duration::from_secs(4);
 /// What this node's clients have asked of other nodes' disks.
 pub(in crate::shard) struct Commands {
     open: BTreeMap<RequestId, Command>,
-    /// How many open commands change a block, and whether they ever were more than one at a time.
-    writing: BTreeMap<BlockId, (u32, bool)>,
+    /// The open commands that change a block.
+    writing: BTreeMap<BlockId, Writing>,
     /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
     later: VecDeque<Later>,
     /// When the first of them is given up.
     later_until: Instant,
-    /// Open commands that [follow](Self::follows) another one, and wait for it.
-    chained: BTreeSet<RequestId>,
+    /// Open commands that [follow](Self::followed) another one and wait for its end, by that one.
+    chained: BTreeMap<RequestId, BTreeSet<RequestId>>,
     slots: BTreeMap<VolumeId, Slots>,
 }
 
@@ -46,10 +46,18 @@ impl Default for Commands {
             writing: BTreeMap::new(),
             later: VecDeque::new(),
             later_until: Instant::NEVER,
-            chained: BTreeSet::new(),
+            chained: BTreeMap::new(),
             slots: BTreeMap::new(),
         }
     }
+}
+
+/// The open commands that change a block.
+#[derive(Default)]
+struct Writing {
+    open: BTreeSet<RequestId>,
+    /// They were ever more than one at a time.
+    shared: bool,
 }
 
 /// Which slots of a volume the open commands have ([`crate::shard::primary::answered`]).
@@ -169,21 +177,22 @@ impl Commands {
 
     /// One open command changes the block, and there were no others meanwhile.
     fn is_alone(&self, block: BlockId) -> bool {
-        self.writing.get(&block) == Some(&(1, false))
+        self.writing.get(&block).is_some_and(|writing| writing.open.len() == 1 && !writing.shared)
     }
 
-    /// An earlier command for some of the same bytes is open. It goes first, and nobody sees a later one's contents
-    /// before it is answered: so it can be done again by the primary's next life.
-    fn follows(&self, request: RequestId, block_bytes: u32) -> bool {
-        let Some(Command { volume, change, .. }) = self.open.get(&request) else { return false };
-        let mut blocks = change.blocks(block_bytes).map(|index| BlockId::new(*volume, index));
-        let shares = blocks.any(|block| self.writing.get(&block).is_some_and(|&(open, _)| open > 1));
+    /// The last of the earlier commands for some of the same bytes that are open. It goes first, and nobody sees a later
+    /// one's contents before it is answered: so it can be done again by the primary's next life.
+    fn followed(&self, request: RequestId, block_bytes: u32) -> Option<RequestId> {
+        let Command { volume, change, .. } = self.open.get(&request)?;
         let bytes = change.bytes();
-        shares
-            && self
-                .open
-                .range(..request)
-                .any(|(_, c)| c.volume == *volume && overlap(&c.change.bytes(), &bytes))
+        let overlaps = |other: &&RequestId| {
+            self.open.get(other).is_some_and(|other| overlap(&other.change.bytes(), &bytes))
+        };
+        let earlier = |index| {
+            let writing = self.writing.get(&BlockId::new(*volume, index))?;
+            writing.open.range(..request).rev().find(overlaps)
+        };
+        change.blocks(block_bytes).filter_map(earlier).max().copied()
     }
 
     /// Commands that were given up and may yet be done.
@@ -200,9 +209,14 @@ impl Commands {
     }
 
     /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
-    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, block_bytes: u32) {
-        for command in self.open.values_mut().filter(|c| c.volume == volume && c.sent_under.is_some()) {
-            command.overtaken |= overlap(&command.change.blocks(block_bytes), blocks);
+    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>) {
+        for index in blocks.clone() {
+            let Some(writing) = self.writing.get(&BlockId::new(volume, index)) else { continue };
+            for request in &writing.open {
+                if let Some(command) = self.open.get_mut(request).filter(|c| c.sent_under.is_some()) {
+                    command.overtaken = true;
+                }
+            }
         }
     }
 }
@@ -302,7 +316,8 @@ impl Shard {
         let blocks = change.blocks(self.config.block_bytes);
         for index in blocks.clone() {
             let writing = self.commands.writing.entry(BlockId::new(id, index)).or_default();
-            *writing = (writing.0 + 1, writing.1 || writing.0 > 0);
+            writing.open.insert(request);
+            writing.shared |= writing.open.len() > 1;
         }
         self.lock_copies(id, blocks.clone());
         let place = self.place(blocks.start);
@@ -338,7 +353,7 @@ impl Shard {
 
     /// Sends a command, whatever was sent before, if it can be sent now.
     fn send_command(&mut self, request: RequestId) {
-        let follows = self.commands.follows(request, self.config.block_bytes);
+        let followed = self.commands.followed(request, self.config.block_bytes);
         self.wake_command(request, self.config.peer_timeout);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         if command.client.is_none() {
@@ -350,8 +365,8 @@ impl Shard {
         }
         let Some(card) = self.volumes.get(&command.volume).map(|volume| &volume.card) else { return };
         let Some(generation) = card.generation else { return };
-        if follows {
-            self.commands.chained.insert(request);
+        if let Some(first) = followed {
+            self.commands.chained.entry(first).or_default().insert(request);
             return;
         }
         command.refused = false;
@@ -457,19 +472,18 @@ impl Shard {
         self.ask_for_command(request);
     }
 
-    /// Takes an open command out; [`Self::send_chained_commands`] must follow.
+    /// Takes an open command out; [`Self::send_followers`] must come after.
     fn take_command(&mut self, request: RequestId) -> Option<Command> {
         let command = self.commands.open.remove(&request)?;
-        self.commands.chained.remove(&request);
         self.commands.free_slot(&command);
         self.timers.clear(command.deadline, Timer::Command(request));
         Some(command)
     }
 
     /// A command has ended that others may have waited for.
-    fn send_chained_commands(&mut self) {
-        for request in core::mem::take(&mut self.commands.chained) {
-            self.send_command(request);
+    fn send_followers(&mut self, request: RequestId) {
+        for follower in self.commands.chained.remove(&request).unwrap_or_default() {
+            self.send_command(follower);
         }
     }
 
@@ -536,7 +550,7 @@ impl Shard {
         for index in blocks {
             let block = BlockId::new(id, index);
             let alone = self.commands.is_alone(block);
-            self.end_writing(block, is_known.then_some((&command.change, command.payload)));
+            self.end_writing(request, block, is_known.then_some((&command.change, command.payload)));
             if policy_tells {
                 self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, cx.me()));
             }
@@ -549,19 +563,18 @@ impl Shard {
             self.outputs.push_back(Output::Done { token, persistence, result });
         }
         self.start_later_commands();
-        self.send_chained_commands();
+        self.send_followers(request);
     }
 
     /// One command less changes the block. When there is none, it can be read again.
-    fn end_writing(&mut self, block: BlockId, done: Option<(&Change, Payload)>) {
+    fn end_writing(&mut self, request: RequestId, block: BlockId, done: Option<(&Change, Payload)>) {
         let alone = self.commands.is_alone(block) || makes(Mistake::PatchAfterOther);
-        match self.commands.writing.get_mut(&block) {
-            Some((open, _)) if *open > 1 => *open -= 1,
-            _ => {
-                self.commands.writing.remove(&block);
-                self.unlock_copy(block, done.filter(|_| alone));
-                self.resume_block(block);
-            }
+        let Some(writing) = self.commands.writing.get_mut(&block) else { return };
+        writing.open.remove(&request);
+        if writing.open.is_empty() {
+            self.commands.writing.remove(&block);
+            self.unlock_copy(block, done.filter(|_| alone));
+            self.resume_block(block);
         }
     }
 

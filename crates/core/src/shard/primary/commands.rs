@@ -1,5 +1,6 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place, SLOTS_MAX};
@@ -11,7 +12,7 @@ use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::shard::RESEND;
 use crate::shard::Shard;
-use crate::shard::change::{Change, overlap};
+use crate::shard::change::Change;
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -269,18 +270,24 @@ impl Shard {
         if !self.writes_allowed && !makes(Mistake::SkipGrace) {
             return;
         }
-        let size = self.config.block_bytes;
-        let mut at = 0;
-        while let Some(command) = self.held_commands.get(at) {
-            let (id, blocks) = (command.volume, command.change.blocks(size));
-            let overlaps =
-                |other: &DiskCommand| other.volume == id && overlap(&other.change.blocks(size), &blocks);
-            let blocked = self.held_commands.iter().take(at).any(overlaps)
-                || self.disk_commands.values().any(overlaps)
-                || blocks.clone().any(|index| self.fetches.goes_first(BlockId::new(id, index)));
-            if blocked {
-                at += 1;
-            } else if let Some(command) = self.held_commands.remove(at) {
+        if self.held_commands.is_empty() {
+            return;
+        }
+        // A command goes before all later ones on its blocks, also while it is held itself.
+        let mut claimed = BTreeSet::new();
+        for command in core::mem::take(&mut self.held_commands) {
+            let blocks = command.change.blocks(self.config.block_bytes);
+            let mut blocks = blocks.map(|index| BlockId::new(command.volume, index));
+            let writing = self.primary(command.volume).map(|primary| &primary.writing);
+            let is_blocked = |block: &BlockId| {
+                claimed.contains(block)
+                    || writing.is_some_and(|writing| writing.contains(&block.index))
+                    || self.fetches.goes_first(*block)
+            };
+            if blocks.clone().any(|block| is_blocked(&block)) {
+                claimed.extend(&mut blocks);
+                self.held_commands.push_back(command);
+            } else {
                 self.start(command);
             }
         }
