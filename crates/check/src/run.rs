@@ -344,6 +344,8 @@ fn outcome_name(completion: &Completion) -> &'static str {
         Outcome::Read { .. } => "read",
         Outcome::Done => "done",
         Outcome::Failed(IoError::Io) => "failed: Io",
+        Outcome::Failed(IoError::NoAnswer) => "failed: NoAnswer",
+        Outcome::Failed(IoError::OutcomeUnknown) => "failed: OutcomeUnknown",
         Outcome::Failed(IoError::NoSpace) => "failed: NoSpace",
         Outcome::Failed(IoError::NotPermitted) => "failed: NotPermitted",
         Outcome::Failed(IoError::NotSupported) => "failed: NotSupported",

@@ -331,8 +331,12 @@ impl CommandKind {
 /// Why a block or a command failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoError {
-    /// The disk failed, or its node did not answer in time.
+    /// The disk failed.
     Io,
+    /// The disk node did not answer in time. Of a command: it may have been done.
+    NoAnswer,
+    /// The command may have been done by an earlier life of the disk node, and cannot be repeated safely.
+    OutcomeUnknown,
     /// The disk is full.
     NoSpace,
     /// The card or the volume is read-only.

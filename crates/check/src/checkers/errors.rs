@@ -192,13 +192,12 @@ impl Errors {
                 concerns && reason.from <= failure.to && failure.to <= reason.to + self.grace
             });
         match failure.error {
-            IoError::Io | IoError::NoSpace => {
-                let disk = self.disk_errors.iter().any(|(at, volume)| {
-                    *volume == failure.volume && *at + self.spread >= failure.from && *at <= failure.to
-                });
+            IoError::Io | IoError::NoSpace => self.disk_errors.iter().any(|(at, volume)| {
+                *volume == failure.volume && *at + self.spread >= failure.from && *at <= failure.to
+            }),
+            IoError::NoAnswer | IoError::OutcomeUnknown => {
                 let detached = self.was_detached(failure.node, failure.volume, failure.from);
-                let late = failure.from <= self.late_until;
-                disk || failure.error == IoError::Io && (unreachable || detached || late)
+                unreachable || detached || failure.from <= self.late_until
             }
             IoError::NotAttached | IoError::NotPermitted => {
                 unreachable || self.was_detached(failure.node, failure.volume, failure.from)

@@ -343,7 +343,11 @@ fn what_another_node_has_written_in_the_next_life_is_not_undone() {
     assert_eq!((c.disk_writes, c.writes_answered(1)), (2, 0));
     assert!(c.answers.contains(&(
         NodeId(1),
-        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+        Output::Done {
+            token: Token(1),
+            persistence: Persistence::NONE,
+            result: Err(IoError::OutcomeUnknown)
+        }
     )));
 }
 
@@ -361,7 +365,11 @@ fn an_overtaken_command_is_not_done_again_after_a_restart() {
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
     assert!(c.answers.contains(&(
         NodeId(1),
-        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+        Output::Done {
+            token: Token(1),
+            persistence: Persistence::NONE,
+            result: Err(IoError::OutcomeUnknown)
+        }
     )));
 }
 
@@ -379,7 +387,11 @@ fn a_command_is_not_done_again_over_what_the_next_life_has_written() {
     assert_eq!(c.disk_writes, 2, "the first write was done again, over the second");
     assert!(c.answers.contains(&(
         NodeId(1),
-        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+        Output::Done {
+            token: Token(1),
+            persistence: Persistence::NONE,
+            result: Err(IoError::OutcomeUnknown)
+        }
     )));
 }
 

@@ -85,7 +85,7 @@ fn commands_beyond_the_slots_fail_in_time_as_well() {
     let mut c = Cluster::new(RD);
     let count = u64::from(SLOTS_MAX) + 100;
     (0..count).for_each(|i| c.give(1, write(i, i)));
-    while c.dones(Err(IoError::Io)) < count as usize {
+    while c.dones(Err(IoError::NoAnswer)) < count as usize {
         c.wire.clear();
         c.wake(1);
     }
@@ -118,7 +118,7 @@ fn a_write_whose_bytes_find_no_room_is_sent_again_with_pauses_that_grow() {
 fn a_write_that_never_finds_room_fails_in_the_end() {
     let mut c = Cluster::new(RD);
     c.give(1, write(1, 0));
-    while c.dones(Err(IoError::Io)) == 0 {
+    while c.dones(Err(IoError::NoAnswer)) == 0 {
         while let Some((from, to, message, _)) = c.wire.pop_front() {
             c.give(to.0, Input::Message { from, message, payload: Payload::None });
         }
@@ -162,7 +162,11 @@ fn a_write_is_not_repeated_over_a_later_one_where_its_node_had_no_lock() {
     assert_eq!(c.disk_writes, before, "the first write was done again, over the second");
     assert!(c.answers.contains(&(
         NodeId(1),
-        Output::Done { token: Token(1), persistence: Persistence::NONE, result: Err(IoError::Io) }
+        Output::Done {
+            token: Token(1),
+            persistence: Persistence::NONE,
+            result: Err(IoError::OutcomeUnknown)
+        }
     )));
 }
 

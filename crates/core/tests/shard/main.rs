@@ -96,7 +96,7 @@ fn without_the_disk_node_a_read_fails_in_the_end() {
         c.give(1, Input::Timeout);
     }
     assert_eq!(c.now, Instant(30_000_000_000));
-    let failed = Output::Failed { token: Token(7), block: BlockId::new(V, 0), error: IoError::Io };
+    let failed = Output::Failed { token: Token(7), block: BlockId::new(V, 0), error: IoError::NoAnswer };
     assert_eq!(c.answers, [(NodeId(1), failed)]);
 }
 

@@ -134,9 +134,13 @@ impl Request {
 /// What a client is told.
 pub(super) fn errno(error: IoError) -> Errno {
     match error {
-        IoError::Io | IoError::NotAttached | IoError::Busy | IoError::PowerLost | IoError::SyncFailed => {
-            Errno::Io
-        }
+        IoError::Io
+        | IoError::NoAnswer
+        | IoError::OutcomeUnknown
+        | IoError::NotAttached
+        | IoError::Busy
+        | IoError::PowerLost
+        | IoError::SyncFailed => Errno::Io,
         IoError::NoSpace => Errno::NoSpc,
         IoError::NotPermitted => Errno::Perm,
         IoError::NotSupported => Errno::NotSup,

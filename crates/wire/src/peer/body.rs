@@ -155,6 +155,8 @@ pub(super) fn error_code(error: IoError) -> u8 {
         IoError::Busy => 7,
         IoError::PowerLost => 8,
         IoError::SyncFailed => 9,
+        IoError::NoAnswer => 10,
+        IoError::OutcomeUnknown => 11,
     }
 }
 
@@ -171,6 +173,8 @@ pub(super) fn result(code: u8) -> Result<Result<(), IoError>, FrameError> {
         7 => IoError::Busy,
         8 => IoError::PowerLost,
         9 => IoError::SyncFailed,
+        10 => IoError::NoAnswer,
+        11 => IoError::OutcomeUnknown,
         _ => return Err(FrameError::Field { what: "result", value: code.into() }),
     }))
 }

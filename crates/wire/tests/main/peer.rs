@@ -30,6 +30,8 @@ fn errors() -> impl Strategy<Value = IoError> {
         Just(IoError::Busy),
         Just(IoError::PowerLost),
         Just(IoError::SyncFailed),
+        Just(IoError::NoAnswer),
+        Just(IoError::OutcomeUnknown),
     ]
 }
 

@@ -133,10 +133,10 @@ pub(in crate::shard) struct Answer {
 }
 
 impl Answer {
-    /// Nobody can know whether it was done.
-    fn unknown() -> Self {
+    /// There is none.
+    fn failed(error: IoError) -> Self {
         let (stamp, bounds) = (Stamp(0), Bounds::default());
-        Self { stamp, persistence: Persistence::NONE, result: Err(IoError::Io), turn: 0, bounds }
+        Self { stamp, persistence: Persistence::NONE, result: Err(error), turn: 0, bounds }
     }
 }
 
@@ -281,7 +281,7 @@ impl Shard {
     pub(in crate::shard) fn give_up_later_commands(&mut self) {
         while let Some(command) = self.commands.later.pop_front_if(|command| command.give_up <= self.now) {
             self.put_back(command.payload);
-            let (token, result) = (command.token, Err(IoError::Io));
+            let (token, result) = (command.token, Err(IoError::NoAnswer));
             self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
         }
         self.wake_for_later();
@@ -380,7 +380,7 @@ impl Shard {
         let undoes = !command.change.blocks(self.config.block_bytes).is_empty();
         let doubtful = was_passed && undoes && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
-            self.end_command(request, Answer::unknown());
+            self.end_command(request, Answer::failed(IoError::OutcomeUnknown));
             return;
         }
         let Change { kind, offset, length } = command.change;
@@ -451,7 +451,7 @@ impl Shard {
         let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
         let blocks = change.blocks(self.config.block_bytes);
         if blocks.is_empty() || !was_sent || makes(Mistake::ForgetDoubt) {
-            self.end_command(request, Answer::unknown());
+            self.end_command(request, Answer::failed(IoError::NoAnswer));
             return;
         }
         let (client, payload) =
@@ -466,7 +466,7 @@ impl Shard {
             }
         }
         if let Some(token) = client {
-            let (persistence, result) = (Persistence::NONE, Err(IoError::Io));
+            let (persistence, result) = (Persistence::NONE, Err(IoError::NoAnswer));
             self.outputs.push_back(Output::Done { token, persistence, result });
         }
         self.ask_for_command(request);
@@ -492,7 +492,7 @@ impl Shard {
         let given_up = |c: &Command| c.volume == id && c.client.is_none();
         let doubts: Vec<RequestId> =
             self.commands.open.iter().filter(|(_, c)| given_up(c)).map(|(&request, _)| request).collect();
-        doubts.into_iter().for_each(|request| self.end_command(request, Answer::unknown()));
+        doubts.into_iter().for_each(|request| self.end_command(request, Answer::failed(IoError::NoAnswer)));
     }
 
     pub(in crate::shard) fn command_done(

@@ -21,7 +21,7 @@ impl Shard {
     pub(in crate::shard) fn fetch_timeout(&mut self, request: RequestId) {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if self.now >= fetch.give_up {
-            self.fail(request, IoError::Io);
+            self.fail(request, IoError::NoAnswer);
         } else if fetch.landing {
             // The answer is arriving: its end, or its failure, will be told.
             let asked = fetch.state;

@@ -220,7 +220,7 @@ impl Shard {
             Some((Some(None), _)) if held.is_none() => return,
             Some((None, answers)) if answers.is_stale(place) => return,
             Some((_, answers)) => {
-                let outcome = Outcome::failed(IoError::Io);
+                let outcome = Outcome::failed(IoError::NoAnswer);
                 if !makes(Mistake::ForgetVoid) {
                     answers.put(place, Some(outcome));
                 }
@@ -321,7 +321,7 @@ impl Shard {
                 if command.client.is_again()
                     && !volume.primary.as_ref().is_some_and(|p| p.is_untouched(blocks.clone(), writer)) =>
             {
-                Some(IoError::Io)
+                Some(IoError::OutcomeUnknown)
             }
             _ => None,
         };
