@@ -193,7 +193,8 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
     run.world.note(format_args!("final"));
     run.phase = Phase::Final;
     actors.workload.finish(&mut run);
-    let limit = run.world.now() + disk_wait + lease * 4 + SETTLE;
+    let paced = actors.workload.paced_for(&run.options);
+    let limit = run.world.now() + disk_wait + lease * 4 + SETTLE + paced;
     while !actors.workload.is_finished(&run) && run.world.now() < limit {
         run.step(&mut actors)?;
     }
