@@ -68,11 +68,15 @@ pub enum Mistake {
     ForgetFailedSync,
     /// A node's renewal is taken for all its cards, those that were given up too.
     RenewExpired,
+    /// The first delivery of a fetch is refused as stale, unless the disk node was asked after a failure.
+    RefuseDeliveries,
+    /// Commands are repeated sixteen times as often as they should be.
+    RepeatHastily,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -104,6 +108,8 @@ impl Mistake {
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
         Self::RenewExpired,
+        Self::RefuseDeliveries,
+        Self::RepeatHastily,
     ];
 }
 

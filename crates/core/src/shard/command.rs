@@ -281,7 +281,8 @@ impl Shard {
         let follows = self.commands.follows(request, self.config.block_bytes);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
-        command.deadline = command.give_up.min(self.now + self.config.peer_timeout);
+        let patience = self.config.peer_timeout / if makes(Mistake::RepeatHastily) { 16 } else { 1 };
+        command.deadline = command.give_up.min(self.now + patience);
         self.timers.set(command.deadline, Timer::Command(request));
         if command.has_pages {
             return;
