@@ -7,6 +7,7 @@ mod cards;
 mod contents;
 mod counters;
 mod durability;
+mod efficiency;
 pub mod errors;
 mod exclusion;
 mod fencing;
@@ -27,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cards_core::{Coherence, Generation, Instant, IoError, NodeId, VolumeId};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
+use crate::efficiency::Figures;
 use crate::faults::{Faults, Seen, Word};
 use crate::history::History;
 use crate::options::{Mode, Options};
@@ -34,6 +36,7 @@ use crate::workload::{Ticket, What};
 
 use cards::{Card, Cards};
 use durability::Durability;
+use efficiency::Efficiency;
 use fencing::Fencing;
 use grace::Grace;
 use pages::Pages;
@@ -83,11 +86,13 @@ pub enum Observer {
     Errors,
     /// Shards whose counters have to add up.
     Counters,
+    /// Runs by what they have cost.
+    Efficiency,
 }
 
 impl Observer {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Linearizability,
         Self::Exclusion,
         Self::Leases,
@@ -103,6 +108,7 @@ impl Observer {
         Self::SingleFlight,
         Self::Errors,
         Self::Counters,
+        Self::Efficiency,
     ];
 }
 
@@ -125,6 +131,7 @@ impl Observer {
             Self::SingleFlight => "single_flight",
             Self::Errors => "errors",
             Self::Counters => "counters",
+            Self::Efficiency => "efficiency",
         }
     }
 
@@ -156,6 +163,7 @@ pub(crate) struct Observers {
     nodes: u16,
     durability: Durability,
     repeats: Repeats,
+    efficiency: Efficiency,
     fetches: Fetches,
 }
 
@@ -179,6 +187,7 @@ impl Observers {
             grace: Grace::default(),
             nodes: options.world.nodes.len() as u16,
             durability: Durability::default(),
+            efficiency: Efficiency::default(),
             fetches: Fetches::default(),
         }
     }
@@ -188,6 +197,11 @@ impl Observers {
         if judged > 0 {
             *self.judged.entry(observer).or_default() += judged;
         }
+    }
+
+    /// What the run has cost so far.
+    pub(crate) fn figures(&self, world: &mut World<Faults>) -> Figures {
+        self.efficiency.figures(world)
     }
 
     /// What nodes have fetched in a cold read.
@@ -219,6 +233,7 @@ impl Observers {
             self.durability.saw(seen);
             let again = self.repeats.saw(seen)?;
             self.count(Observer::Repeats, again);
+            self.efficiency.saw(world, seen);
             if self.cold {
                 self.fetches.saw(seen);
             }
@@ -250,6 +265,7 @@ impl Observers {
         ticket: &Ticket,
         (completion, now): (&Completion, u64),
     ) -> Result<(), String> {
+        self.efficiency.answered(world.config(), ticket, &completion.outcome);
         let at = completion.at;
         let away = ticket.node != ticket.volume.disk_node();
         if self.takeovers.is_in_the_way_of(ticket) {

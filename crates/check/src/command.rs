@@ -114,11 +114,20 @@ impl Command {
         let (summary, ran) = match run_caught(options, trace) {
             Ok(report) => {
                 let ran = Ran::new(&report);
-                let run::Report { faults, judged, stale_hints, stats, .. } = report;
+                let run::Report { faults, judged, stale_hints, stats, kind, figures, .. } = report;
+                let costs = [(kind, figures.into())].into();
                 let Stats { handed_over, withdrawals, .. } = stats;
                 let failed = None;
-                let summary =
-                    Summary { passed: 1, faults, judged, stale_hints, handed_over, withdrawals, failed };
+                let summary = Summary {
+                    passed: 1,
+                    faults,
+                    judged,
+                    stale_hints,
+                    handed_over,
+                    withdrawals,
+                    costs,
+                    failed,
+                };
                 (summary, Some(ran))
             }
             Err(failure) => (Summary { failed: Some((seed, failure)), ..Summary::default() }, None),

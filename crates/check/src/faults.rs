@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use cards_core::{Instant, NodeId, VolumeId};
 
+use crate::efficiency::Traffic;
 use crate::options::Options;
 use crate::rng::Rng;
 
@@ -148,6 +149,8 @@ pub struct Faults {
     pub seen: Vec<Seen>,
     /// When disks failed, in order.
     pub disk_errors: Vec<(Instant, VolumeId)>,
+    /// What was sent.
+    pub traffic: Traffic,
     /// Reads each volume's disk was asked for.
     pub disk_reads: BTreeMap<VolumeId, u64>,
     /// When the last message from one node to another arrives.
@@ -170,6 +173,7 @@ impl Faults {
             counts: Counts::new(),
             seen: Vec::new(),
             disk_errors: Vec::new(),
+            traffic: Traffic::default(),
             disk_reads: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
             deaf_until: BTreeMap::new(),

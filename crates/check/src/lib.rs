@@ -9,6 +9,7 @@
 pub mod checkers;
 pub mod command;
 mod coordinator;
+pub mod efficiency;
 pub mod faults;
 pub mod history;
 mod nodes;

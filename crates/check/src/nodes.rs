@@ -71,8 +71,17 @@ impl Nodes {
         }
     }
 
-    /// The faults stop: every node that may run runs.
+    /// The faults stop: every node that may run runs. A dead node of which no node has heard swallows questions that are
+    /// passed to it. Where clients do not wait until such a question is repeated, all nodes hear of it now.
     pub(crate) fn calm(&mut self, run: &mut Run) {
+        if run.options.world.disk_wait <= run.options.repetition() * 2 {
+            for &peer in &self.stay_dead {
+                let life = run.world.life(peer);
+                for at in run.all_nodes().filter(|&at| at != peer) {
+                    run.later(Duration::ZERO, RunDeed::Nodes(Deed::Notice { at, peer, life }));
+                }
+            }
+        }
         for node in run.all_nodes() {
             if !run.world.is_running(node) && !self.stay_dead.contains(&node) {
                 run.later(Duration::ZERO, RunDeed::Nodes(Deed::Restart(node)));

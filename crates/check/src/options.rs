@@ -95,6 +95,13 @@ pub struct Options {
     pub readers_of_block: u32,
 }
 
+impl Options {
+    /// After this time a question to the disk node is repeated, which it may have passed to a node that is dead.
+    pub(crate) fn repetition(&self) -> Duration {
+        self.world.peer_timeout * 4
+    }
+}
+
 /// How messages travel. Rates are per mille.
 #[derive(Clone, Debug)]
 pub struct NetworkOptions {

@@ -13,6 +13,7 @@ use cards_world::{Action, Completion, Loss, PageEvent, Trace, World};
 
 use crate::checkers::{self, Judged, Observer, Observers, errors::Errors};
 use crate::coordinator::Coordinator;
+use crate::efficiency::{Figures, Kind};
 use crate::faults::{Counts, Fault, Faults};
 use crate::history::History;
 use crate::nodes::Nodes;
@@ -38,6 +39,10 @@ pub struct Report {
     pub stale_hints: u64,
     /// Counters of all shards that lived to the end.
     pub stats: Stats,
+    /// What kind of run it was ...
+    pub kind: Kind,
+    /// ... and what it has cost.
+    pub figures: Figures,
 }
 
 /// What went wrong.
@@ -193,7 +198,8 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
     run.world.note(format_args!("final"));
     run.phase = Phase::Final;
     actors.workload.finish(&mut run);
-    let limit = run.world.now() + disk_wait + lease * 4 + SETTLE;
+    let paced = actors.workload.paced_for(&run.options);
+    let limit = run.world.now() + disk_wait + lease * 4 + SETTLE + paced;
     while !actors.workload.is_finished(&run) && run.world.now() < limit {
         run.step(&mut actors)?;
     }
@@ -310,17 +316,19 @@ impl Run {
     }
 
     fn verdict(mut self) -> Result<Report, Failure> {
-        let stats = self.judge().map_err(Failure::Wrong)?;
+        let kind = Kind::of(&self.options);
+        let figures = self.observers.figures(&mut self.world);
+        let stats = self.judge((kind, &figures)).map_err(Failure::Wrong)?;
         let stale_hints = checkers::stale_hints(&self);
         let trace = self.world.trace().expect("a run has a trace");
         let (hash, lines) = (trace.hash(), trace.lines());
         let faults = self.world.models().counts.clone();
         let (outcomes, judged) = (self.outcomes, self.observers.judged);
-        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats })
+        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats, kind, figures })
     }
 
     /// Those judge who look at the whole, at the end.
-    fn judge(&mut self) -> Result<Stats, String> {
+    fn judge(&mut self, (kind, figures): (Kind, &Figures)) -> Result<Stats, String> {
         self.errors.judge().map_err(Observer::Errors.finds())?;
         self.observers.count(Observer::Errors, self.errors.count());
         let operations = checkers::contents(self).map_err(Observer::Linearizability.finds())?;
@@ -332,6 +340,8 @@ impl Run {
             let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;
             self.observers.count(Observer::SingleFlight, blocks);
         }
+        let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
+        self.observers.count(Observer::Efficiency, costs);
         Ok(stats)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
@@ -12,6 +13,7 @@ use std::thread;
 use cards_world::Trace;
 
 use crate::checkers::{Judged, Observer};
+use crate::efficiency::{Costs, Kind};
 use crate::faults::{Counts, Fault};
 use crate::options::Options;
 use crate::run::{Failure, Report, run};
@@ -66,6 +68,8 @@ pub struct Summary {
     pub handed_over: u64,
     /// Withdrawals of pages, of shards that lived to the end.
     pub withdrawals: u64,
+    /// What the runs of each kind have cost.
+    pub costs: BTreeMap<Kind, Costs>,
     /// The lowest seed that failed.
     pub failed: Option<(u64, Failure)>,
 }
@@ -123,6 +127,7 @@ impl Summary {
         match result {
             Ok(report) => {
                 self.passed += 1;
+                self.costs.entry(report.kind).or_default().add(&report.figures.into());
                 for (observer, judged) in report.judged {
                     *self.judged.entry(observer).or_default() += judged;
                 }

@@ -7,6 +7,7 @@
 mod cards;
 mod client;
 mod device;
+mod finals;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use crate::run::{Deed as RunDeed, Failure, Phase, Run, stream};
 
 use client::Client;
 use device::DeviceClient;
+use finals::Finals;
 use writer::Writer;
 
 /// All clients.
@@ -38,13 +40,6 @@ pub(crate) struct Workload {
     takers: BTreeMap<VolumeId, NodeId>,
     last_tag: u64,
     finals: Finals,
-}
-
-/// What remains to be done in the final round.
-#[derive(Debug, Default)]
-struct Finals {
-    reads: u64,
-    writes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +124,7 @@ impl Workload {
             readers: options.readers.iter().copied().collect(),
             takers: BTreeMap::new(),
             last_tag: 0,
-            finals: Finals::default(),
+            finals: Finals::new(options),
         }
     }
 
@@ -171,52 +166,17 @@ impl Workload {
         }
     }
 
-    /// The final round: every node reads everything, every volume is written once more.
-    pub(crate) fn finish(&mut self, run: &mut Run) {
-        if run.options.mode == Mode::Storm {
-            for writer in 0..self.writers.len() {
-                self.finals.writes += 1;
-                self.think(run, Deed::Writer(writer));
-            }
-        }
-        if self.finals.writes == 0 {
-            self.read_everything(run);
-        }
-    }
-
-    pub(crate) fn is_finished(&self, run: &Run) -> bool {
-        self.finals.writes == 0 && self.finals.reads == 0 && run.tickets.is_empty()
-    }
-
-    pub(crate) fn waits_for(&self) -> String {
-        format!("{:?} with {:?}", self.finals, self.writers)
-    }
-
-    fn read_everything(&mut self, run: &mut Run) {
-        for node in run.running_nodes() {
-            for spec in run.options.world.volumes.clone() {
-                let mut blocks: Vec<u32> = (0..spec.blocks() as u32).collect();
-                for place in (1..blocks.len()).rev() {
-                    blocks.swap(place, self.rng.below(place as u64 + 1) as usize);
-                }
-                for index in blocks {
-                    for _ in 0..run.options.readers_of_block {
-                        self.finals.reads += 1;
-                        self.read(run, node, BlockId::new(spec.id, index), Owner::Final);
-                    }
-                }
-            }
-        }
-        self.read_devices(run);
-    }
-
     fn think(&mut self, run: &mut Run, deed: Deed) {
         let delay = self.rng.skewed(run.options.think);
         run.later(delay, RunDeed::Workload(deed));
     }
 
-    fn read(&mut self, run: &mut Run, node: NodeId, block: BlockId, owner: Owner) {
-        let inline = self.rng.chance(700);
+    /// Whether the next read is made as a front end makes it.
+    fn reads_inline(&mut self) -> bool {
+        self.rng.chance(700)
+    }
+
+    fn read(&mut self, run: &mut Run, node: NodeId, block: BlockId, inline: bool, owner: Owner) {
         self.submit(run, node, block.volume, owner, What::Read(block), Request::Read { block, inline });
     }
 
@@ -333,7 +293,7 @@ impl Workload {
                 if let Outcome::Failed(error) = outcome {
                     return Err(Failure::Wrong(format!("with no faults left, {ticket:?} fails: {error:?}")));
                 }
-                self.finals.reads -= 1;
+                self.finally_read(run);
             }
         }
         Ok(())

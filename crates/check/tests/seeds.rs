@@ -1,7 +1,10 @@
 //! A bounded number of seeds.
 
 use cards_check::Options;
+use cards_check::efficiency::Kind;
+use cards_check::overrides::{LeftOut, Overrides};
 use cards_check::seeds::run_seeds;
+use cards_core::Duration;
 
 /// Enough for every fault to happen; fewer without optimization.
 const SEEDS: u64 = if cfg!(cards_optimized) { 200 } else { 40 };
@@ -16,6 +19,24 @@ fn a_node_that_writes_alone_is_told_of_no_error() {
             "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --lone --verbose"
         );
     }
+}
+
+/// Nothing goes wrong, so nothing is done twice: these runs have the limits that are least.
+#[test]
+fn a_run_without_faults_costs_little() {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let quiet = Overrides { left_out: LeftOut::all(), ..Overrides::default() };
+    let adjust = |options: &mut Options| {
+        quiet.apply(options);
+        options.storm = Duration::from_millis(300);
+    };
+    let summary = run_seeds(1..=SEEDS / 5, jobs, &adjust, &|_| {});
+    if let Some((seed, failure)) = summary.failed {
+        panic!(
+            "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --no-faults --storm-ms 300"
+        );
+    }
+    assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet]);
 }
 
 #[test]

@@ -70,11 +70,15 @@ pub enum Mistake {
     ForgetFailedSync,
     /// A node's renewal is taken for all its cards, those that were given up too.
     RenewExpired,
+    /// The first delivery of a fetch is refused as stale, unless the disk node was asked after a failure.
+    RefuseDeliveries,
+    /// Unanswered commands are sent again on a connection that lives, and soon.
+    RepeatHastily,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -107,6 +111,8 @@ impl Mistake {
         Self::IgnorePersistence,
         Self::ForgetFailedSync,
         Self::RenewExpired,
+        Self::RefuseDeliveries,
+        Self::RepeatHastily,
     ];
 }
 

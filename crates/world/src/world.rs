@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use cards_core::{
     BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
     Duration, Input, Instant, IoError, Landing, Marks, Message, NodeId, OpId, Output, Patch, Payload,
-    Persistence, PlacementKind, Shard, Slot, Token, VolumeId, VolumeSpec,
+    Persistence, PlacementKind, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
 };
 use cards_policies::Replacement;
 
@@ -242,6 +242,8 @@ pub struct World<M> {
     last_token: u64,
     last_buffer: u64,
     last_disk_op: u64,
+    /// Counters of the shards of lives that have ended.
+    ended: Stats,
     deliveries: Vec<Delivery>,
     trace: Option<Trace>,
 }
@@ -284,6 +286,7 @@ impl<M: Models> World<M> {
             last_token: 0,
             last_buffer: 0,
             last_disk_op: 0,
+            ended: Stats::default(),
             deliveries: Vec::new(),
             trace,
             config,
@@ -341,6 +344,15 @@ impl<M: Models> World<M> {
     /// The shards of a running node.
     pub fn shards(&self, node: NodeId) -> impl Iterator<Item = &Shard> {
         self.place(node).running.iter().flat_map(|life| life.shards.iter().map(|shard| &shard.core))
+    }
+
+    /// The counters of all shards of all lives, those that have ended too.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut sum = self.ended;
+        let running = self.places.iter().filter_map(|place| place.running.as_ref());
+        running.flat_map(|life| &life.shards).for_each(|shard| sum.add(shard.core.stats()));
+        sum
     }
 
     /// The control part of a running node.

@@ -39,6 +39,9 @@ fn add(total: &mut Summary, batch: Summary) {
     for (fault, count) in batch.faults {
         *total.faults.entry(fault).or_default() += count;
     }
+    for (kind, costs) in &batch.costs {
+        total.costs.entry(*kind).or_default().add(costs);
+    }
     total.failed = batch.failed;
 }
 
@@ -52,7 +55,7 @@ mod tests {
         let whole = run_seeds(1..=20, 2, &adjust, &|_| {});
         let parts = run(&(1..=20), 1, &adjust, &|_| {}, &AtomicBool::new(false));
         assert_eq!(parts.passed, 20);
-        assert_eq!((parts.judged, parts.faults), (whole.judged, whole.faults));
+        assert_eq!((parts.judged, parts.faults, parts.costs), (whole.judged, whole.faults, whole.costs));
     }
 
     #[test]

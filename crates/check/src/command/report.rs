@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::parse;
 use super::verdict::Verdict;
 use crate::checkers::Observer;
+use crate::efficiency::{Cost, Costs, Kind, Rate};
 use crate::faults::Fault;
 use crate::run::{self, Failure};
 use crate::seeds::Summary;
@@ -89,7 +90,8 @@ impl Report {
 
     /// Findings on standard output, failures on standard error.
     pub(super) fn print(&self) {
-        let Summary { passed, faults, judged, stale_hints, handed_over, withdrawals, .. } = &self.summary;
+        let Summary { passed, faults, judged, stale_hints, handed_over, withdrawals, costs, .. } =
+            &self.summary;
         let operations = judged.get(&Observer::Linearizability).copied().unwrap_or(0);
         if let Some(Ran { hash, lines, outcomes, stats }) = &self.ran {
             say(format_args!("seed {}: passed, {lines} trace lines, hash {hash:016x}", self.seeds.start()));
@@ -108,6 +110,7 @@ impl Report {
         say(format_args!("{handed_over} blocks handed over"));
         say(format_args!("{withdrawals} withdrawals of pages"));
         say(format_args!("judged: {judged:?}"));
+        costs.iter().for_each(|(kind, costs)| say(costs.told(*kind)));
         if !self.missing.is_empty() {
             eprintln!("these faults never happened: {:?}", self.missing);
         }
@@ -133,6 +136,7 @@ impl Report {
             "stale_hints": self.summary.stale_hints,
             "handed_over": self.summary.handed_over,
             "withdrawals": self.summary.withdrawals,
+            "costs": costs_of(&self.summary.costs),
             "run": self.ran.as_ref().map(Ran::to_json),
             "failed": self.failed.as_ref().map(Failed::to_json),
         }));
@@ -220,6 +224,19 @@ impl Told {
 
 fn counts<K: Debug>(counts: &BTreeMap<K, u64>) -> serde_json::Map<String, Value> {
     counts.iter().map(|(what, count)| (format!("{what:?}"), json!(count))).collect()
+}
+
+fn costs_of(costs: &BTreeMap<Kind, Costs>) -> serde_json::Map<String, Value> {
+    costs.iter().map(|(kind, costs)| (format!("{kind:?}"), worst(costs))).collect()
+}
+
+/// Of each cost: of all runs together, and of the worst, in thousandths.
+fn worst(costs: &Costs) -> Value {
+    let both = |(cost, worst): (&Cost, &Rate)| {
+        let all = cost.of(&costs.sum).map(|Rate(all)| all);
+        (format!("{cost:?}"), json!({"all": all, "worst": worst.0}))
+    };
+    Value::Object(costs.worst.iter().map(both).collect())
 }
 
 fn names(what: &[impl Debug]) -> Vec<String> {

@@ -17,6 +17,7 @@ impl Network for Faults {
         super::wire::round_trip(parcel);
         let first = deliveries.len();
         self.carry(now, from, to, parcel, deliveries);
+        self.traffic.sent(parcel, &deliveries[first..]);
         if let Some(word) = Word::of(parcel) {
             let delays = deliveries[first..].iter().map(|delivery| delivery.delay);
             let arrives = delays.min().map_or(Instant::NEVER, |delay| now + delay);

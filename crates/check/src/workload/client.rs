@@ -74,7 +74,8 @@ impl Workload {
                 let last = (around + self.rng.range(1, most) as u32).min(blocks);
                 self.clients[number].waits = last - around;
                 for index in around..last {
-                    self.read(run, node, BlockId::new(spec.id, index), owner);
+                    let inline = self.reads_inline();
+                    self.read(run, node, BlockId::new(spec.id, index), inline, owner);
                 }
             }
         }

@@ -103,18 +103,4 @@ impl Workload {
     pub(super) fn read_device(&mut self, run: &mut Run, node: NodeId, block: BlockId, owner: Owner) {
         self.submit(run, node, block.volume, owner, What::Read(block), Request::ReadDevice { block });
     }
-
-    /// In the final round all is read through the devices, too: what they have had since the storm as well.
-    pub(super) fn read_devices(&mut self, run: &mut Run) {
-        let mut devices = run.options.world.devices.clone();
-        devices.retain(|(node, _)| run.world.is_running(*node));
-        for (node, volume) in devices {
-            let spec = run.options.world.volumes.iter().find(|spec| spec.id == volume).cloned();
-            let blocks = spec.expect("a volume of the run").blocks() as u32;
-            for index in 0..blocks {
-                self.finals.reads += 1;
-                self.read_device(run, node, BlockId::new(volume, index), Owner::Final);
-            }
-        }
-    }
 }

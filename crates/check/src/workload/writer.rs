@@ -62,10 +62,7 @@ impl Workload {
             Some(_) => {
                 self.writers[number].node = None;
                 if run.phase == Phase::Final {
-                    self.finals.writes -= 1;
-                    if self.finals.writes == 0 {
-                        self.read_everything(run);
-                    }
+                    self.finally_written(run);
                 } else {
                     self.think(run, Deed::Writer(number));
                 }

@@ -138,8 +138,9 @@ impl<M: Models> World<M> {
         }
         self.end_journals(node);
         self.end_marks(node);
-        let place = self.place_mut(node);
-        place.running = None;
+        let place = &mut self.places[usize::from(node.0)];
+        let ended = place.running.take();
+        ended.iter().flat_map(|life| &life.shards).for_each(|shard| self.ended.add(shard.core.stats()));
         place.pauses.clear();
         let asks = |asker: &Asker| match *asker {
             Asker::Client(at) | Asker::Device(at, _) => at == node,

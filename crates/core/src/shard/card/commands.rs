@@ -394,7 +394,7 @@ impl Shard {
     fn wake_command(&mut self, request: RequestId, after: Duration) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         self.timers.clear(command.deadline, Timer::Command(request));
-        let at = self.now + after;
+        let at = self.now + if makes(Mistake::RepeatHastily) { after / 16 } else { after };
         command.deadline = if command.client.is_some() { command.give_up.min(at) } else { at };
         self.timers.set(command.deadline, Timer::Command(request));
     }
@@ -437,7 +437,11 @@ impl Shard {
         let generation = self.card(command.volume).and_then(|card| card.generation);
         if command.client.is_some() && self.now >= command.give_up {
             self.give_up_command(request);
-        } else if command.refused || command.sent_with.is_none() || command.sent_with != generation {
+        } else if command.refused
+            || command.sent_with.is_none()
+            || command.sent_with != generation
+            || makes(Mistake::RepeatHastily)
+        {
             self.send_command(request);
         } else {
             self.ask_for_command(request);

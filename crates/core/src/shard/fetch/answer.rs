@@ -4,6 +4,7 @@ use super::State;
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp};
 use crate::io::{Landing, Payload};
 use crate::message::{IoError, Source};
+use crate::mistakes::{Mistake, makes};
 use crate::policy::Delivery;
 use crate::shard::RESEND;
 use crate::shard::Shard;
@@ -50,7 +51,9 @@ impl Shard {
     ) {
         let from = delivery.from;
         let holds = self.holds(block);
-        let fresh = !holds || self.is_fresh(block, as_of);
+        let refused = makes(Mistake::RefuseDeliveries)
+            && self.fetches.get(request).is_some_and(|fetch| !fetch.from_disk_node);
+        let fresh = !refused && (!holds || self.is_fresh(block, as_of));
         let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
         let usable = self.may_hold(block.volume) && !self.is_being_written(block);
         let landed = match payload {

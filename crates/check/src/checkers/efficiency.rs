@@ -1,0 +1,101 @@
+//! What a run has cost: it follows commands, reads of disks, and what clients are answered.
+
+use std::collections::BTreeMap;
+
+use cards_core::{BlockId, Body, DiskWork, Instant, Message, NodeId, RequestId};
+use cards_world::{Outcome, World, WorldConfig};
+
+use crate::efficiency::Figures;
+use crate::faults::{Faults, Seen, Word};
+use crate::workload::{Ticket, What};
+
+/// Counts.
+#[derive(Debug, Default)]
+pub(super) struct Efficiency {
+    operations: u64,
+    bytes: u64,
+    reads_in_vain: u64,
+    /// Copies that writes may have made stale, at most: for each block written, one at each node.
+    stale_at_most: u64,
+    /// When each command was sent last, by sender, shard and number.
+    commands: BTreeMap<(NodeId, u16, RequestId), Instant>,
+    commands_sent: u64,
+    hasty: u64,
+}
+
+impl Efficiency {
+    pub(super) fn saw(&mut self, world: &World<Faults>, seen: &Seen) {
+        match seen {
+            Seen::Disk { volume, work: DiskWork::Read { block, .. }, .. } => {
+                self.reads_in_vain += u64::from(is_held(world, BlockId::new(*volume, *block)));
+            }
+            Seen::Disk { work: DiskWork::Command { offset, length, .. }, .. } => {
+                let config = world.config();
+                self.stale_at_most += blocks(config, *offset, *length) * config.nodes.len() as u64;
+            }
+            Seen::Sent { at, from, word: Word::Shard(Message { shard, body, .. }), .. } => {
+                if let Body::Command { request, .. } = *body {
+                    let before = self.commands.insert((*from, *shard, request), *at);
+                    let soon = world.config().peer_timeout / 2;
+                    self.commands_sent += 1;
+                    self.hasty += u64::from(before.is_some_and(|before| at.since(before) < soon));
+                }
+            }
+            Seen::Sent { .. } | Seen::Wrote { .. } => {}
+        }
+    }
+
+    pub(super) fn answered(&mut self, config: &WorldConfig, ticket: &Ticket, outcome: &Outcome) {
+        match outcome {
+            Outcome::Read { .. } => self.bytes += u64::from(config.block_bytes),
+            Outcome::Done => match &ticket.what {
+                What::Write { range: (_, length), .. } => self.bytes += u64::from(*length),
+                What::Flush => {}
+                // Done at once, whatever comes of it.
+                _ => return,
+            },
+            Outcome::Attached(_) | Outcome::Extents(_) => {}
+            Outcome::Failed(_) | Outcome::Refused(_) | Outcome::Lost => return,
+        }
+        self.operations += 1;
+    }
+
+    pub(super) fn figures(&self, world: &mut World<Faults>) -> Figures {
+        let disk_reads = world.models().disk_reads.values().sum();
+        let traffic = world.models().traffic;
+        let stats = world.stats();
+        Figures {
+            operations: self.operations,
+            bytes: self.bytes,
+            traffic,
+            refused: stats.refused_as_stale,
+            disk_reads,
+            reads_in_vain: self.reads_in_vain,
+            dropped: stats.invalidations + stats.copies_outdated,
+            stale_at_most: self.stale_at_most,
+            commands: self.commands.len() as u64,
+            commands_sent: self.commands_sent,
+            hasty: self.hasty,
+        }
+    }
+}
+
+/// Whether a node that does not have the disk could have served the block from its memory.
+fn is_held(world: &World<Faults>, block: BlockId) -> bool {
+    let config = world.config();
+    let shard = usize::from(block.shard(config.shards));
+    (0..config.nodes.len() as u16).map(NodeId).any(|node| {
+        let shard = world.shards(node).nth(shard);
+        shard.is_some_and(|shard| {
+            shard.contains(block) && shard.held_blocks().any(|(_, _, held)| held == block)
+        })
+    })
+}
+
+fn blocks(config: &WorldConfig, offset: u64, length: u32) -> u64 {
+    let block_bytes = u64::from(config.block_bytes);
+    match length {
+        0 => 0,
+        _ => (offset + u64::from(length)).div_ceil(block_bytes) - offset / block_bytes,
+    }
+}
