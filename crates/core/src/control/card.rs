@@ -375,7 +375,7 @@ impl Control {
 
     fn give_up(&mut self, request: RequestId) {
         if let Some(Pending { token, .. }) = self.end_pending(request) {
-            self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::Io) });
+            self.outputs.push_back(ControlOutput::ExtentsDone { token, result: Err(IoError::NoAnswer) });
         }
     }
 
