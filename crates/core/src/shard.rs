@@ -16,6 +16,7 @@ mod explain;
 mod fetch;
 mod handover;
 mod held;
+mod limits;
 mod marks;
 mod policies;
 mod regions;
@@ -51,6 +52,7 @@ use withdraw::Withdrawals;
 pub use answered::SLOTS_MAX;
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
+pub use limits::Limits;
 pub use marks::Marks;
 pub use regions::{Bounds, judge};
 
@@ -84,6 +86,8 @@ pub struct ShardConfig {
     /// A request that reaches a node which is fetching the block itself waits for it there. Off: it goes on
     /// to the disk node, as in the paper.
     pub park: bool,
+    /// How much is remembered.
+    pub limits: Limits,
 }
 
 /// See the module's head.

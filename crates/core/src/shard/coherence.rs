@@ -51,10 +51,10 @@ impl Shard {
         let held = self.volumes.get(&id).map_or_else(Held::default, |known| Held::after(&known.held));
         // Once: they know nothing of what this life has written.
         let marks = self.config.marks.remove(&id).filter(|_| at_disk_node);
-        let volume = Volume::new(spec, policy, at_disk_node, first, marks.as_ref());
+        let volume = Volume::new(spec, policy, at_disk_node, self.config.limits, first, marks.as_ref());
         self.volumes.insert(id, Volume { pages, held, ..volume });
         if at_disk_node && self.hands_over(id) {
-            self.writers.enable();
+            self.writers.enable(self.config.limits.writers);
         }
     }
 

@@ -24,9 +24,6 @@ use crate::message::{CommandKind, Source};
 use crate::policy::Delivery;
 use crate::volume::Handover;
 
-/// Blocks whose last writers a disk node remembers, in each shard.
-const WRITERS: u32 = 1 << 14;
-
 /// At a disk node: who wrote which block last and is likely to have it still.
 #[derive(Default)]
 pub(super) struct Writers {
@@ -36,8 +33,8 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    pub(super) fn enable(&mut self) {
-        self.table.get_or_insert_with(|| Index::new(WRITERS));
+    pub(super) fn enable(&mut self, blocks: u32) {
+        self.table.get_or_insert_with(|| Index::new(blocks));
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -7,6 +7,7 @@ use core::ops::Range;
 use super::answered::Answered;
 use super::directory::Directory;
 use super::held::Held;
+use super::limits::Limits;
 use super::marks::Marks;
 use crate::ids::{Generation, NodeId, OpId, Stamp};
 use crate::mistakes::{Mistake, makes};
@@ -42,6 +43,7 @@ pub(super) struct Volume {
     /// All writes up to this one are complete, by the word of the disk node to this card: what may be used here includes
     /// them.
     pub(super) heard: Stamp,
+    pub(super) limits: Limits,
     /// Blocks that this node has written later than `heard`.
     pub(super) own: BTreeMap<u32, Stamp>,
     /// The card's locks.
@@ -49,9 +51,6 @@ pub(super) struct Volume {
     /// At the disk node: everything about the cards of the volume.
     pub(super) desk: Desk,
 }
-
-/// Own writes of a card that are remembered until the disk node says that all before them are complete.
-const OWN_MAX: usize = 1 << 10;
 
 /// What only the disk node keeps of a volume.
 pub(super) struct Desk {
@@ -79,6 +78,7 @@ pub(super) struct Desk {
     pub(super) forget_at: Instant,
     /// Blocks that were written in this life, and by whom, as long as there are few.
     touched: BTreeMap<u32, Touched>,
+    touched_max: usize,
     /// Who has written anything in this life.
     writers: Option<Touched>,
 }
@@ -106,14 +106,9 @@ impl Touched {
     }
 }
 
-/// So many lives of a disk node are remembered.
-const LIVES_MAX: usize = 16;
-/// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
-const TOUCHED_MAX: usize = 1 << 14;
-
 impl Desk {
     /// `first` is before all writes of this life of the disk node, and after all of its earlier lives.
-    fn new(first: Stamp, marks: Option<&Marks>) -> Self {
+    fn new(limits: Limits, first: Stamp, marks: Option<&Marks>) -> Self {
         Self {
             cards: BTreeMap::new(),
             readers: BTreeSet::new(),
@@ -121,13 +116,14 @@ impl Desk {
             last_stamp: first,
             open: BTreeMap::new(),
             writing: BTreeSet::new(),
-            directory: Directory::new(first, marks),
-            answered: Answered::default(),
+            directory: Directory::new(first, marks, limits.directory_regions),
+            answered: Answered::new(limits.node_lives),
             persistence: Persistence::default(),
             loss: Loss::default(),
             held: false,
             forget_at: Instant::NEVER,
             touched: BTreeMap::new(),
+            touched_max: limits.touched,
             writers: None,
         }
     }
@@ -146,7 +142,7 @@ impl Desk {
     pub(super) fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
         self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
         for block in blocks {
-            if self.touched.len() < TOUCHED_MAX {
+            if self.touched.len() < self.touched_max {
                 let touched = self.touched.entry(block).or_insert(Touched::By(writer));
                 *touched = touched.and(writer);
             }
@@ -158,7 +154,7 @@ impl Desk {
         let own = Touched::By(writer);
         makes(Mistake::RepeatAfterRestart)
             || self.writers.is_none_or(|writers| writers == own)
-            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).all(|(_, &by)| by == own)
+            || self.touched.len() < self.touched_max && self.touched.range(blocks).all(|(_, &by)| by == own)
     }
 }
 
@@ -168,6 +164,7 @@ impl Volume {
         spec: VolumeSpec,
         policy: Box<dyn Policy>,
         at_disk_node: bool,
+        limits: Limits,
         first_stamp: Stamp,
         marks: Option<&Marks>,
     ) -> Self {
@@ -185,9 +182,10 @@ impl Volume {
             policy_wake: Instant::NEVER,
             lease_until: Instant(0),
             heard: Stamp(0),
+            limits,
             own: BTreeMap::new(),
             held: Held::default(),
-            desk: Desk::new(first_stamp, marks),
+            desk: Desk::new(limits, first_stamp, marks),
         }
     }
 
@@ -197,7 +195,7 @@ impl Volume {
             return;
         }
         self.lives.insert(life);
-        if self.lives.len() > LIVES_MAX {
+        if self.lives.len() > self.limits.disk_node_lives {
             self.lives.pop_first();
         }
         self.ceiling = self.lives.range(life + 1..).next().map(|above| Stamp(above << 20));
@@ -234,7 +232,7 @@ impl Volume {
 
     /// This node's write to a block is complete.
     pub(super) fn wrote(&mut self, block: u32, stamp: Stamp) {
-        if stamp > self.heard && self.own.len() < OWN_MAX {
+        if stamp > self.heard && self.own.len() < self.limits.own_writes {
             self.own.insert(block, stamp);
         }
     }
