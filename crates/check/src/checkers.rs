@@ -15,6 +15,7 @@ mod grace;
 mod hints;
 mod leaks;
 mod leases;
+mod limits;
 pub mod linearizable;
 mod pages;
 mod repeats;
@@ -39,6 +40,7 @@ use durability::Durability;
 use efficiency::Efficiency;
 use fencing::Fencing;
 use grace::Grace;
+use limits::Remembered;
 use pages::Pages;
 use repeats::Repeats;
 use single_flight::Fetches;
@@ -164,6 +166,7 @@ pub(crate) struct Observers {
     durability: Durability,
     repeats: Repeats,
     efficiency: Efficiency,
+    remembered: Remembered,
     fetches: Fetches,
 }
 
@@ -188,6 +191,7 @@ impl Observers {
             nodes: options.world.nodes.len() as u16,
             durability: Durability::default(),
             efficiency: Efficiency::default(),
+            remembered: Remembered::default(),
             fetches: Fetches::default(),
         }
     }
@@ -197,6 +201,11 @@ impl Observers {
         if judged > 0 {
             *self.judged.entry(observer).or_default() += judged;
         }
+    }
+
+    /// Counts the small limits that the run has reached.
+    pub(crate) fn count_limits(&self, world: &mut World<Faults>) {
+        self.remembered.count(world);
     }
 
     /// What the run has cost so far.
@@ -234,6 +243,7 @@ impl Observers {
             let again = self.repeats.saw(seen)?;
             self.count(Observer::Repeats, again);
             self.efficiency.saw(world, seen);
+            self.remembered.saw(world, seen);
             if self.cold {
                 self.fetches.saw(seen);
             }

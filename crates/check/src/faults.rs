@@ -89,11 +89,21 @@ pub enum Fault {
     PowerLoss,
     /// A disk failed to sync.
     FailedSync,
+    /// A card had as many commands under way as a small limit allows.
+    SlotsFull,
+    /// A node lived more often than a disk node with a small limit remembers.
+    NodeLivesForgotten,
+    /// A disk node lived more often than cards with a small limit remember.
+    DiskNodeLivesForgotten,
+    /// More blocks were written than a disk node with a small limit remembers the last writers of.
+    WritersForgotten,
+    /// More blocks were written in a life of a disk node than it remembers with a small limit.
+    TouchedForgotten,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -127,6 +137,11 @@ impl Fault {
         Self::Orphans,
         Self::PowerLoss,
         Self::FailedSync,
+        Self::SlotsFull,
+        Self::NodeLivesForgotten,
+        Self::DiskNodeLivesForgotten,
+        Self::WritersForgotten,
+        Self::TouchedForgotten,
     ];
 }
 

@@ -28,6 +28,7 @@
 mod clocks;
 mod draw;
 mod first;
+mod limits;
 mod lone;
 mod second;
 mod told;

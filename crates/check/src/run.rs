@@ -318,6 +318,7 @@ impl Run {
     fn verdict(mut self) -> Result<Report, Failure> {
         let kind = Kind::of(&self.options);
         let figures = self.observers.figures(&mut self.world);
+        self.observers.count_limits(&mut self.world);
         let stats = self.judge((kind, &figures)).map_err(Failure::Wrong)?;
         let stale_hints = checkers::stale_hints(&self);
         let trace = self.world.trace().expect("a run has a trace");

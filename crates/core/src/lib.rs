@@ -69,8 +69,8 @@ pub use message::{
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
 pub use shard::{
-    Bounds, CardView, Course, Explanation, HolderView, Inquirer, Marks, SLOTS_MAX, Shard, ShardConfig,
-    UnderWay, judge,
+    Bounds, CardView, Course, Explanation, HolderView, Inquirer, Limits, Marks, SLOTS_MAX, Shard,
+    ShardConfig, UnderWay, judge,
 };
 pub use stats::Stats;
 pub use table::Table;

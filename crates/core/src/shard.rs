@@ -11,6 +11,7 @@ mod coherence;
 mod evict;
 mod explain;
 mod fetch;
+mod limits;
 mod policies;
 mod primary;
 mod regions;
@@ -46,6 +47,7 @@ use volume::Volume;
 
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
 pub use fetch::UnderWay;
+pub use limits::Limits;
 pub use primary::answered::SLOTS_MAX;
 pub use primary::marks::Marks;
 pub use regions::{Bounds, judge};
@@ -80,6 +82,8 @@ pub struct ShardConfig {
     /// A request that reaches a node which is fetching the block itself waits for it there. Off: it goes on
     /// to the disk node, as in the paper.
     pub park: bool,
+    /// How much is remembered.
+    pub limits: Limits,
 }
 
 /// How often an unanswered question between a card and the primary is asked again.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
 use cards_core::{
-    Control, ControlConfig, DiskJournal, Marks, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec,
+    Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec,
 };
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
@@ -478,6 +478,7 @@ fn build(
                 .filter_map(|(volume, shards)| Some((*volume, shards.get(usize::from(shard))?.clone())))
                 .collect(),
             park: true,
+            limits: Limits::default(),
         };
         Shard::new(config, incarnation ^ u64::from(shard))
     };

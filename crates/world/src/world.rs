@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
     BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
-    Duration, Input, Instant, IoError, Landing, Marks, Message, NodeId, OpId, Output, Patch, Payload,
+    Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output, Patch, Payload,
     Persistence, PlacementKind, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
 };
 use cards_policies::Replacement;
@@ -72,6 +72,8 @@ pub struct WorldConfig {
     pub lease: Duration,
     /// Seed of the cores.
     pub seed: u64,
+    /// How much the cores remember.
+    pub limits: Limits,
     /// Check every core's invariants after every input.
     pub check: bool,
 }

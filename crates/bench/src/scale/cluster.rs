@@ -5,8 +5,8 @@ use std::mem;
 
 use cards_core::{
     Access, BlockId, BufferId, Coherence, CommandKind, Control, ControlConfig, ControlInput, ControlMessage,
-    ControlOutput, Duration, Handover, Input, Instant, Landing, Message, NodeId, OpId, Output, Payload,
-    Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeId, VolumeSpec,
+    ControlOutput, Duration, Handover, Input, Instant, Landing, Limits, Message, NodeId, OpId, Output,
+    Payload, Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeId, VolumeSpec,
 };
 use cards_policies::{BuiltIn, Replacement};
 
@@ -102,6 +102,7 @@ impl Cluster {
                 peer_timeout: Duration::from_millis(500),
                 disk_wait: Duration::from_secs(30),
                 park: true,
+                limits: Limits::default(),
             };
             Node { control: Control::new(config, Instant(0)), shard: Shard::new(shard, 1) }
         };

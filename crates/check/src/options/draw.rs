@@ -69,6 +69,7 @@ impl Options {
             options.world.devices.clear();
             options.world.exclusive.clear();
         }
+        options.draw_limits(&mut Rng::new(seed, 21));
         options
     }
 

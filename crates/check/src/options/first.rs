@@ -1,6 +1,6 @@
 //! What was drawn at first.
 
-use cards_core::{Coherence, Duration, Handover, NodeId, PlacementKind, VolumeId, VolumeSpec};
+use cards_core::{Coherence, Duration, Handover, Limits, NodeId, PlacementKind, VolumeId, VolumeSpec};
 use cards_policies::Replacement;
 use cards_world::{NodeConfig, WorldConfig};
 
@@ -76,6 +76,7 @@ impl Options {
             disk_wait: peer_timeout * 60 + lease * 3,
             lease,
             seed,
+            limits: Limits::default(),
             check: true,
         };
         let rate = |rng: &mut Rng, on: bool, most: u64| if on { rng.range(1, most) as u32 } else { 0 };

@@ -1,7 +1,7 @@
 //! Runs in which one node writes alone, in small pieces, and nothing fails but the process of the disk node: again and
 //! again, and for longer than a lease.
 
-use cards_core::{Coherence, Duration, NodeId};
+use cards_core::{Coherence, Duration, Limits, NodeId};
 
 use super::{
     Clocks, DeviceOptions, DiskOptions, MemberOptions, Mode, NetworkOptions, NodeOptions, Options,
@@ -36,6 +36,8 @@ impl Options {
             volume.id = cards_core::VolumeId::new(disk_node, 0);
         }
         world.sectors = 4;
+        // With few blocks remembered a disk node refuses to repeat a write, which is an error.
+        world.limits = Limits::default();
         (world.devices, world.exclusive) = (Vec::new(), Vec::new());
         (world.lease, world.peer_timeout) = (lease, millis(&mut rng, 10, 100));
         let downtime = lease * rng.range(1, 6) as u32;

@@ -1,6 +1,6 @@
 //! The options of a run in words: what it is about, and what makes it differ from one in which nothing goes wrong.
 
-use cards_core::{Coherence, Duration};
+use cards_core::{Coherence, Duration, Limits};
 
 use super::{Clocks, Mode, Options};
 
@@ -37,6 +37,9 @@ impl Options {
         }
         let (lease, peer, disk) = (world.lease, world.peer_timeout, world.disk_wait);
         lines.push(("timing", format!("lease {lease:?}, peer_timeout {peer:?}, disk_wait {disk:?}")));
+        if world.limits != Limits::default() {
+            lines.push(("limits", format!("{:?}", world.limits)));
+        }
         let clients = match self.mode {
             Mode::Storm => format!(
                 "{} a node, {} writers a volume, for {:?}, on {} blocks at a time",

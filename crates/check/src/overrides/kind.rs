@@ -1,6 +1,6 @@
 //! Kinds of faults that can be left out of a run.
 
-use cards_core::Duration;
+use cards_core::{Duration, Limits};
 
 use crate::options::{Clocks, Options};
 
@@ -51,11 +51,13 @@ pub enum Kind {
     PowerLoss,
     /// Disks fail to sync.
     FailedSyncs,
+    /// The cores remember little.
+    SmallLimits,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -78,6 +80,7 @@ impl Kind {
         Self::Devices,
         Self::PowerLoss,
         Self::FailedSyncs,
+        Self::SmallLimits,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -105,6 +108,7 @@ impl Kind {
             Self::Devices => "no-devices",
             Self::PowerLoss => "no-power-loss",
             Self::FailedSyncs => "no-failed-syncs",
+            Self::SmallLimits => "no-small-limits",
         }
     }
 
@@ -133,6 +137,7 @@ impl Kind {
             Self::Devices => "No kernel keeps pages",
             Self::PowerLoss => "No machine of a disk loses its power",
             Self::FailedSyncs => "No disk fails to sync",
+            Self::SmallLimits => "The cores remember as much as in real use",
         }
     }
 
@@ -161,6 +166,7 @@ impl Kind {
             Self::Unproven => nodes.unproven = 0,
             Self::PowerLoss => losses.power = 0,
             Self::FailedSyncs => losses.failed_syncs = 0,
+            Self::SmallLimits => world.limits = Limits::default(),
             Self::Devices => {
                 world.devices.clear();
                 world.exclusive.clear();

@@ -11,7 +11,7 @@ pub(super) mod withdraw;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::Shard;
+use super::{Limits, Shard};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, Slot, Stamp, VolumeId};
 use crate::index::Entry;
@@ -45,16 +45,12 @@ pub(super) struct Card {
     own: BTreeMap<u32, Stamp>,
     /// Its locks.
     pub(super) held: Held,
+    limits: Limits,
 }
-
-/// Own writes that are remembered until the primary says that all before them are complete.
-const OWN_MAX: usize = 1 << 10;
-/// So many lives of a primary are remembered.
-const LIVES_MAX: usize = 16;
 
 impl Card {
     /// One that is not attached.
-    pub(super) fn new(held: Held, pages: bool) -> Self {
+    pub(super) fn new(limits: Limits, held: Held, pages: bool) -> Self {
         Self {
             generation: None,
             lives: BTreeSet::new(),
@@ -67,6 +63,7 @@ impl Card {
             heard: Stamp(0),
             own: BTreeMap::new(),
             held,
+            limits,
         }
     }
 
@@ -80,7 +77,7 @@ impl Card {
             return;
         }
         self.lives.insert(life);
-        if self.lives.len() > LIVES_MAX {
+        if self.lives.len() > self.limits.disk_node_lives {
             self.lives.pop_first();
         }
         self.ceiling = self.lives.range(life + 1..).next().map(|above| Stamp(above << 20));
@@ -107,7 +104,7 @@ impl Card {
 
     /// This node's write to a block is complete.
     pub(super) fn wrote(&mut self, block: u32, stamp: Stamp) {
-        if stamp > self.heard && self.own.len() < OWN_MAX {
+        if stamp > self.heard && self.own.len() < self.limits.own_writes {
             self.own.insert(block, stamp);
         }
     }

@@ -19,7 +19,7 @@ use core::ops::Range;
 use self::answered::Answered;
 use self::directory::Directory;
 use self::marks::Marks;
-use super::Shard;
+use super::{Limits, Shard};
 use crate::ids::{Generation, NodeId, OpId, Stamp, VolumeId};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
@@ -49,6 +49,7 @@ pub(super) struct Primary {
     forget_at: Instant,
     /// Blocks that were written in this life, and by whom, as long as there are few.
     touched: BTreeMap<u32, Touched>,
+    touched_max: usize,
     /// Who has written anything in this life.
     writers: Option<Touched>,
 }
@@ -86,24 +87,22 @@ impl Touched {
     }
 }
 
-/// So many written blocks are remembered. By then whoever was interrupted by this node's death has come back.
-const TOUCHED_MAX: usize = 1 << 14;
-
 impl Primary {
     /// `first` is before all writes of this life, and after all of earlier ones.
-    pub(super) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
+    pub(super) fn new(limits: Limits, first: Stamp, marks: Option<&Marks>) -> Self {
         Self {
             cards: BTreeMap::new(),
             last_stamp: first,
             open: BTreeMap::new(),
             writing: BTreeSet::new(),
-            directory: Directory::new(first, marks),
-            answered: Answered::default(),
+            directory: Directory::new(first, marks, limits.directory_regions),
+            answered: Answered::new(limits.node_lives),
             persistence: Persistence::default(),
             loss: Loss::default(),
             held: false,
             forget_at: Instant::NEVER,
             touched: BTreeMap::new(),
+            touched_max: limits.touched,
             writers: None,
         }
     }
@@ -146,7 +145,7 @@ impl Primary {
     fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
         self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
         for block in blocks {
-            if self.touched.len() < TOUCHED_MAX {
+            if self.touched.len() < self.touched_max {
                 let touched = self.touched.entry(block).or_insert(Touched::By(writer));
                 *touched = touched.and(writer);
             }
@@ -158,7 +157,7 @@ impl Primary {
         let own = Touched::By(writer);
         makes(Mistake::RepeatAfterRestart)
             || self.writers.is_none_or(|writers| writers == own)
-            || self.touched.len() < TOUCHED_MAX && self.touched.range(blocks).all(|(_, &by)| by == own)
+            || self.touched.len() < self.touched_max && self.touched.range(blocks).all(|(_, &by)| by == own)
     }
 
     /// A write's place in the order of writes.

@@ -82,11 +82,11 @@ impl Shard {
         let first = Stamp(self.config.incarnation << 20);
         // Once: they know nothing of what this life has written.
         let marks = self.config.marks.remove(&id);
-        let primary = is_primary.then(|| Primary::new(first, marks.as_ref()));
-        let card = Card::new(held, pages);
+        let primary = is_primary.then(|| Primary::new(self.config.limits, first, marks.as_ref()));
+        let card = Card::new(self.config.limits, held, pages);
         self.volumes.insert(id, Volume { spec, policy, policy_wake: Instant::NEVER, card, primary });
         if is_primary && self.hands_over(id) {
-            self.writers.enable();
+            self.writers.enable(self.config.limits.writers);
         }
     }
 }

@@ -79,6 +79,7 @@ impl Setup {
             disk_wait: DISK_WAIT,
             marks: BTreeMap::new(),
             park: true,
+            limits: Limits::default(),
         }
     }
 

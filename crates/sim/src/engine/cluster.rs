@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cards_core::{
-    Access, BlockId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Message, NodeId, OpId,
-    Output, Placement, Shard, ShardConfig, Stats, VolumeId, VolumeSpec,
+    Access, BlockId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Limits, Message, NodeId,
+    OpId, Output, Placement, Shard, ShardConfig, Stats, VolumeId, VolumeSpec,
 };
 use cards_policies::BuiltIn;
 use cards_policies::read_ahead::ReadAhead;
@@ -99,6 +99,7 @@ impl Cluster {
                     disk_wait: PATIENCE,
                     marks: BTreeMap::new(),
                     park: true,
+                    limits: Limits::default(),
                 };
                 let mut shard = Shard::new(config, setup.seed);
                 for peer in (0..setup.nodes).filter(|&peer| peer != node) {

@@ -63,6 +63,7 @@ impl<M: Models> World<M> {
                     disk_wait: config.disk_wait,
                     marks: self.marks_of(node, shard),
                     park: own.park,
+                    limits: config.limits,
                     block_bytes: config.block_bytes,
                 },
                 mix(config.seed ^ mix(u64::from(node.0) << 32 | u64::from(shard) << 16 | life)),

@@ -1,8 +1,8 @@
 //! The pages of a local device, step by step: they are used until they are withdrawn, and a write waits for that.
 
 use cards_core::{
-    Access, BlockId, Coherence, CommandKind, DiskWork, Duration, Handover, Instant, NodeId, PlacementKind,
-    Token, VolumeId, VolumeSpec,
+    Access, BlockId, Coherence, CommandKind, DiskWork, Duration, Handover, Instant, Limits, NodeId,
+    PlacementKind, Token, VolumeId, VolumeSpec,
 };
 use cards_policies::Replacement;
 use cards_world::models::{Delivery, Disk, DiskTiming, Host, Kernel, Network, Parcel, Why};
@@ -94,6 +94,7 @@ impl Bench {
             disk_wait: Duration::from_secs(5),
             lease: LEASE,
             seed: 1,
+            limits: Limits::default(),
             check: true,
         };
         let mut bench =

@@ -12,7 +12,6 @@ use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
 use crate::shard::Shard;
 use crate::shard::change::{Change, overlap};
-use crate::shard::primary::answered::SLOTS_MAX;
 use crate::shard::primary::commands::Client;
 use crate::shard::regions::Bounds;
 use crate::time::{Duration, Instant};
@@ -70,13 +69,13 @@ struct Slots {
 }
 
 impl Slots {
-    fn is_full(&self) -> bool {
-        self.free.is_empty() && self.unused >= SLOTS_MAX
+    fn is_full(&self, max: u16) -> bool {
+        self.free.is_empty() && self.unused >= max
     }
 
     /// The lowest one, so that few are remembered at the other end.
-    fn take(&mut self) -> Option<u16> {
-        let fresh = (self.unused < SLOTS_MAX).then_some(self.unused);
+    fn take(&mut self, max: u16) -> Option<u16> {
+        let fresh = (self.unused < max).then_some(self.unused);
         self.free.pop_first().or_else(|| fresh.inspect(|_| self.unused += 1))
     }
 }
@@ -149,8 +148,8 @@ impl Commands {
         self.open.len()
     }
 
-    fn is_full(&self, volume: VolumeId) -> bool {
-        self.slots.get(&volume).is_some_and(Slots::is_full)
+    fn is_full(&self, volume: VolumeId, max: u16) -> bool {
+        self.slots.get(&volume).is_some_and(|slots| slots.is_full(max))
     }
 
     /// A command has ended.
@@ -289,7 +288,7 @@ impl Shard {
 
     /// No slot is free, or a read of one of the blocks goes first.
     fn must_wait(&self, command: &Later) -> bool {
-        if self.commands.is_full(command.volume) {
+        if self.commands.is_full(command.volume, self.config.limits.slots) {
             return true;
         }
         let mut blocks = command.change.blocks(self.config.block_bytes);
@@ -310,7 +309,8 @@ impl Shard {
 
     fn begin_command(&mut self, later: Later) {
         let Later { give_up, token, volume: id, change, fua, payload } = later;
-        let Some(slot) = self.commands.slots.entry(id).or_default().take() else { return };
+        let max = self.config.limits.slots;
+        let Some(slot) = self.commands.slots.entry(id).or_default().take(max) else { return };
         // From here on: what comes later in the slot has a higher number.
         let request = self.next_request();
         let blocks = change.blocks(self.config.block_bytes);

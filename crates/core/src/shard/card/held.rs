@@ -22,9 +22,6 @@ use crate::shard::regions::{Bounds, Place, REGION, judge, run, segments};
 use crate::shard::volume::Volume;
 use crate::time::Instant;
 
-/// Regions that a card with few slots may remember; others remember one for 8 slots.
-const REGIONS_MIN: usize = 64;
-
 /// What the card holds, and what it knows of the regions that it has copies in.
 #[derive(Default)]
 pub(in crate::shard) struct Held {
@@ -327,7 +324,7 @@ impl Shard {
 
     /// Regions of which this node remembers something are bounded: those with the fewest copies go, of these the coldest.
     pub(in crate::shard) fn limit_regions(&mut self, id: VolumeId) {
-        let most = (self.cache.slots() as usize / 8).max(REGIONS_MIN);
+        let most = (self.cache.slots() as usize / 8).max(self.config.limits.card_regions);
         if self.volumes.get(&id).is_none_or(|volume| volume.card.held.regions.len() <= most) {
             return;
         }

@@ -17,17 +17,15 @@ use crate::time::{Duration, Instant};
 
 /// Commands that one card has under way at a time, at both ends. More wait at the card.
 pub const SLOTS_MAX: u16 = 4096;
-/// Lives of a node that are remembered. A command is given up by its sender after a while
-/// ([`crate::ShardConfig::disk_wait`]), in which a node does not begin as many.
-const LIVES_MAX: usize = 8;
 
 /// See the module's head.
-#[derive(Default)]
 pub(in crate::shard) struct Answered {
     /// Which life of a node has its card, or had it last.
     lives: BTreeMap<NodeId, u64>,
     answers: BTreeMap<(NodeId, u64), Answers>,
     begun: u64,
+    /// Lives of a node that are remembered.
+    lives_max: usize,
 }
 
 /// What the commands of one life were answered.
@@ -69,6 +67,10 @@ impl Outcome {
 }
 
 impl Answered {
+    pub(in crate::shard) const fn new(lives_max: usize) -> Self {
+        Self { lives: BTreeMap::new(), answers: BTreeMap::new(), begun: 0, lives_max }
+    }
+
     /// A life of a node has got a card.
     pub(in crate::shard) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
         self.rest(node, now);
@@ -77,7 +79,7 @@ impl Answered {
         let answers = self.answers.entry((node, life)).or_default();
         (answers.begun, answers.resting) = (self.begun, None);
         let of_node = || self.answers.range((node, 0)..=(node, u64::MAX));
-        if of_node().count() > LIVES_MAX
+        if of_node().count() > self.lives_max
             && let Some(first) = of_node().min_by_key(|(_, answers)| answers.begun).map(|(&key, _)| key)
         {
             self.answers.remove(&first);
@@ -160,6 +162,8 @@ impl Answers {
 mod tests {
     use super::*;
 
+    const LIVES_MAX: usize = 8;
+
     const NODE: NodeId = NodeId(3);
 
     const fn place(slot: u16, request: u64) -> Place {
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn lives_are_known_apart_and_again() {
-        let mut answered = Answered::default();
+        let mut answered = Answered::new(LIVES_MAX);
         assert!(answered.to_mut(NODE).is_none());
         for life in [5, 7, 5] {
             answered.begin(NODE, life, Instant(0));
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn few_lives_are_remembered_those_of_other_nodes_apart() {
-        let mut answered = Answered::default();
+        let mut answered = Answered::new(LIVES_MAX);
         answered.begin(NodeId(2), 9, Instant(0));
         (0..100).rev().for_each(|life| answered.begin(NODE, life, Instant(0)));
         assert_eq!(answered.answers.len(), LIVES_MAX + 1);
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn a_life_without_a_card_is_forgotten_when_it_can_repeat_nothing_any_more() {
         let patience = Duration::from_nanos(10);
-        let mut answered = Answered::default();
+        let mut answered = Answered::new(LIVES_MAX);
         answered.begin(NODE, 5, Instant(1));
         answered.begin(NODE, 7, Instant(2));
         answered.begin(NodeId(2), 7, Instant(2));
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_slot_knows_its_last_command_and_that_those_before_it_are_stale() {
-        let mut answered = Answered::default();
+        let mut answered = Answered::new(LIVES_MAX);
         answered.begin(NODE, 1, Instant(0));
         let (life, answers) = answered.to_mut(NODE).unwrap();
         (0..1000).for_each(|request| answers.put(place(1, request), None));

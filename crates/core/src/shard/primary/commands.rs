@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::answered::{Outcome, Place, SLOTS_MAX};
+use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
 use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
 use crate::io::{DiskWork, Landing, Output, Payload};
@@ -153,7 +153,7 @@ impl Shard {
         }
         // Its bytes found no room, or came when its card was not yet known.
         let without_bytes = kind == CommandKind::Write && payload == Payload::None;
-        if slot >= SLOTS_MAX || without_bytes && refused.is_none() {
+        if slot >= self.config.limits.slots || without_bytes && refused.is_none() {
             self.send_done(from, id, (generation, request), Outcome::failed(IoError::Busy), Grant::default());
             self.put_back(payload);
             return;

@@ -17,14 +17,13 @@ use crate::mistakes::{Mistake, makes};
 use crate::shard::Shard;
 use crate::shard::regions::{Bounds, Place, Writes, run};
 
-/// Regions that are remembered of a volume in a shard.
-const REGIONS_MAX: usize = 1 << 16;
-
 /// See the module's head.
 pub(in crate::shard) struct Directory {
     regions: BTreeMap<u32, Region>,
     /// The limit in regions that are not listed.
     default: Stamp,
+    /// Regions that are remembered.
+    regions_max: usize,
     /// With so many regions some are forgotten, if any can be.
     forget_at: usize,
 }
@@ -45,15 +44,15 @@ struct Holder {
 impl Directory {
     /// Of a primary whose life begins with this stamp: what was written before is known from its last life, or else not in
     /// detail.
-    pub(in crate::shard) fn new(first: Stamp, marks: Option<&Marks>) -> Self {
-        let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= REGIONS_MAX)
+    pub(in crate::shard) fn new(first: Stamp, marks: Option<&Marks>, regions_max: usize) -> Self {
+        let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= regions_max)
         else {
             let default = if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first };
-            return Self { regions: BTreeMap::new(), default, forget_at: REGIONS_MAX };
+            return Self { regions: BTreeMap::new(), default, regions_max, forget_at: regions_max };
         };
         let region = |bounds| Region { writes: Writes::before(bounds), holders: Vec::new() };
         let regions = marks.regions.iter().map(|&(number, bounds)| (number, region(bounds))).collect();
-        Self { regions, default: marks.default, forget_at: REGIONS_MAX }
+        Self { regions, default: marks.default, regions_max, forget_at: regions_max }
     }
 
     /// For the next life.
@@ -77,7 +76,7 @@ impl Directory {
         if !self.regions.contains_key(&number) && self.regions.len() >= self.forget_at {
             self.forget_coldest();
             // If cards hold nearly all of them, the next search is not for the next region.
-            self.forget_at = REGIONS_MAX.max(self.regions.len() + REGIONS_MAX / 8);
+            self.forget_at = self.regions_max.max(self.regions.len() + self.regions_max / 8);
         }
         let writes = Writes::since(self.default);
         self.regions.entry(number).or_insert_with(|| Region { writes, holders: Vec::new() })

@@ -24,9 +24,6 @@ use crate::shard::fetch::PeerRead;
 use crate::shard::primary::commands::Client;
 use crate::volume::Handover;
 
-/// Blocks whose last writers a primary remembers, in each shard.
-const WRITERS: u32 = 1 << 14;
-
 /// At a primary: who wrote which block last and is likely to have it still.
 #[derive(Default)]
 pub(in crate::shard) struct Writers {
@@ -36,8 +33,8 @@ pub(in crate::shard) struct Writers {
 }
 
 impl Writers {
-    pub(in crate::shard) fn enable(&mut self) {
-        self.table.get_or_insert_with(|| Index::new(WRITERS));
+    pub(in crate::shard) fn enable(&mut self, blocks: u32) {
+        self.table.get_or_insert_with(|| Index::new(blocks));
     }
 
     pub(in crate::shard) fn bytes(&self) -> usize {

@@ -1,0 +1,40 @@
+//! How much a shard remembers. What is beyond is forgotten, or waits; the answers are right with any limit, only later.
+
+/// Limits of a shard's tables, each at least 1; the same at all nodes. The default is for real use. The checker draws small
+/// ones, so that its short runs get to what is behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Commands that one card has under way at a time, at both ends. More wait at the card.
+    pub slots: u16,
+    /// Lives of a node of which a disk node remembers the commands. A command is given up by its sender after a while
+    /// ([`crate::ShardConfig::disk_wait`]), in which a node does not begin as many.
+    pub node_lives: usize,
+    /// Lives of a disk node that a card remembers.
+    pub disk_node_lives: usize,
+    /// Regions of a volume that a card with few slots remembers; others remember one for 8 slots.
+    pub card_regions: usize,
+    /// Regions of a volume that a disk node remembers.
+    pub directory_regions: usize,
+    /// Blocks whose last writers a disk node remembers.
+    pub writers: u32,
+    /// Own writes of a card that it remembers until the disk node says that all before them are complete.
+    pub own_writes: usize,
+    /// Blocks written in a life of a disk node that it remembers. By then each node that this life's begin has interrupted
+    /// has come back.
+    pub touched: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            slots: super::SLOTS_MAX,
+            node_lives: 8,
+            disk_node_lives: 16,
+            card_regions: 64,
+            directory_regions: 1 << 16,
+            writers: 1 << 14,
+            own_writes: 1 << 10,
+            touched: 1 << 14,
+        }
+    }
+}
