@@ -306,7 +306,10 @@ impl Shard {
         let deadline = match state {
             // Nobody can stand in for the primary, and it may have a long queue.
             State::Asked(node) if node == fetch.block.volume.disk_node() => {
-                fetch.give_up.min(self.now + self.config.peer_timeout * 4)
+                let patience = self.config.peer_timeout * 4;
+                // A question that is lost is repeated in time, however little is left.
+                let half = (fetch.give_up.since(self.now) / 2).max(self.config.peer_timeout);
+                fetch.give_up.min(self.now + patience.min(half))
             }
             State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.config.peer_timeout),
             State::Disk(_) => Instant::NEVER,

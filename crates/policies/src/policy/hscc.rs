@@ -208,8 +208,11 @@ fn handle_note(cx: &mut Context<'_>, block: BlockId, note: Note) {
             if holder == cx.me() || cx.cached(block) {
                 return;
             }
-            if cx.home(block) != cx.me() {
-                cx.forget(block);
+            // What it is passed on to is forgotten, or two nodes that each take themselves for the home would pass it to each
+            // other for ever.
+            cx.forget(block);
+            if cx.home(block) == cx.me() {
+                cx.set_next(block, entry.next);
             }
             if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
                 cx.note(previous, block, note);

@@ -89,9 +89,11 @@ impl Shard {
             }
             _ => None,
         };
-        // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only.
+        // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only, and for none that
+        // has no slot, since those may be taken by what waits here.
         let under_way = self.fetches.of_block(block).is_some();
-        let may_park = self.config.park && me < read.requester && self.may_hold(block.volume);
+        let has_slot = self.fetches.of_block(block).is_some_and(|fetch| fetch.slot.is_some());
+        let may_park = self.config.park && has_slot && me < read.requester && self.may_hold(block.volume);
         let has_failed = onward.is_none();
         let onward = match is_primary && read.hops < HOPS {
             true => onward.or_else(|| self.last_writer_for(from, block, &read)),
