@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cards_coordinator::MemberState;
 use cards_core::{
     BlockId, Control, Input, Instant, NodeId, Read, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
 };
@@ -223,7 +224,13 @@ impl Node {
 
     /// The description of a volume that is known by this name.
     pub(crate) fn volume(&self, name: &str) -> Option<VolumeSpec> {
-        self.control().volumes().find(|spec| spec.name == name).cloned()
+        let known = |spec: &&VolumeSpec| spec.name == name && !self.has_left(spec.id.disk_node());
+        self.control().volumes().find(known).cloned()
+    }
+
+    /// The node is no member any more: what it announced is not there.
+    pub(crate) fn has_left(&self, node: NodeId) -> bool {
+        self.members().get(node).is_none_or(|member| member.state == MemberState::Left)
     }
 
     /// The thread a token belongs to.

@@ -138,11 +138,23 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => card.attach.volume == spec.name,
         };
         let card = cards.iter().find(is);
+        let has_left = node.has_left(spec.id.disk_node());
+        if has_left && card.is_none() {
+            continue;
+        }
         let status = statuses.iter().find(|status| status.volume == spec.id);
         let disk_node = spec.id.disk_node();
         let up =
             disk_node == node.me || node.links[usize::from(disk_node.0)].status().state == MemberState::Up;
         let (state, reason) = match card.map(|card| card.state()) {
+            _ if has_left => {
+                let reason = format!(
+                    "its disk node {} has left the cluster; run `cards volume detach {}`, or have it join again",
+                    node.name(disk_node),
+                    spec.name
+                );
+                (VolumeState::Offline, Some(reason))
+            }
             Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
             _ if !up => {
                 let reason = format!(
