@@ -78,6 +78,10 @@ pub enum Change {
     RemoveDisk {
         /// Its physical ID.
         disk: String,
+        /// Also if it has volumes: they and their attachments are dropped with it. At most 64 records at once; repeated
+        /// until it changes nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_volumes: bool,
     },
     /// Create or redefine a volume. One that is attached keeps everything but its policy.
     PutVolume(Volume),

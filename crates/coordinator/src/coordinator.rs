@@ -133,7 +133,17 @@ impl Coordinator {
     /// # Errors
     /// As [`Coordinator::submit`].
     pub async fn remove_disk(&self, disk: &str) -> Result<Applied, Error> {
-        self.submit(Change::RemoveDisk { disk: disk.to_owned() }).await
+        self.submit(Change::RemoveDisk { disk: disk.to_owned(), with_volumes: false }).await
+    }
+
+    /// Drops the record of a disk, its volumes and their attachments.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub async fn remove_disk_with_volumes(&self, disk: &str) -> Result<(), Error> {
+        let change = Change::RemoveDisk { disk: disk.to_owned(), with_volumes: true };
+        while self.submit(change.clone()).await?.changed {}
+        Ok(())
     }
 
     /// Creates or redefines a volume.

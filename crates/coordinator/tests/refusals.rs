@@ -246,7 +246,7 @@ fn a_volume_in_use_changes_only_its_policy() {
     assert!(matches!(refused(&registry, 0, &Change::PutVolume(put)), Refusal::StillAttached { .. }));
     let remove = Change::RemoveVolume { volume: "v".into() };
     assert!(matches!(refused(&registry, 0, &remove), Refusal::StillAttached { .. }));
-    let remove = Change::RemoveDisk { disk: "wwn-1".into() };
+    let remove = Change::RemoveDisk { disk: "wwn-1".into(), with_volumes: false };
     assert!(matches!(refused(&registry, 0, &remove), Refusal::HasVolume { .. }));
     let left = Change::Left { seat: seat("a", 1) };
     assert!(matches!(refused(&registry, 0, &left), Refusal::NotDrained { .. }));

@@ -231,9 +231,8 @@ async fn answer<'a>(
             coordinate(node, |done| Order::Leave { force, done }).await?;
             Reply::Done {}
         }
-        Request::Forget { node: name } => {
-            coordinate(node, |done| Order::Forget { name, done }).await?;
-            Reply::Done {}
+        Request::Forget { node: name, with_disks } => {
+            Reply::Forgotten(coordinate(node, |done| Order::Forget { name, with_disks, done }).await?)
         }
     })
 }
@@ -255,10 +254,10 @@ async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed
 }
 
 /// Has the session with the coordinator do something.
-async fn coordinate(
+async fn coordinate<R>(
     node: &Node,
-    order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order,
-) -> Result<(), Refusal> {
+    order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
+) -> Result<R, Refusal> {
     let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
     let (done, wait) = oneshot::channel();
     if node.membership.order(order(done)).is_err() {

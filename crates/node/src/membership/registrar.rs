@@ -27,6 +27,10 @@ pub(super) async fn run(session: Rc<Session>) {
             session.look.notified().await;
         }
         let Some(node) = session.node.borrow().clone() else { continue };
+        // A node that leaves takes its disks out: what is put in meanwhile would stay there for good.
+        if session.leaving.get() {
+            continue;
+        }
         let view = session.known();
         let seat = session.seat.borrow().clone();
         let problems = register(&session, &node, &view, &seat).await;

@@ -2,7 +2,8 @@
 
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
-use crate::admin::{ClientError, MemberState, RefusalKind};
+use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
+use crate::config::Attach;
 
 fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
     cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)
@@ -44,7 +45,9 @@ fn a_node_that_was_killed_is_back_at_once_with_its_number() {
 #[test]
 fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
     let mut cluster = Cluster::coordinated(3, 16 * BLOCK);
-    let error = cluster.admin(1).forget("n3").unwrap_err().to_string();
+    let error = cluster.admin(1).forget("n9", false).unwrap_err().to_string();
+    assert_eq!(error, "no node \"n9\" in the registry; members are n1, n2, n3");
+    let error = cluster.admin(1).forget("n3", true).unwrap_err().to_string();
     assert!(error.contains("n3") && error.contains("live"), "{error}");
     cluster.kill(3);
     cluster.wait("n3 is dead", || state(&cluster, 2, "n3") == Some(MemberState::Dead));
@@ -54,8 +57,60 @@ fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
         "{problems:?}"
     );
     cluster.client(2).write(0, b"on").unwrap();
-    cluster.admin(2).forget("n3").unwrap();
+    assert_eq!(cluster.admin(2).forget("n3", false).unwrap().to_string(), "forgot n3");
     cluster.wait("n3 is forgotten", || state(&cluster, 2, "n3").is_none() && cluster.status(2).healthy);
+}
+
+#[test]
+fn a_dead_node_is_forgotten_with_its_disks_only_if_that_is_said() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let second = cluster.join_with_disk("d2");
+    cluster.wait("d2 is known", || cluster.status(1).volumes.iter().any(|volume| volume.name == "d2"));
+    cluster.kill(second);
+    cluster.wait("n2 is dead", || state(&cluster, 1, "n2") == Some(MemberState::Dead));
+    let error = cluster.admin(1).forget("n2", false).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "node n2 has the disk of volume d2; run `cards forget n2 --with-disks` if that disk does not come back"
+    );
+    let forgotten = cluster.admin(1).forget("n2", true).unwrap();
+    assert_eq!(forgotten.to_string(), "forgot n2, its disk d2 (1 MiB) and the volume on it");
+    cluster.wait("n2 is forgotten", || state(&cluster, 1, "n2").is_none() && cluster.status(1).healthy);
+    let volumes = cluster.status(1).volumes;
+    assert!(volumes.iter().all(|volume| volume.name != "d2"), "{volumes:?}");
+    cluster.restart(second);
+    cluster.wait("d2 is back", || {
+        cluster.status(1).volumes.iter().any(|v| v.name == "d2" && v.state == VolumeState::Ready)
+    });
+}
+
+#[test]
+fn a_node_that_leaves_takes_its_disks_out_also_by_force() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    for force in [false, true] {
+        let node = cluster.join_with_disk(if force { "d3" } else { "d2" });
+        let (name, volume) = (format!("n{node}"), format!("d{node}"));
+        cluster.wait("it is known", || cluster.status(1).volumes.iter().any(|known| known.name == volume));
+        if force {
+            cluster.admin(1).attach(Attach::new(&volume)).unwrap();
+            assert!(cluster.admin(node).leave(false).unwrap_err().to_string().contains("attached at n1"));
+        }
+        cluster.admin(node).leave(force).unwrap();
+        cluster.wait("it has left", || state(&cluster, 1, &name) == Some(MemberState::Left));
+        cluster.drain(node);
+        let volumes = cluster.status(1).volumes;
+        match volumes.iter().find(|known| known.name == volume) {
+            None => assert!(!force),
+            Some(known) => {
+                let reason = known.reason.as_deref().unwrap();
+                assert!(force && reason.contains("has left the cluster"), "{reason}");
+                cluster.admin(1).detach(&volume).unwrap();
+            }
+        }
+        assert_eq!(cluster.admin(1).forget(&name, false).unwrap().to_string(), format!("forgot {name}"));
+        cluster.wait("all is well", || cluster.status(1).healthy);
+        assert!(cluster.status(1).volumes.iter().all(|known| known.name != volume));
+    }
 }
 
 #[test]
