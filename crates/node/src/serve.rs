@@ -216,6 +216,9 @@ impl Daemon {
             }
             (None, _) => None,
         };
+        // All that another process can have taken, before others hear of this node: they would see it die at once.
+        let doors = api::Doors::bind(&config)?;
+        sockets.0.push(config.api_socket());
         let (me, membership, session) = match &config.coordinator {
             None => {
                 let me = NodeId(config.node_index().unwrap_or_default() as u16);
@@ -228,8 +231,6 @@ impl Daemon {
         };
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         sockets.0.push(config.admin_socket());
-        let doors = api::Doors::bind(&config)?;
-        sockets.0.push(config.api_socket());
         let node = Arc::new(build(config, me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
