@@ -26,10 +26,14 @@ pub struct ForgottenDisk {
 }
 
 impl ForgottenDisk {
-    /// The names of its volumes, or its own if it has none.
+    /// What it is called in messages: after its volumes, if it has any.
     #[must_use]
     pub fn describe(&self) -> String {
-        if self.volumes.is_empty() { self.id.clone() } else { self.volumes.join(", ") }
+        match &self.volumes[..] {
+            [] => format!("disk {}", self.id),
+            [volume] => format!("disk of volume {volume}"),
+            volumes => format!("disk of volumes {}", volumes.join(", ")),
+        }
     }
 }
 
@@ -37,7 +41,14 @@ impl std::fmt::Display for Forgotten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "forgot {}", self.node)?;
         for disk in &self.disks {
-            write!(f, ", its disk {} ({}) and the volume on it", disk.describe(), size::human(disk.bytes))?;
+            let bytes = size::human(disk.bytes);
+            match &disk.volumes[..] {
+                [] => write!(f, ", its disk {} ({bytes})", disk.id)?,
+                [volume] => write!(f, ", its disk {volume} ({bytes}) and the volume on it")?,
+                volumes => {
+                    write!(f, ", its disk {} ({bytes}) and the volumes {}", disk.id, volumes.join(", "))?
+                }
+            }
         }
         Ok(())
     }

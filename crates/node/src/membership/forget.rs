@@ -48,7 +48,7 @@ fn has_disks(forgotten: &Forgotten) -> String {
     let name = &forgotten.node;
     let disks: Vec<String> = forgotten.disks.iter().map(ForgottenDisk::describe).collect();
     format!(
-        "node {name} has the disk of volume {}; run `cards forget {name} --with-disks` if that disk does not come back",
-        disks.join(" and of volume ")
+        "node {name} has the {}; run `cards forget {name} --with-disks` if that disk does not come back",
+        disks.join(" and the ")
     )
 }
