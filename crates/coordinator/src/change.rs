@@ -105,6 +105,9 @@ pub enum Change {
         volume: String,
         /// How.
         mode: AttachMode,
+        /// The disk node has given the attachments of others up that are in the way: they are dropped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        takes_over: bool,
     },
     /// Detach a volume from a member.
     Detach {

@@ -25,7 +25,7 @@ fn renew(name: &str, incarnation: u64) -> Change {
 }
 
 fn attach(name: &str, volume: &str) -> Change {
-    Change::Attach { seat: seat(name, 1), volume: volume.into(), mode: AttachMode::Rw }
+    Change::Attach { seat: seat(name, 1), volume: volume.into(), mode: AttachMode::Rw, takes_over: false }
 }
 
 async fn refusals(home: &Coordinator) -> Vec<Value> {

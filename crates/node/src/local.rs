@@ -281,5 +281,6 @@ impl Local {
     pub(crate) fn begin(self: &Rc<Self>) {
         self.control(cards_core::ControlInput::Timeout);
         self.resolve_cards();
+        spawn(Rc::clone(self).miss_volumes());
     }
 }

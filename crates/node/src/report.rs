@@ -168,9 +168,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             }
             Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
                 match (card, status.and_then(|status| status.refused.as_ref())) {
-                    (Some(card), Some(refusal)) => {
-                        (VolumeState::Refused, Some(explain(node, &card.attach, refusal)))
-                    }
+                    (Some(card), Some(refusal)) => (VolumeState::Refused, Some(explain(node, card, refusal))),
                     _ => {
                         let reason = "its disk node has given the card up; being attached again";
                         (VolumeState::Waiting, Some(reason.into()))
@@ -216,7 +214,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
 }
 
 /// Why a volume is not known that a card wants.
-fn unknown_volume(node: &Node) -> String {
+pub(crate) fn unknown_volume(node: &Node) -> String {
     if all_up(node) {
         "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
     } else {

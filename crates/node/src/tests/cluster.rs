@@ -127,6 +127,17 @@ impl Cluster {
         Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string())
     }
 
+    /// What the coordinator has written down.
+    pub(super) fn registry(&self) -> cards_coordinator::View {
+        use cards_coordinator::{Remote, RemoteConfig};
+        let Some(Coordinator::Embedded(home)) = &self.configs[0].coordinator else {
+            panic!("no coordinator")
+        };
+        let config = RemoteConfig::new(&home.address, "test");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Remote::open(config).await.unwrap().view().await.unwrap() })
+    }
+
     /// Ends a node's session with the coordinator, and the coordinator that it keeps, as if that alone had died.
     pub(super) fn stop_session(&mut self, node: usize) {
         self.daemons[node - 1].as_mut().unwrap().stop_session();

@@ -3,7 +3,7 @@
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
 use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
-use crate::config::Attach;
+use crate::config::{Attach, Mode, Web};
 
 fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
     cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)
@@ -65,7 +65,7 @@ fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
 fn a_dead_node_is_forgotten_with_its_disks_only_if_that_is_said() {
     let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
     let second = cluster.join_with_disk("d2");
-    cluster.wait("d2 is known", || cluster.status(1).volumes.iter().any(|volume| volume.name == "d2"));
+    cluster.wait("d2 is registered", || cluster.registry().volumes.contains_key("d2"));
     cluster.kill(second);
     cluster.wait("n2 is dead", || state(&cluster, 1, "n2") == Some(MemberState::Dead));
     let error = cluster.admin(1).forget("n2", false).unwrap_err().to_string();
@@ -111,6 +111,50 @@ fn a_node_that_leaves_takes_its_disks_out_also_by_force() {
         cluster.wait("all is well", || cluster.status(1).healthy);
         assert!(cluster.status(1).volumes.iter().all(|known| known.name != volume));
     }
+}
+
+#[test]
+fn a_takeover_is_what_the_registry_says_and_can_be_taken_back() {
+    let cluster = Cluster::coordinated(3, 16 * BLOCK);
+    let exclusive = |takeover| Attach { mode: Mode::Exclusive, takeover, ..Attach::new("disk") };
+    let names = |cluster: &Cluster, node: usize| {
+        let problems = cluster.status(node).problems;
+        assert!(problems.iter().all(|problem| !problem.contains("registry")), "{problems:?}");
+        problems.join("; ")
+    };
+    cluster.admin(2).detach("disk").unwrap();
+    let error = cluster.admin(2).attach(exclusive(false)).unwrap_err().to_string();
+    assert!(error.contains("`cards volume attach disk --mode exclusive --takeover`"), "{error}");
+    let (mut owner, mut other) = (2, 3);
+    for _ in 0..3 {
+        cluster.admin(owner).attach(exclusive(true)).unwrap();
+        cluster.wait("the other one is told", || names(&cluster, other).contains(&format!("node n{owner}")));
+        cluster.wait("all is well at the owner", || cluster.status(owner).healthy);
+        let error = cluster.admin(other).attach(exclusive(false)).unwrap_err().to_string();
+        assert!(error.contains("and refused: node n"), "{error}");
+        cluster.client(owner).write(0, b"mine").unwrap();
+        (owner, other) = (other, owner);
+    }
+    for node in [other, owner] {
+        cluster.admin(node).detach("disk").unwrap();
+    }
+    cluster.wait("the first card is back", || cluster.status(1).healthy);
+}
+
+#[test]
+fn a_port_that_is_busy_is_found_before_the_node_joins() {
+    let cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = cluster.config(1).clone();
+    (config.node, config.address) = ("n2".into(), cluster.free_address());
+    config.runtime_dir = config.runtime_dir.join("n2");
+    config.state_dir = config.runtime_dir.join("state");
+    (config.nbd.unix, config.attach) = (None, Vec::new());
+    config.disks.clear();
+    config.web = Some(Web { listen: busy.local_addr().unwrap().to_string(), ..Web::default() });
+    let error = Daemon::start(config).err().unwrap().to_string();
+    assert!(error.contains("web.listen") && error.contains("another process listens there"), "{error}");
+    assert_eq!(state(&cluster, 1, "n2"), None);
 }
 
 #[test]
