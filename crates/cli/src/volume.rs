@@ -97,8 +97,12 @@ impl Volume {
                 if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
             }
             Verb::Show { volume, daemon, json } => {
-                let volume = daemon.connect()?.volume(&volume)?;
-                if json { output::print_json(&volume) } else { output::print(&show(&volume)) }
+                let mut client = daemon.connect()?;
+                let volume = client.volume(&volume)?;
+                if json {
+                    return output::print_json(&volume);
+                }
+                output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
             }
             Verb::Attach { volume, daemon, card, policy, takeover } => {
                 let CardArgs { mode, read_ahead } = card;

@@ -146,7 +146,7 @@ impl Card {
 const fn reason_of_loss(error: IoError) -> &'static str {
     match error {
         IoError::SyncFailed => "a sync failed",
-        _ => "power was lost",
+        _ => "the machine lost power, or the journal of the disk was lost",
     }
 }
 

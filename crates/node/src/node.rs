@@ -15,6 +15,7 @@ use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::devices::Devices;
+use crate::disk_errors::DiskErrors;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
@@ -48,6 +49,8 @@ pub(crate) struct Node {
     pub(crate) threads: Box<[Inbox]>,
     /// The disks this node contributes, in the order of their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
+    /// The errors of each.
+    pub(crate) disk_errors: Vec<DiskErrors>,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
