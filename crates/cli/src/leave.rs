@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::Daemon;
 use crate::error::Error;
+use crate::output;
 
 /// How long the coordinator may take.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -35,21 +36,29 @@ impl Leave {
 
 /// Forget a node that is dead or has left, and free its number
 ///
-/// Its machine must be off, or at least its daemon: the number can be given to another node.
+/// Its machine must be off, or at least its daemon: the number can be given to another node. A node that has disks is
+/// forgotten only with them: nobody knows of their volumes any more, until a node that has the disks joins again. What is
+/// on the disks stays.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cards forget n7")]
+  cards forget n7
+  cards forget n7 --with-disks")]
 pub(crate) struct Forget {
     #[command(flatten)]
     daemon: Daemon,
 
     /// Name of the node
     node: String,
+
+    /// Forget its disks and the volumes on them as well
+    #[arg(long)]
+    with_disks: bool,
 }
 
 impl Forget {
     pub(crate) fn run(self) -> Result<(), Error> {
-        Ok(self.daemon.connect_within(PATIENCE)?.forget(&self.node)?)
+        let forgotten = self.daemon.connect_within(PATIENCE)?.forget(&self.node, self.with_disks)?;
+        output::print(&format!("{forgotten}\n"))
     }
 }

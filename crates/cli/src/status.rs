@@ -133,14 +133,20 @@ fn weaker(volumes: &[admin::Volume]) -> String {
     stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
 }
 
+/// A line about the volume if a flush of it has failed because writes were lost.
+pub(crate) fn loss_of(status: &admin::Status, volume: &str) -> String {
+    let of_volume = status.losses.iter().filter(|lost| lost.volume == volume).cloned().collect();
+    losses(&admin::Status { losses: of_volume, ..status.clone() })
+}
+
 /// A line about each volume of which a flush has failed because writes were lost.
 fn losses(status: &admin::Status) -> String {
     let line = |lost: &admin::Lost| {
         let admin::Lost { volume, disk_node, time_ms, reason } = lost;
         let ago = status.time_ms.saturating_sub(*time_ms) / 1_000;
         format!(
-            "  {volume}: {ago} s ago a flush failed, since {reason} at disk node {disk_node}; what was written here \
-             before it may be lost\n"
+            "  {volume}: {ago} s ago a flush failed: at its disk node {disk_node}, {reason}; what was written here before \
+             it may be lost\n"
         )
     };
     status.losses.iter().map(line).collect()
@@ -335,7 +341,7 @@ mod tests {
             },
             slow: admin::SlowRequests::default(),
             losses: vec![],
-            disks: vec![Disk { name: "disk".into(), counters: DiskCounters::default() }],
+            disks: vec![Disk { name: "disk".into(), errors: 0, counters: DiskCounters::default() }],
         }
     }
 

@@ -97,11 +97,20 @@ impl Volume {
                 if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
             }
             Verb::Show { volume, daemon, json } => {
-                let volume = daemon.connect()?.volume(&volume)?;
-                if json { output::print_json(&volume) } else { output::print(&show(&volume)) }
+                let mut client = daemon.connect()?;
+                let volume = client.volume(&volume)?;
+                if json {
+                    return output::print_json(&volume);
+                }
+                output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
             }
             Verb::Attach { volume, daemon, card, policy, takeover } => {
                 let CardArgs { mode, read_ahead } = card;
+                if takeover && mode != Mode::Exclusive {
+                    return Err(Error::Usage {
+                        problem: "--takeover: only --mode exclusive takes a volume from others".into(),
+                    });
+                }
                 let attached = None;
                 let attach = Attach { volume, mode, read_ahead, policy, attached, takeover };
                 Ok(daemon.connect()?.attach(attach)?)
@@ -150,4 +159,20 @@ fn show(volume: &admin::Volume) -> String {
     );
     line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn only_the_exclusive_mode_takes_a_volume_over() {
+        for line in ["cards volume attach d --takeover", "cards volume attach d --takeover --mode ro"] {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap().run().unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains("--mode exclusive"), "{error}");
+        }
+    }
 }

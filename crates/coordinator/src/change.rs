@@ -78,6 +78,10 @@ pub enum Change {
     RemoveDisk {
         /// Its physical ID.
         disk: String,
+        /// Also if it has volumes: they and their attachments are dropped with it. At most 64 records at once; repeated
+        /// until it changes nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_volumes: bool,
     },
     /// Create or redefine a volume. One that is attached keeps everything but its policy.
     PutVolume(Volume),
@@ -101,6 +105,9 @@ pub enum Change {
         volume: String,
         /// How.
         mode: AttachMode,
+        /// The disk node has given the attachments of others up that are in the way: they are dropped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        takes_over: bool,
     },
     /// Detach a volume from a member.
     Detach {

@@ -133,7 +133,17 @@ impl Coordinator {
     /// # Errors
     /// As [`Coordinator::submit`].
     pub async fn remove_disk(&self, disk: &str) -> Result<Applied, Error> {
-        self.submit(Change::RemoveDisk { disk: disk.to_owned() }).await
+        self.submit(Change::RemoveDisk { disk: disk.to_owned(), with_volumes: false }).await
+    }
+
+    /// Drops the record of a disk, its volumes and their attachments.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub async fn remove_disk_with_volumes(&self, disk: &str) -> Result<(), Error> {
+        let change = Change::RemoveDisk { disk: disk.to_owned(), with_volumes: true };
+        while self.submit(change.clone()).await?.changed {}
+        Ok(())
     }
 
     /// Creates or redefines a volume.
@@ -165,7 +175,20 @@ impl Coordinator {
     /// # Errors
     /// As [`Coordinator::submit`].
     pub async fn attach(&self, seat: &Seat, volume: &str, mode: AttachMode) -> Result<Applied, Error> {
-        self.submit(Change::Attach { seat: seat.clone(), volume: volume.to_owned(), mode }).await
+        let (seat, volume) = (seat.clone(), volume.to_owned());
+        self.submit(Change::Attach { seat, volume, mode, takes_over: false }).await
+    }
+
+    /// Attaches a volume at a member whose card the disk node has preferred to those of other members: their
+    /// attachments are dropped.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub async fn take_over(&self, seat: &Seat, volume: &str, mode: AttachMode) -> Result<(), Error> {
+        let (seat, volume) = (seat.clone(), volume.to_owned());
+        let change = Change::Attach { seat, volume, mode, takes_over: true };
+        while self.submit(change.clone()).await?.changed {}
+        Ok(())
     }
 
     /// Detaches a volume from a member.

@@ -62,7 +62,7 @@ pub use record::{
 pub use refusal::Refusal;
 pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange, MEMBERS_MAX,
-    NAME_BYTES_MAX, POLICY_BYTES_MAX, Registry, Terms, VOLUMES_MAX,
+    NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
 };
 pub use remote::{Remote, RemoteConfig, RemoteError};
 pub use serve::serve;

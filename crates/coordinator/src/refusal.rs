@@ -189,7 +189,9 @@ pub enum Refusal {
         name: String,
     },
     /// A member that has disks is not forgotten.
-    #[error("member `{name}` has disk `{disk}`; move the disk to another node or remove it first")]
+    #[error(
+        "member `{name}` has disk `{disk}`; run `cards forget {name} --with-disks` if that disk does not come back"
+    )]
     HasDisk {
         /// The member.
         name: String,
@@ -207,7 +209,7 @@ pub enum Refusal {
         node: String,
     },
     /// A disk under a volume is not removed.
-    #[error("disk `{disk}` has volume `{volume}`; remove the volume first")]
+    #[error("disk `{disk}` has volume `{volume}`; remove the disk with its volumes")]
     HasVolume {
         /// The physical ID.
         disk: String,

@@ -39,6 +39,8 @@ pub const ATTACHMENTS_MAX: usize = 1 << 16;
 /// Members that one [`Change::Expire`] declares dead at most; the next one goes on. Bounds the size of a
 /// transaction in etcd (128 operations by default).
 pub const DEATHS_MAX: usize = 32;
+/// Records that one [`Change::RemoveDisk`] or [`Change::Attach`] drops at most; the next one goes on. For the same reason.
+pub const REMOVALS_MAX: usize = 64;
 /// Longest name or physical ID, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest address, in bytes.
@@ -162,11 +164,13 @@ impl Registry {
             }
             Change::Forget { name } => members::forget(&mut draft, name),
             Change::PutDisk { seat, disk, bytes } => disks::put_disk(&mut draft, seat, disk, *bytes),
-            Change::RemoveDisk { disk } => disks::remove_disk(&mut draft, disk),
+            Change::RemoveDisk { disk, with_volumes } => disks::remove_disk(&mut draft, disk, *with_volumes),
             Change::PutVolume(volume) => disks::put_volume(&mut draft, volume),
             Change::RemoveVolume { volume } => disks::remove_volume(&mut draft, volume),
             Change::SetPolicy { volume, policy } => disks::set_policy(&mut draft, volume, policy),
-            Change::Attach { seat, volume, mode } => attachments::attach(&mut draft, seat, volume, *mode),
+            Change::Attach { seat, volume, mode, takes_over } => {
+                attachments::attach(&mut draft, seat, volume, *mode, *takes_over)
+            }
             Change::Detach { seat, volume } => attachments::detach(&mut draft, seat, volume),
         }?;
         Ok(draft.finish())

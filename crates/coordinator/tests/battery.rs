@@ -25,7 +25,7 @@ fn renew(name: &str, incarnation: u64) -> Change {
 }
 
 fn attach(name: &str, volume: &str) -> Change {
-    Change::Attach { seat: seat(name, 1), volume: volume.into(), mode: AttachMode::Rw }
+    Change::Attach { seat: seat(name, 1), volume: volume.into(), mode: AttachMode::Rw, takes_over: false }
 }
 
 async fn refusals(home: &Coordinator) -> Vec<Value> {
@@ -72,7 +72,7 @@ async fn refusals(home: &Coordinator) -> Vec<Value> {
     for change in [
         attach("b", "v"),
         Change::RemoveVolume { volume: "v".into() },
-        Change::RemoveDisk { disk: "wwn-1".into() },
+        Change::RemoveDisk { disk: "wwn-1".into(), with_volumes: false },
         Change::Left { seat: seat("a", 1) },
         Change::PutDisk { seat: seat("b", 1), disk: "wwn-1".into(), bytes: 1 << 30 },
         Change::Forget { name: "a".into() },

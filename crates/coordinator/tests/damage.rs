@@ -29,7 +29,12 @@ async fn written(directory: &TempDir) -> (PathBuf, View) {
             .await
             .unwrap();
         home.submit(Change::PutVolume(volume(&format!("vol-{name}"), &disk))).await.unwrap();
-        let attach = Change::Attach { seat: seat(name, 1), volume: "vol-a".into(), mode: AttachMode::Rw };
+        let attach = Change::Attach {
+            seat: seat(name, 1),
+            volume: "vol-a".into(),
+            mode: AttachMode::Rw,
+            takes_over: false,
+        };
         home.submit(attach).await.unwrap();
     }
     let view = home.view().await.unwrap();

@@ -53,11 +53,11 @@ fn change() -> impl Strategy<Value = Change> {
         3 => Just(Change::Expire),
         1 => name().prop_map(|name| Change::Forget { name }),
         2 => (a_seat(), disk()).prop_map(|(seat, disk)| Change::PutDisk { seat, disk, bytes: 1 << 30 }),
-        1 => disk().prop_map(|disk| Change::RemoveDisk { disk }),
+        1 => (disk(), any::<bool>()).prop_map(|(disk, with_volumes)| Change::RemoveDisk { disk, with_volumes }),
         2 => (volume_name(), disk()).prop_map(|(name, disk)| Change::PutVolume(volume(&name, &disk))),
         1 => volume_name().prop_map(|volume| Change::RemoveVolume { volume }),
         1 => volume_name().prop_map(|volume| Change::SetPolicy { volume, policy: "none".into() }),
-        4 => (a_seat(), volume_name(), mode()).prop_map(|(seat, volume, mode)| Change::Attach { seat, volume, mode }),
+        4 => (a_seat(), volume_name(), mode(), any::<bool>()).prop_map(|(seat, volume, mode, takes_over)| Change::Attach { seat, volume, mode, takes_over }),
         1 => (a_seat(), volume_name()).prop_map(|(seat, volume)| Change::Detach { seat, volume }),
     ]
 }
@@ -68,7 +68,7 @@ fn attached() -> [Change; 4] {
         Change::Join(join("a", 1, NOON)),
         Change::PutDisk { seat: seat("a", 1), disk: "d0".into(), bytes: 1 << 30 },
         Change::PutVolume(volume("v0", "d0")),
-        Change::Attach { seat: seat("a", 1), volume: "v0".into(), mode: AttachMode::Rw },
+        Change::Attach { seat: seat("a", 1), volume: "v0".into(), mode: AttachMode::Rw, takes_over: false },
     ]
 }
 

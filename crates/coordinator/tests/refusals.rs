@@ -26,7 +26,7 @@ fn with_volume() -> Registry {
 }
 
 fn attach(name: &str, mode: AttachMode) -> Change {
-    Change::Attach { seat: seat(name, 1), volume: "v".into(), mode }
+    Change::Attach { seat: seat(name, 1), volume: "v".into(), mode, takes_over: false }
 }
 
 #[test]
@@ -194,7 +194,8 @@ fn what_is_not_there_is_named() {
         refused(&registry, 0, &set).to_string(),
         "there is no volume `w`; create it first, or see `cards status` for the names"
     );
-    let attach = Change::Attach { seat: seat("a", 1), volume: "w".into(), mode: AttachMode::Rw };
+    let attach =
+        Change::Attach { seat: seat("a", 1), volume: "w".into(), mode: AttachMode::Rw, takes_over: false };
     assert!(matches!(refused(&registry, 0, &attach), Refusal::UnknownVolume { .. }));
     let renew = Change::Renew { seat: seat("b", 1), clock: NOON };
     assert!(matches!(refused(&registry, 0, &renew), Refusal::UnknownMember { .. }));
@@ -246,7 +247,7 @@ fn a_volume_in_use_changes_only_its_policy() {
     assert!(matches!(refused(&registry, 0, &Change::PutVolume(put)), Refusal::StillAttached { .. }));
     let remove = Change::RemoveVolume { volume: "v".into() };
     assert!(matches!(refused(&registry, 0, &remove), Refusal::StillAttached { .. }));
-    let remove = Change::RemoveDisk { disk: "wwn-1".into() };
+    let remove = Change::RemoveDisk { disk: "wwn-1".into(), with_volumes: false };
     assert!(matches!(refused(&registry, 0, &remove), Refusal::HasVolume { .. }));
     let left = Change::Left { seat: seat("a", 1) };
     assert!(matches!(refused(&registry, 0, &left), Refusal::NotDrained { .. }));

@@ -15,6 +15,9 @@
 //! replaced, and its reads are sent again. Any other is replaced when the kernel says that the host acknowledges
 //! nothing (TCP), or after ten times `reconnect_wait`.
 //!
+//! A server that says that it shuts down (ESHUTDOWN) has not done the request, not even a write: it waits for the next
+//! connection, which is made when the other requests in flight are answered.
+//!
 //! When the connection is lost the thread reconnects, at once and then with a growing pause (to 5 s), and
 //! meanwhile:
 //!

@@ -144,6 +144,8 @@ enum Act {
     Away,
     /// Answers EIO.
     Fail,
+    /// Answers ESHUTDOWN, and keeps the connection.
+    Leave,
     /// Waits as [`Self::Stall`], then answers EIO.
     StallAndFail,
 }
@@ -220,6 +222,7 @@ impl Scripted {
                     return Ok(());
                 }
                 Act::Fail => errno = Err(Errno::Io),
+                Act::Leave => errno = Err(Errno::Shutdown),
                 Act::StallAndFail => {
                     resumed.recv().unwrap();
                     errno = Err(Errno::Io);
@@ -383,6 +386,20 @@ fn flushed_writes_survive_a_lost_connection() {
         write(&engine, 0, b"a", true).await.unwrap();
         assert_eq!(read(&engine, 0, 1).await.unwrap(), b"a");
         write(&engine, 0, b"b", true).await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_shuts_down_is_asked_again_on_a_new_connection() {
+    let leave: Script = |nth, _| if nth > 2 { Act::Leave } else { Act::Answer };
+    let server = Scripted::start(vec![leave, |_, _| Act::Leave, answer_all]);
+    let disk = server.open(LONG_WAIT);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, b"a", true).await.unwrap();
+        write(&engine, 1, b"b", false).await.unwrap();
+        assert_eq!(read(&engine, 0, 2).await.unwrap(), b"ab");
+        assert_eq!(one(&engine, Op::Flush).await, Ok(Outcome::Done));
     });
 }
 

@@ -13,6 +13,7 @@ mod activity;
 mod client;
 mod cluster;
 mod counters;
+mod forgotten;
 mod headline;
 mod io;
 mod latency;
@@ -33,6 +34,7 @@ pub use activity::Activity;
 pub use client::{Client, ClientError};
 pub use cluster::{Cluster, NodeStatus};
 pub use counters::{Counters, DiskCounters};
+pub use forgotten::{Forgotten, ForgottenDisk};
 pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
@@ -146,10 +148,13 @@ pub enum Request {
         #[serde(default)]
         force: bool,
     },
-    /// Drop the record of a member that is dead or has left: [`Reply::Done`].
+    /// Drop the record of a member that is dead or has left: [`Reply::Forgotten`].
     Forget {
         /// Its name.
         node: String,
+        /// Also if it has disks: they and their volumes are dropped with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_disks: bool,
     },
 }
 
@@ -190,6 +195,8 @@ pub enum Reply {
     Spans(Box<Spans>),
     /// What was fetched.
     Warmed(Warmed),
+    /// What was dropped.
+    Forgotten(Forgotten),
     /// Done, nothing to say.
     Done {},
     /// Not done.

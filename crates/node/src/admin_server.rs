@@ -231,9 +231,8 @@ async fn answer<'a>(
             coordinate(node, |done| Order::Leave { force, done }).await?;
             Reply::Done {}
         }
-        Request::Forget { node: name } => {
-            coordinate(node, |done| Order::Forget { name, done }).await?;
-            Reply::Done {}
+        Request::Forget { node: name, with_disks } => {
+            Reply::Forgotten(coordinate(node, |done| Order::Forget { name, with_disks, done }).await?)
         }
     })
 }
@@ -255,10 +254,10 @@ async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed
 }
 
 /// Has the session with the coordinator do something.
-async fn coordinate(
+async fn coordinate<R>(
     node: &Node,
-    order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order,
-) -> Result<(), Refusal> {
+    order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
+) -> Result<R, Refusal> {
     let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
     let (done, wait) = oneshot::channel();
     if node.membership.order(order(done)).is_err() {
@@ -307,10 +306,17 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     }
     // A takeover may have to wait for the leases of cards that do not answer.
     let patience = if attach.takeover { ATTACH + node.config.lease * 2 } else { ATTACH };
-    let card = node.cards.add(attach).ok_or_else(|| Refusal {
-        kind: RefusalKind::AlreadyAttached,
-        message: format!("volume {name:?} is attached here already; `cards volume show {name}` says how"),
-    })?;
+    // What is refused here is no reason not to take the volume over: its card comes back if that fails.
+    let before = node.cards.find(&name).filter(|card| card.attach.volume == name);
+    let card = match &before {
+        None => node.cards.add(attach.clone()),
+        Some(before) if attach.takeover && before.clients() == 0 && before.refused(node).is_some() => {
+            remove(node, &name).await;
+            node.cards.add(attach.clone())
+        }
+        Some(_) => None,
+    };
+    let Some(card) = card else { return Err(already_attached(node, &name, attach.takeover)) };
     node.threads[0].post(Event::ResolveCards);
     let deadline = tokio::time::Instant::now() + patience;
     // Somebody may detach it meanwhile, and attach it otherwise.
@@ -347,7 +353,29 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
         }
     };
     remove(node, &name).await;
+    if let Some(before) = before
+        && node.cards.add(before.attach.clone()).is_some()
+    {
+        node.threads[0].post(Event::ResolveCards);
+    }
     Err(refusal)
+}
+
+fn already_attached(node: &Node, name: &str, takeover: bool) -> Refusal {
+    let card = node.cards.find(name);
+    let mode = card.as_ref().map_or("rw", |card| card.attach.mode.name());
+    let message = match card.as_ref().and_then(|card| Some((card.clients(), card.refused(node)?))) {
+        Some((clients, _)) if takeover && clients > 0 => format!(
+            "volume {name:?} is refused here, and {clients} client(s) still use it; disconnect them, then take it over"
+        ),
+        Some((_, reason)) => {
+            format!("volume {name:?} is to be attached here as {mode}, and refused: {reason}")
+        }
+        None => format!(
+            "volume {name:?} is attached here as {mode} already; to change that, run `cards volume detach {name}` first"
+        ),
+    };
+    Refusal { kind: RefusalKind::AlreadyAttached, message }
 }
 
 async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {

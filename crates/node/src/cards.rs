@@ -6,18 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cards_core::{
-    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, Refusal, Token,
-    Unflushed, VolumeId, VolumeSpec,
+    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, NodeId, Persistence, Refusal,
+    Token, Unflushed, VolumeId, VolumeSpec,
 };
 
 use crate::config::{Attach, Attached};
 use crate::local::{Local, spawn};
 use crate::node::Node;
+use crate::report;
 
 /// The token of all attachments: their answers are found by the volume.
 const BY_VOLUME: Token = Token(0);
 /// How long to wait before an attachment is tried again that another node's card kept out.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long after the start a volume of `[[attach]]` may be unknown before the log says so, once all members are up.
+const UNKNOWN: Duration = Duration::from_secs(3);
 
 /// All cards of a node.
 #[derive(Debug, Default)]
@@ -124,6 +127,16 @@ impl Card {
         lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
     }
 
+    /// Why the disk node does not let it be attached, if that is so: at first, or since it was given up.
+    pub(crate) fn refused(&self, node: &Node) -> Option<String> {
+        if let CardState::Refused(_, reason) = self.state() {
+            return Some(reason);
+        }
+        let volume = self.volume()?;
+        let status = node.control().cards().find(|status| status.volume == volume && !status.attached)?;
+        Some(explain(node, self, status.refused.as_ref()?))
+    }
+
     fn set_state(&self, state: CardState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -133,7 +146,7 @@ impl Card {
 const fn reason_of_loss(error: IoError) -> &'static str {
     match error {
         IoError::SyncFailed => "a sync failed",
-        _ => "power was lost",
+        _ => "the machine lost power, or the journal of the disk was lost",
     }
 }
 
@@ -225,6 +238,28 @@ impl Local {
         }
     }
 
+    /// Says once in the log which volumes of `[[attach]]` no node has.
+    pub(crate) async fn miss_volumes(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(UNKNOWN).await;
+            let cards = self.node.cards.all();
+            let unknown = cards.iter().filter(|card| card.volume().is_none());
+            let names: Vec<&str> = unknown.map(|card| card.attach.volume.as_str()).collect();
+            if names.is_empty() {
+                return;
+            }
+            if report::all_up(&self.node) {
+                for name in names {
+                    tracing::warn!(
+                        "volume {name:?} of [[attach]] is not known: {}",
+                        report::unknown_volume(&self.node)
+                    );
+                }
+                return;
+            }
+        }
+    }
+
     fn attach(self: &Rc<Self>, card: &Card, spec: &VolumeSpec) {
         let Attach { policy, mode, .. } = &card.attach;
         let (volume, takeover) = (spec.id, card.takeover.load(Relaxed));
@@ -257,7 +292,7 @@ impl Local {
             // Those who are in the way are being given up.
             Err(Refusal::NoAnswer) if card.takeover.load(Relaxed) => self.attach_later(card, volume),
             Err(refusal) => {
-                let reason = explain(&self.node, &card.attach, &refusal);
+                let reason = explain(&self.node, &card, &refusal);
                 let retry = matches!(refusal, Refusal::Exclusive(_) | Refusal::InUse(_) | Refusal::NoAnswer);
                 let state = CardState::Refused(refusal, reason.clone());
                 // Said once, not at every retry.
@@ -286,7 +321,8 @@ impl Local {
 }
 
 /// A refusal in words: the thing, the reason, the remedy.
-pub(crate) fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String {
+pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
+    let attach = &card.attach;
     let volume = &attach.volume;
     match refusal {
         Refusal::NoSuchVolume => {
@@ -302,6 +338,13 @@ pub(crate) fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String
         Refusal::NoAnswer => {
             format!("the disk node of volume {volume:?} does not answer; see `cards status`")
         }
+        // A takeover is refused only while the volume is kept for another node.
+        Refusal::Exclusive(holder) if card.takeover.load(Relaxed) => format!(
+            "node {0} had volume {volume:?} for itself when its disk node {1} restarted, or takes it over now: it is kept for {0} for {2:.1} s at most; try again then",
+            node.name(*holder),
+            card.volume().map_or_else(|| "unknown".into(), |volume| node.name(volume.disk_node())),
+            (node.config.lease * 3 / 2).as_secs_f64()
+        ),
         Refusal::Exclusive(holder) => format!(
             "node {} has volume {volume:?} for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
             node.name(*holder)
@@ -314,9 +357,25 @@ pub(crate) fn explain(node: &Node, attach: &Attach, refusal: &Refusal) -> String
                 Access::Exclusive => "read and write alone",
             }
         ),
-        Refusal::InUse(holder) => format!(
-            "node {} has a card of volume {volume:?}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take the volume over with `--takeover`",
-            node.name(*holder)
-        ),
+        Refusal::InUse(holder) => {
+            let holders = holders(node, card.volume(), *holder);
+            let (who, has) = (
+                if holders.len() == 1 { "node" } else { "nodes" },
+                if holders.len() == 1 { "has" } else { "have" },
+            );
+            format!(
+                "{who} {} {has} a card of volume {volume:?}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
+                holders.join(", ")
+            )
+        }
     }
+}
+
+/// The names of all nodes that have a card of the volume, as far as this node can know: the disk node names only one.
+fn holders(node: &Node, volume: Option<VolumeId>, known: NodeId) -> Vec<String> {
+    let all = volume.filter(|volume| volume.disk_node() == node.me).map(|volume| {
+        let control = node.control();
+        control.cards_of(volume).filter(|&holder| holder != node.me).map(|holder| node.name(holder)).collect()
+    });
+    all.filter(|all: &Vec<String>| !all.is_empty()).unwrap_or_else(|| vec![node.name(known)])
 }

@@ -7,6 +7,7 @@ use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, Op
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
+use crate::disk_errors::Asked;
 use crate::local::{Local, spawn};
 use crate::seldom::Seldom;
 use crate::slab::Key;
@@ -39,12 +40,16 @@ impl Local {
                 loop {
                     local.engines[disk].completions(&mut batch).await;
                     for completion in batch.drain(..) {
-                        if let Err(error) = &completion.result
-                            && seldom.may()
-                        {
-                            tracing::warn!(disk = local.node.own[disk].name, %error, "disk operation failed");
+                        let (job, asked) = local.job_done(completion.tag);
+                        if let Err(error) = completion.result {
+                            local.node.disk_errors[disk].note(local.node.now(), asked, error);
+                            if seldom.may() {
+                                let Asked { name: operation, offset, length } = asked;
+                                let disk = &local.node.own[disk].name;
+                                tracing::warn!(disk, operation, offset, length, %error, "disk operation failed");
+                            }
                         }
-                        local.disk_done(completion.tag, completion.result);
+                        local.disk_done(job, completion.result);
                     }
                     local.route();
                 }
@@ -111,12 +116,15 @@ impl Local {
     }
 
     fn submit(&self, volume: VolumeId, job: DiskJob, op: Op) {
-        let tag = self.jobs.borrow_mut().insert(job).0;
+        let tag = self.jobs.borrow_mut().insert((job, Asked::of(&op))).0;
         self.engines[usize::from(volume.disk())].submit(Job { tag, op });
     }
 
-    fn disk_done(self: &Rc<Self>, tag: u64, result: Result<Outcome, JobError>) {
-        let job = self.jobs.borrow_mut().remove(Key(tag)).expect("an engine completes each job once");
+    fn job_done(&self, tag: u64) -> (DiskJob, Asked) {
+        self.jobs.borrow_mut().remove(Key(tag)).expect("an engine completes each job once")
+    }
+
+    fn disk_done(self: &Rc<Self>, job: DiskJob, result: Result<Outcome, JobError>) {
         match (job, result) {
             (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
                 let job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: Some(volume) };

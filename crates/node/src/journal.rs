@@ -27,6 +27,8 @@ use crate::node::Node;
 const VERSION: u32 = 1;
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// What is said of a journal that is not there.
+const MISSING: &str = "missing";
 /// Replaces the kernel's boot id, for tests that let a machine lose its power.
 const BOOT_ID: &str = "CARDS_BOOT_ID";
 
@@ -106,22 +108,32 @@ pub(crate) struct Of<'a> {
 }
 
 impl Journal {
-    /// Reads the journal of a disk that this process has locked, and notes durably that the disk is in use.
+    /// Reads the journal of a disk that this process has locked, and notes durably that the disk is in use. `is_first`:
+    /// this `state_dir` knows of no earlier life of the node.
     ///
     /// # Errors
     /// The directory cannot be made, or the file not be read or replaced.
-    pub(crate) fn open(state_dir: &Path, of: Of<'_>) -> io::Result<Self> {
-        Self::open_in(state_dir, of, boot_id()?)
+    pub(crate) fn open(state_dir: &Path, of: Of<'_>, is_first: bool) -> io::Result<Self> {
+        Self::open_in(state_dir, of, boot_id()?, is_first)
     }
 
-    fn open_in(state_dir: &Path, of: Of<'_>, boot: String) -> io::Result<Self> {
+    fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> io::Result<Self> {
         std::fs::create_dir_all(state_dir)?;
         // No name has an `@`.
         let path = state_dir.join(format!("{}@{}@{}.journal", of.name, of.node, of.cluster));
         let mut entry = match read(&path, of.disk)? {
             Ok(entry) => entry,
             Err(reason) => {
-                tracing::info!(disk = of.name, "{}: {reason}: the disk has a new journal", path.display());
+                if is_first && reason == MISSING {
+                    tracing::info!(disk = of.name, "first start: a new journal is made, {}", path.display());
+                } else {
+                    tracing::warn!(
+                        disk = of.name,
+                        "{}: the journal of the disk is {reason}: unless the disk is new at this node, that counts as a \
+                         loss of power; nodes with unflushed writes are told EIO once",
+                        path.display()
+                    );
+                }
                 Entry {
                     version: VERSION,
                     disk: of.disk.into(),
@@ -268,6 +280,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Changes of the cards of this node's disks that are not durable yet.
 #[derive(Default)]
 pub(crate) struct Changes {
+    /// Why the last one cannot be made durable, for people.
+    problem: Mutex<Option<String>>,
     queue: Mutex<Queue>,
     news: Condvar,
 }
@@ -290,6 +304,15 @@ impl Changes {
         queue.last = number;
         queue.newest.insert(volume, journal);
         self.news.notify_one();
+    }
+
+    /// What is wrong while one cannot be made durable.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
     /// Ends the thread that makes them durable.
@@ -337,16 +360,30 @@ fn keep(node: &Node, volume: VolumeId, cards: &CardJournal) {
     let name = |number| node.name(number);
     loop {
         let kept = journal.lock().unwrap_or_else(PoisonError::into_inner).keep_cards(cards, name);
-        let Err(error) = kept else { return };
+        let Err(error) = kept else { return node.changes.set_problem(None) };
         let disk = &node.own[usize::from(volume.disk())].name;
-        tracing::error!(
-            disk,
-            "state_dir: the journal cannot be written: {error}; see to {}, nobody is attached before that",
-            node.config.state_dir.display()
+        let problem = format!(
+            "the journal of disk {disk} cannot be written in {}: {error}; {}, for nobody is attached before that",
+            node.config.state_dir.display(),
+            remedy(&error)
         );
+        tracing::error!("state_dir: {problem}");
+        node.changes.set_problem(Some(problem));
         if node.draining() || node.changes.wait_for_end(RETRY) {
             return;
         }
+    }
+}
+
+/// What to do about a `state_dir` that cannot be written.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there",
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
+            "create it for the daemon's user or set another one"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "mount it writable or set another one",
+        _ => "see to its disk or set another one",
     }
 }
 
@@ -390,7 +427,7 @@ fn read(path: &Path, disk: &str) -> io::Result<Result<Entry, &'static str>> {
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("missing")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(MISSING)),
         Err(error) => return Err(error),
     };
     let entry = parse(&bytes).filter(|entry| entry.version == VERSION && entry.persistence < u64::MAX / 2);
@@ -428,7 +465,7 @@ mod tests {
     const OF: Of<'_> = Of { cluster: "lab", node: "n1", name: "disk", disk: "/disk.img" };
 
     fn open(dir: &Path, boot: &str) -> Journal {
-        Journal::open_in(dir, OF, boot.into()).unwrap()
+        Journal::open_in(dir, OF, boot.into(), true).unwrap()
     }
 
     fn life(journal: &Journal) -> u64 {
@@ -464,7 +501,7 @@ mod tests {
         let disk = dir.path().join("disk.img");
         std::fs::write(&disk, [0; 4096]).unwrap();
         let of = Of { disk: disk.to_str().unwrap(), ..OF };
-        let open = |boot: &str| Journal::open_in(dir.path(), of, boot.into()).unwrap();
+        let open = |boot: &str| Journal::open_in(dir.path(), of, boot.into(), true).unwrap();
         let marks = [Marks::default()];
         let mut first = open("a");
         first.close(4096, &marks).unwrap();
@@ -516,7 +553,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         lives_anew("lost");
         std::fs::write(&path, &whole).unwrap();
-        let other = Journal::open_in(dir.path(), Of { disk: "/other.img", ..OF }, "a".into()).unwrap();
+        let other = Journal::open_in(dir.path(), Of { disk: "/other.img", ..OF }, "a".into(), true).unwrap();
         assert!(life(&other) > 1000);
     }
 
@@ -542,6 +579,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(Journal::open_in(&file, OF, "a".into()).is_err());
+        assert!(Journal::open_in(&file, OF, "a".into(), true).is_err());
     }
 }

@@ -9,6 +9,7 @@ mod cards;
 mod clock;
 pub mod config;
 mod devices;
+mod disk_errors;
 mod disks;
 mod dispatch;
 mod front;

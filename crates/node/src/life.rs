@@ -13,6 +13,8 @@ pub(crate) struct Life {
     pub(crate) incarnation: u64,
     /// The last life in this `runtime_dir`. It is over: its process had the lock that this one has.
     pub(crate) succeeds: Option<u64>,
+    /// `state_dir` knows of no earlier life.
+    pub(crate) is_first: bool,
     /// None if the directory takes no locks; nothing is known of earlier lives then.
     _lock: Option<File>,
 }
@@ -48,14 +50,14 @@ impl Life {
             file.rewind()?;
             file.set_len(0)?;
             writeln!(file, "{incarnation}")?;
-            Ok(Ok(Self { incarnation, succeeds: last, _lock: Some(file) }))
+            Ok(Ok(Self { incarnation, succeeds: last, is_first: known.is_none(), _lock: Some(file) }))
         });
         let life = kept.unwrap_or_else(|error| {
             tracing::warn!(
                 "{}: {error}; after a restart this node may have to wait until the leases of its last life are over",
                 path.display()
             );
-            Ok(Self { incarnation: after(known), succeeds: None, _lock: None })
+            Ok(Self { incarnation: after(known), succeeds: None, is_first: known.is_none(), _lock: None })
         })?;
         if let Err(error) = keep(&lasting, life.incarnation) {
             tracing::warn!(

@@ -13,6 +13,7 @@ use cards_disk::Engine;
 use tokio::sync::Notify;
 
 use crate::config::Mode;
+use crate::disk_errors::Asked;
 use crate::disks::DiskJob;
 use crate::front::{Client, Piece, Request, Warms};
 use crate::inbox::Event;
@@ -38,7 +39,7 @@ pub(crate) struct Local {
     pub(crate) engines: Box<[Engine]>,
     pub(crate) node: Arc<Node>,
     pub(crate) index: u8,
-    pub(crate) jobs: RefCell<Slab<DiskJob>>,
+    pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
     pub(crate) requests: RefCell<Slab<Request>>,
     pub(crate) warms: RefCell<Warms>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
@@ -281,5 +282,6 @@ impl Local {
     pub(crate) fn begin(self: &Rc<Self>) {
         self.control(cards_core::ControlInput::Timeout);
         self.resolve_cards();
+        spawn(Rc::clone(self).miss_volumes());
     }
 }

@@ -1,5 +1,6 @@
 //! Which nodes are members: a fixed list from the configuration, or what the coordinator says.
 
+mod forget;
 mod home;
 mod leave;
 mod members;
@@ -13,6 +14,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::admin::Forgotten;
 use crate::config::{Config, Coordinator as Home};
 use crate::node::Node;
 use crate::serve::ServeError;
@@ -32,8 +34,10 @@ pub(crate) enum Order {
     Forget {
         /// Its name.
         name: String,
+        /// Also if it has disks.
+        with_disks: bool,
         /// How it went.
-        done: oneshot::Sender<Result<(), String>>,
+        done: oneshot::Sender<Result<Forgotten, String>>,
     },
     /// Drain and end the membership.
     Leave {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cards_coordinator::MemberState;
 use cards_core::{
     BlockId, Control, Input, Instant, NodeId, Read, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
 };
@@ -14,6 +15,7 @@ use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::devices::Devices;
+use crate::disk_errors::DiskErrors;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
@@ -47,6 +49,8 @@ pub(crate) struct Node {
     pub(crate) threads: Box<[Inbox]>,
     /// The disks this node contributes, in the order of their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
+    /// The errors of each.
+    pub(crate) disk_errors: Vec<DiskErrors>,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
@@ -223,7 +227,13 @@ impl Node {
 
     /// The description of a volume that is known by this name.
     pub(crate) fn volume(&self, name: &str) -> Option<VolumeSpec> {
-        self.control().volumes().find(|spec| spec.name == name).cloned()
+        let known = |spec: &&VolumeSpec| spec.name == name && !self.has_left(spec.id.disk_node());
+        self.control().volumes().find(known).cloned()
+    }
+
+    /// The node is no member any more: what it announced is not there.
+    pub(crate) fn has_left(&self, node: NodeId) -> bool {
+        self.members().get(node).is_none_or(|member| member.state == MemberState::Left)
     }
 
     /// The thread a token belongs to.

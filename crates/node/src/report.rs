@@ -14,6 +14,7 @@ use crate::admin::{
 };
 use crate::cards::{Card, CardState, explain};
 use crate::config::{Coherence, Coordinator, PolicySpec};
+use crate::disk_errors::DiskErrors;
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
@@ -21,6 +22,8 @@ use crate::traffic::Traffic;
 
 /// So many slow requests are told with everything else.
 const SLOW_MAX: usize = 8;
+/// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
+const LOSS_REMEMBERED_S: u64 = 300;
 
 /// Everything about this node.
 pub(crate) fn status(node: &Node) -> Status {
@@ -45,7 +48,10 @@ pub(crate) fn status(node: &Node) -> Status {
     }
     problems.extend(same_names(&volumes));
     problems.extend(node.membership.problems());
-    for (disk, spec) in node.disks.iter().zip(&node.own) {
+    problems.extend(node.changes.problem());
+    problems.extend(recent_losses(node));
+    for ((disk, spec), errors) in node.disks.iter().zip(&node.own).zip(&node.disk_errors) {
+        problems.extend(errors.problem(node.now(), &spec.name));
         if disk.sync_failed() {
             problems.push(format!(
                 "disk {}: a sync of {disk} failed, so what was written may be lost, and no flush succeeds; check \
@@ -85,6 +91,20 @@ fn losses(node: &Node) -> Vec<Lost> {
         Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
     };
     node.cards.all().into_iter().filter_map(lost).collect()
+}
+
+/// What to say of flushes that failed not long ago.
+fn recent_losses(node: &Node) -> impl Iterator<Item = String> {
+    let now_ms = node.clock.now_and_utc_us().1 / 1_000;
+    losses(node).into_iter().filter_map(move |Lost { volume, disk_node, time_ms, reason }| {
+        let ago_s = now_ms.saturating_sub(time_ms) / 1_000;
+        (ago_s < LOSS_REMEMBERED_S).then(|| {
+            format!(
+                "volume {volume}: a flush failed {ago_s} s ago: at its disk node {disk_node}, {reason}; what was \
+                 written here before may be lost: check the data"
+            )
+        })
+    })
 }
 
 /// Whether anything is under way, as a data thread sees it.
@@ -138,11 +158,23 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => card.attach.volume == spec.name,
         };
         let card = cards.iter().find(is);
+        let has_left = node.has_left(spec.id.disk_node());
+        if has_left && card.is_none() {
+            continue;
+        }
         let status = statuses.iter().find(|status| status.volume == spec.id);
         let disk_node = spec.id.disk_node();
         let up =
             disk_node == node.me || node.links[usize::from(disk_node.0)].status().state == MemberState::Up;
         let (state, reason) = match card.map(|card| card.state()) {
+            _ if has_left => {
+                let reason = format!(
+                    "its disk node {} has left the cluster; run `cards volume detach {}`, or have it join again",
+                    node.name(disk_node),
+                    spec.name
+                );
+                (VolumeState::Offline, Some(reason))
+            }
             Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
             _ if !up => {
                 let reason = format!(
@@ -156,9 +188,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             }
             Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
                 match (card, status.and_then(|status| status.refused.as_ref())) {
-                    (Some(card), Some(refusal)) => {
-                        (VolumeState::Refused, Some(explain(node, &card.attach, refusal)))
-                    }
+                    (Some(card), Some(refusal)) => (VolumeState::Refused, Some(explain(node, card, refusal))),
                     _ => {
                         let reason = "its disk node has given the card up; being attached again";
                         (VolumeState::Waiting, Some(reason.into()))
@@ -204,7 +234,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
 }
 
 /// Why a volume is not known that a card wants.
-fn unknown_volume(node: &Node) -> String {
+pub(crate) fn unknown_volume(node: &Node) -> String {
     if all_up(node) {
         "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
     } else {
@@ -311,15 +341,16 @@ pub(crate) fn counters(node: &Node) -> Counters {
 
 /// This node's disks.
 pub(crate) fn disks(node: &Node) -> Vec<Disk> {
-    let describe = |(disk, spec): (&std::sync::Arc<cards_disk::Disk>, &cards_core::VolumeSpec)| {
-        let stats = disk.stats().snapshot();
-        let counters = DiskCounters {
-            reads: stats.reads,
-            writes: stats.writes,
-            bytes_read: stats.bytes_read,
-            bytes_written: stats.bytes_written,
+    let describe =
+        |((disk, spec), errors): ((&Arc<cards_disk::Disk>, &cards_core::VolumeSpec), &DiskErrors)| {
+            let stats = disk.stats().snapshot();
+            let counters = DiskCounters {
+                reads: stats.reads,
+                writes: stats.writes,
+                bytes_read: stats.bytes_read,
+                bytes_written: stats.bytes_written,
+            };
+            Disk { name: spec.name.clone(), errors: errors.total(), counters }
         };
-        Disk { name: spec.name.clone(), counters }
-    };
-    node.disks.iter().zip(&node.own).map(describe).collect()
+    node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe).collect()
 }

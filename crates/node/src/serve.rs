@@ -24,6 +24,7 @@ use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
 use crate::devices::{self, Devices};
+use crate::disk_errors::DiskErrors;
 use crate::front;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
@@ -112,7 +113,7 @@ pub enum ServeError {
         path: PathBuf,
     },
     /// What a node must not forget of its disks or of its membership cannot be read or written.
-    #[error("state_dir: {}: {source}; create it for the daemon's user or set another one", path.display())]
+    #[error("state_dir: {}{}", path.display(), with_remedy(source))]
     StateDir {
         /// The directory.
         path: PathBuf,
@@ -165,6 +166,15 @@ impl ServeError {
     }
 }
 
+/// What is wrong with a state directory, and what to do.
+fn with_remedy(error: &io::Error) -> String {
+    match error.kind() {
+        // It says what to do itself.
+        io::ErrorKind::ResourceBusy | io::ErrorKind::InvalidData => format!(" {error}"),
+        _ => format!(": {error}; {}", journal::remedy(error)),
+    }
+}
+
 /// A running daemon. Dropped without [`Daemon::drain`], it stops as if killed.
 pub struct Daemon {
     pub(crate) node: Arc<Node>,
@@ -206,7 +216,7 @@ impl Daemon {
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
-        let journals = open_journals(&config, &opened)?;
+        let journals = open_journals(&config, &opened, life.is_first)?;
         let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
         let peers = match (&config.address, config.node_index()) {
@@ -216,6 +226,9 @@ impl Daemon {
             }
             (None, _) => None,
         };
+        // All that another process can have taken, before others hear of this node: they would see it die at once.
+        let doors = api::Doors::bind(&config)?;
+        sockets.0.push(config.api_socket());
         let (me, membership, session) = match &config.coordinator {
             None => {
                 let me = NodeId(config.node_index().unwrap_or_default() as u16);
@@ -228,8 +241,6 @@ impl Daemon {
         };
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         sockets.0.push(config.admin_socket());
-        let doors = api::Doors::bind(&config)?;
-        sockets.0.push(config.api_socket());
         let node = Arc::new(build(config, me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
@@ -522,6 +533,7 @@ fn build(
         control_wake: AtomicU64::new(u64::MAX),
         links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
+        disk_errors: disks.iter().map(|_| DiskErrors::default()).collect(),
         disks,
         journals,
         changes: Changes::default(),
@@ -601,12 +613,16 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
 }
 
 /// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.
-fn open_journals(config: &Config, opened: &[OpenedDisk]) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
+fn open_journals(
+    config: &Config,
+    opened: &[OpenedDisk],
+    is_first: bool,
+) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
     let failed = |source| ServeError::StateDir { path: config.state_dir.clone(), source };
     let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
         let of =
             journal::Of { cluster: &config.cluster, node: &config.node, name: &spec.name, disk: disk.name() };
-        let journal = Journal::open(&config.state_dir, of).map_err(failed)?;
+        let journal = Journal::open(&config.state_dir, of, is_first).map_err(failed)?;
         Ok(Some(Mutex::new(journal)))
     };
     opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()

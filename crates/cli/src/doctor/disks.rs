@@ -1,6 +1,6 @@
 //! io_uring, directories and disks: really set up, written to and opened.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
@@ -49,13 +49,20 @@ pub(super) fn directories(config: &Config) -> Vec<Finding> {
     directories.into_iter().map(|(key, dir)| directory(key, &dir)).collect()
 }
 
+/// A few blocks, synced: a file can be made on a file system that has no room for its bytes.
+fn try_to_write(dir: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(dir)?;
+    file.write_all(&[1; 16 << 10])?;
+    file.sync_all()
+}
+
 fn directory(key: &str, dir: &Path) -> Finding {
     // The daemon makes what is missing.
     let Some(existing) = dir.ancestors().find(|dir| dir.exists()) else {
         return Finding::problem(key, format!("{}: not found", dir.display()), format!("correct `{key}`"));
     };
     let shown = dir.display();
-    match tempfile::tempfile_in(existing) {
+    match try_to_write(existing) {
         Ok(_) if existing == dir => Finding::ok(key, format!("{shown} can be written")),
         Ok(_) if key == "nbd.unix" => {
             Finding::problem(key, format!("{shown}: not found"), format!("mkdir -p {shown}"))
@@ -66,6 +73,7 @@ fn directory(key: &str, dir: &Path) -> Finding {
                 io::ErrorKind::PermissionDenied => {
                     format!("run this as the user of the daemon, or make it the owner of {shown}")
                 }
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("make room in {shown}"),
                 _ => format!("correct `{key}`"),
             };
             Finding::problem(key, format!("{}: {e}", existing.display()), remedy)

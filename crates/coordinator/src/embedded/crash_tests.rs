@@ -105,6 +105,7 @@ fn changes() -> Vec<Change> {
             seat: seat(name),
             volume: format!("vol-{name}"),
             mode: AttachMode::Rw,
+            takes_over: false,
         });
     }
     for turn in 0..6 {

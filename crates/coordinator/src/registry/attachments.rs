@@ -5,13 +5,14 @@ use crate::record::{AttachMode, Attachment, Record, Write};
 use crate::refusal::Refusal;
 
 use super::draft::Draft;
-use super::{ATTACHMENTS_MAX, Registry, check_name};
+use super::{ATTACHMENTS_MAX, REMOVALS_MAX, Registry, check_name};
 
 pub(super) fn attach(
     draft: &mut Draft<'_>,
     seat: &Seat,
     volume: &str,
     mode: AttachMode,
+    takes_over: bool,
 ) -> Result<(), Refusal> {
     let registry = draft.registry;
     draft.joined(seat)?;
@@ -22,11 +23,17 @@ pub(super) fn attach(
     if !record.modes.contains(&mode) {
         return Err(Refusal::ModeNotAllowed { volume: volume.to_owned(), mode });
     }
-    let mut others =
-        registry.attachments.values().filter(|held| held.volume == volume && held.node != seat.name);
-    if let Some(held) = others.find(|held| excludes(held.mode, mode)) {
+    let others = registry.attachments.values().filter(|held| held.volume == volume && held.node != seat.name);
+    let conflicts: Vec<&Attachment> = others.filter(|held| excludes(held.mode, mode)).collect();
+    if let Some(held) = conflicts.first().filter(|_| !takes_over) {
         let (node, held) = (held.node.clone(), held.mode);
         return Err(Refusal::AttachConflict { volume: volume.to_owned(), mode, node, held });
+    }
+    for held in conflicts.iter().take(REMOVALS_MAX) {
+        draft.write(Write::DeleteAttachment { node: held.node.clone(), volume: volume.to_owned() });
+    }
+    if conflicts.len() > REMOVALS_MAX {
+        return Ok(());
     }
     let attachment = Attachment { node: seat.name.clone(), volume: volume.to_owned(), mode };
     match registry.attachments.get(&(seat.name.clone(), volume.to_owned())) {

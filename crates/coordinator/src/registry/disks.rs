@@ -5,7 +5,7 @@ use crate::record::{Disk, Record, Volume, Write};
 use crate::refusal::Refusal;
 
 use super::draft::Draft;
-use super::{DISKS_MAX, POLICY_BYTES_MAX, VOLUMES_MAX, check_name};
+use super::{DISKS_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, VOLUMES_MAX, check_name};
 
 /// Block sizes a volume can have, in bytes.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 20;
@@ -31,14 +31,23 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, id: &str, bytes: u64)
     Ok(())
 }
 
-pub(super) fn remove_disk(draft: &mut Draft<'_>, id: &str) -> Result<(), Refusal> {
-    if !draft.registry.disks.contains_key(id) {
+pub(super) fn remove_disk(draft: &mut Draft<'_>, id: &str, with_volumes: bool) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    if !registry.disks.contains_key(id) {
         return check_name("disk", id);
     }
-    if let Some(volume) = draft.registry.volumes.values().find(|volume| volume.disk == id) {
+    let volumes = || registry.volumes.values().filter(|volume| volume.disk == id);
+    if let Some(volume) = volumes().next().filter(|_| !with_volumes) {
         return Err(Refusal::HasVolume { disk: id.to_owned(), volume: volume.name.clone() });
     }
-    draft.write(Write::DeleteDisk(id.to_owned()));
+    // What refers to a record goes before it, so that any part of the list leaves a registry without contradictions.
+    let attached =
+        registry.attachments.values().filter(|held| volumes().any(|volume| volume.name == held.volume));
+    let removals = attached
+        .map(|held| Write::DeleteAttachment { node: held.node.clone(), volume: held.volume.clone() })
+        .chain(volumes().map(|volume| Write::DeleteVolume(volume.name.clone())))
+        .chain([Write::DeleteDisk(id.to_owned())]);
+    removals.take(REMOVALS_MAX).for_each(|removal| draft.write(removal));
     Ok(())
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Jobs {
     durable_through: u64,
     /// Writes that were answered but not flushed may be gone: no flush can succeed any more.
     writes_lost: bool,
+    /// The server has said that it shuts down: it does nothing more on this connection.
+    server_leaves: bool,
     /// When the server last said something.
     heard: Instant,
     /// Not before then has a job waited too long; `None` without jobs.
@@ -89,6 +91,7 @@ impl Jobs {
             last_write: 0,
             durable_through: 0,
             writes_lost: false,
+            server_leaves: false,
             heard: Instant::now(),
             next_expiry: None,
             wait,
@@ -115,6 +118,11 @@ impl Jobs {
     /// The server said something.
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
+    }
+
+    /// Whether the server has said that it shuts down. It may still answer what is in flight, but wants nothing more.
+    pub(super) fn server_leaves(&self) -> bool {
+        self.server_leaves
     }
 
     /// Whether losing the connection would cost nothing: no write is in flight on it, and none unflushed.
@@ -219,6 +227,7 @@ impl Jobs {
 
     /// The connection is gone; see the head of [`super`] for what becomes of the requests in flight.
     pub(super) fn connection_lost(&mut self) {
+        self.server_leaves = false;
         if self.durable_through < self.last_write {
             self.writes_lost = true;
             self.durable_through = self.last_write;
@@ -271,6 +280,20 @@ impl Jobs {
 
     fn answer(&mut self, cookie: u32, result: Result<Outcome, JobError>) {
         self.remove(cookie).answer(result);
+    }
+
+    /// The server does not do the request, because it shuts down: the next connection is asked. No copy of a write is left
+    /// behind in a queue, for this is its answer.
+    fn refused(&mut self, cookie: u32) {
+        self.server_leaves = true;
+        let mut task = self.remove(cookie);
+        if task.reply.is_some() {
+            task.extents.clear();
+            task.extents_cut = false;
+            self.waiting.push_front(task);
+        } else if matches!(task.work.op, Op::Flush) {
+            self.writes_lost = true;
+        }
     }
 
     fn done(&mut self, cookie: u32, result: Result<(), JobError>) {
@@ -342,6 +365,9 @@ impl Sink for Jobs {
                 let hole = NBD_STATE_HOLE | NBD_STATE_ZERO;
                 let kind = if flags & hole == hole { ExtentKind::Hole } else { ExtentKind::Data };
                 self.active.get_mut(number(cookie)).extend(Extent { len: u64::from(length), kind });
+            }
+            Event::Done { cookie, result: Err(failure) } if failure.errno == Errno::Shutdown => {
+                self.refused(number(cookie));
             }
             Event::Done { cookie, result } => {
                 let result = result.map_err(|failure| JobError::Os { errno: errno(failure.errno) });

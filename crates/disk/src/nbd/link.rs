@@ -29,6 +29,8 @@ pub(super) enum Lost {
     Closed,
     #[error("the server did not answer in time")]
     Silent,
+    #[error("the server shuts down")]
+    Leaves,
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]

@@ -75,7 +75,9 @@ impl Worker {
             tracing::warn!(disk = self.name, error = %lost, "connection to the origin lost");
             self.link = None;
             self.jobs.connection_lost();
-            if self.reconnect().await.is_stop() {
+            // One that shuts down takes connections for a while, only to say the same again.
+            let pause = if matches!(lost, Lost::Leaves) { PAUSE_MIN } else { Duration::ZERO };
+            if self.reconnect(pause).await.is_stop() {
                 break;
             }
             tracing::info!(disk = self.name, "connected to the origin again");
@@ -94,7 +96,11 @@ impl Worker {
             let Some(link) = &mut self.link else { return Err(Lost::Closed) };
             let due = self.jobs.expire(Some(link));
             let idle = link.in_flight() == 0;
-            self.jobs.issue(link);
+            match self.jobs.server_leaves() {
+                true if idle => return Err(Lost::Leaves),
+                true => {}
+                false => self.jobs.issue(link),
+            }
             link.send()?;
             if idle {
                 silent = Instant::now();
@@ -128,8 +134,7 @@ impl Worker {
     }
 
     /// Until there is a connection, or the disk is closed.
-    async fn reconnect(&mut self) -> Next {
-        let mut pause = Duration::ZERO;
+    async fn reconnect(&mut self, mut pause: Duration) -> Next {
         loop {
             let (uri, wait) = (self.uri.clone(), self.wait);
             let attempt = async move {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize as _;
 
 use super::{
-    Activity, Cluster, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples, Spans, Status,
-    Volume, Warmed, Why, to_line,
+    Activity, Cluster, Forgotten, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples,
+    Spans, Status, Volume, Warmed, Why, to_line,
 };
 use crate::config::Attach;
 
@@ -171,12 +171,15 @@ impl Client {
         self.done(&Request::Leave { force })
     }
 
-    /// Has the record of a member dropped that is dead or has left.
+    /// Has the record of a member dropped that is dead or has left; with its disks only if that is wished.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn forget(&mut self, node: &str) -> Result<(), ClientError> {
-        self.done(&Request::Forget { node: node.into() })
+    pub fn forget(&mut self, node: &str, with_disks: bool) -> Result<Forgotten, ClientError> {
+        match self.call(&Request::Forget { node: node.into(), with_disks })? {
+            Reply::Forgotten(forgotten) => Ok(forgotten),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     /// Begins to record what clients ask the node for. The recording lasts as long as this connection.
@@ -324,6 +327,7 @@ impl Client {
             Reply::Samples(_) => "samples",
             Reply::Spans(_) => "spans",
             Reply::Warmed(_) => "warmed",
+            Reply::Forgotten(_) => "forgotten",
             Reply::Done {} => "done",
             Reply::Error(_) => "error",
         };

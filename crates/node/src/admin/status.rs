@@ -151,7 +151,7 @@ pub struct Lost {
     pub disk_node: String,
     /// When, by this node's clock: milliseconds since 1970 (UTC).
     pub time_ms: u64,
-    /// Why: `power was lost` or `a sync failed`.
+    /// Why: `a sync failed`, or `the machine lost power, or the journal of the disk was lost`.
     pub reason: String,
 }
 
@@ -223,6 +223,9 @@ impl DiskEngineKind {
 pub struct Disk {
     /// Its name.
     pub name: String,
+    /// Errors that it has reported since the daemon started.
+    #[serde(default)]
+    pub errors: u64,
     /// What it was asked for.
     #[serde(flatten)]
     pub counters: DiskCounters,

@@ -19,11 +19,13 @@ use crate::cards::{Card, CardState, Seat};
 use crate::config::ReadAhead;
 use crate::inbox::Accepted;
 use crate::local::{Local, spawn};
+use crate::report;
 
 /// Bytes received at a time: options are short.
 const RECEIVE: usize = 4096;
-/// How long to wait for a card that is still being attached, as a part of the handshake's deadline.
-const PATIENCE: u32 = 2;
+/// How long a client waits for cards that are still being attached, all its questions together: longer than a card needs
+/// of a disk node that answers.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether a card that is still being attached is ready.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -119,6 +121,7 @@ impl Local {
         let mut buffer = vec![0; RECEIVE];
         let mut received = Vec::new();
         let mut opened = None;
+        let mut patience = PATIENCE.min(self.node.config.nbd.handshake / 2);
         loop {
             let mut input = received.as_slice();
             let step = handshake.advance(&mut input);
@@ -139,15 +142,16 @@ impl Local {
                     received.extend_from_slice(&buffer[..bytes]);
                 }
                 Step::Ask(Question::List) => {
-                    let cards = self.node.cards.all();
+                    let mut cards = self.node.cards.all();
+                    cards.retain(|card| card.state() == CardState::Attached);
                     handshake.answer_list(cards.iter().map(|card| (card.attach.volume.as_str(), "")));
                 }
                 Step::Ask(Question::Describe(name)) => {
-                    let answer = self.export(&name).await;
+                    let answer = self.export(&name, &mut patience).await;
                     handshake.answer_export(answer.map(|(_, info)| info));
                 }
                 Step::Ask(Question::Open(name)) => {
-                    let answer = self.export(&name).await;
+                    let answer = self.export(&name, &mut patience).await;
                     // Before it is told so: a client that believes to be inside must not have to go.
                     if answer.is_ok() && opened.is_none() && !permit.settle() {
                         return Err(Failed::Evicted);
@@ -166,8 +170,12 @@ impl Local {
         }
     }
 
-    /// What there is to say about an export. A card that is still being attached is waited for a while.
-    async fn export(&self, export: &str) -> Result<(Arc<Card>, ExportInfo), Refusal> {
+    /// What there is to say about an export. A card that is still being attached is waited for while `patience` lasts.
+    async fn export(
+        &self,
+        export: &str,
+        patience: &mut Duration,
+    ) -> Result<(Arc<Card>, ExportInfo), Refusal> {
         let (name, _) = parse(export);
         let unknown = || {
             let names: Vec<String> =
@@ -178,7 +186,6 @@ impl Local {
             );
             Refusal::new(RefusalKind::Unknown, message)
         };
-        let patience = tokio::time::Instant::now() + self.node.config.nbd.handshake / PATIENCE;
         loop {
             if self.node.draining() {
                 return Err(Refusal::new(
@@ -194,12 +201,19 @@ impl Local {
                     return Ok((card, info));
                 }
                 CardState::Refused(_, reason) => return Err(Refusal::new(RefusalKind::Policy, reason)),
-                CardState::Waiting if tokio::time::Instant::now() < patience => {
-                    tokio::time::sleep(LOOK).await
+                CardState::Waiting if !patience.is_zero() => {
+                    tokio::time::sleep(LOOK).await;
+                    *patience = patience.saturating_sub(LOOK);
                 }
                 CardState::Waiting => {
-                    let message =
-                        format!("the disk node of volume {name:?} does not answer yet; see `cards status`");
+                    let message = match card.volume() {
+                        None => format!("volume {name:?}: {}", report::unknown_volume(&self.node)),
+                        Some(_) => {
+                            format!(
+                                "the disk node of volume {name:?} does not answer yet; see `cards status`"
+                            )
+                        }
+                    };
                     return Err(Refusal::new(RefusalKind::Policy, message));
                 }
             }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cards_coordinator::{Change, Error};
+use cards_coordinator::Error;
 use cards_core::ControlInput;
 
 use super::registrar::disk_id;
@@ -39,18 +39,7 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
     }
     for number in 0..node.own.len() {
         let disk = disk_id(&seat.name, number);
-        let volumes = view.volumes.values().filter(|volume| volume.disk == disk);
-        let mut changes: Vec<Change> =
-            volumes.map(|volume| Change::RemoveVolume { volume: volume.name.clone() }).collect();
-        changes.push(Change::RemoveDisk { disk });
-        for change in changes {
-            match registry.submit(change).await {
-                Ok(_) => {}
-                // It stays known as long as others want it.
-                Err(Error::Refused(refusal)) if force => tracing::warn!("{refusal}"),
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        registry.remove_disk_with_volumes(&disk).await.map_err(failed)?;
     }
     registry.left(&seat).await.map_err(failed)?;
     tracing::info!("left the cluster");

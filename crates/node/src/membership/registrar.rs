@@ -7,26 +7,29 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cards_coordinator::{AttachMode, Error, Seat, View, Volume};
+use cards_coordinator::{AttachMode, Error, Refusal, Seat, View, Volume};
 
 use super::session::Session;
-use crate::cards::CardState;
+use crate::cards::{Card, CardState};
 use crate::config::Mode;
 use crate::node::Node;
 
 /// When to try again what did not succeed.
 const AGAIN: Duration = Duration::from_secs(1);
+/// When to look again if nothing was said: cards are given up, and come back, without a word to the registrar.
+const REVIEW: Duration = Duration::from_secs(5);
 
 /// Keeps the registry's word on this node right.
 pub(super) async fn run(session: Rc<Session>) {
     let mut wrong = false;
     loop {
-        if wrong {
-            let _ = tokio::time::timeout(AGAIN, session.look.notified()).await;
-        } else {
-            session.look.notified().await;
-        }
+        let patience = if wrong { AGAIN } else { REVIEW };
+        let _ = tokio::time::timeout(patience, session.look.notified()).await;
         let Some(node) = session.node.borrow().clone() else { continue };
+        // A node that leaves takes its disks out: what is put in meanwhile would stay there for good.
+        if session.leaving.get() {
+            continue;
+        }
         let view = session.known();
         let seat = session.seat.borrow().clone();
         let problems = register(&session, &node, &view, &seat).await;
@@ -70,25 +73,52 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         note(&format!("volume {:?}", spec.name), result);
     }
     let cards = node.cards.all();
-    let wanted: Vec<(&str, AttachMode)> = cards
-        .iter()
-        .filter(|card| card.state() == CardState::Attached)
-        .map(|card| (card.attach.volume.as_str(), mode(card.attach.mode)))
-        .collect();
+    let wanted: Vec<Wanted<'_>> = cards.iter().filter_map(|card| wanted(node, card)).collect();
     let here = || view.attachments.iter().filter(|attachment| attachment.node == seat.name);
     for attachment in here() {
-        if wanted.iter().all(|(volume, _)| *volume != attachment.volume) {
+        if wanted.iter().all(|wanted| wanted.volume != attachment.volume) {
             let what = format!("the end of the attachment of {:?}", attachment.volume);
             note(&what, registry.detach(seat, &attachment.volume).await.map(drop));
         }
     }
-    for (volume, mode) in wanted {
-        if here().all(|attachment| attachment.volume != volume || attachment.mode != mode) {
-            let what = format!("the attachment of {volume:?}");
-            note(&what, registry.attach(seat, volume, mode).await.map(drop));
+    for Wanted { volume, mode, is_valid } in wanted {
+        let known = here().any(|attachment| attachment.volume == volume && attachment.mode == mode);
+        // A volume that the registry does not have, because its node was forgotten, has no attachments there.
+        if known || !view.volumes.contains_key(volume) {
+            continue;
+        }
+        let result = match mode {
+            // The disk node gives the volume to one at a time: whatever else the registry says is over.
+            AttachMode::Exclusive if is_valid => registry.take_over(seat, volume, mode).await,
+            AttachMode::Exclusive => continue,
+            AttachMode::Rw | AttachMode::Ro => registry.attach(seat, volume, mode).await.map(drop),
+        };
+        match result {
+            // The registry, or this card, has not heard yet that the volume was taken over or given back.
+            Err(Error::Refused(Refusal::AttachConflict { .. } | Refusal::UnknownVolume { .. })) => {}
+            result => note(&format!("the attachment of {volume:?}"), result),
         }
     }
     problems
+}
+
+/// An attachment as the registry should have it.
+struct Wanted<'a> {
+    volume: &'a str,
+    mode: AttachMode,
+    /// The disk node has not given the card up.
+    is_valid: bool,
+}
+
+fn wanted<'a>(node: &Node, card: &'a Card) -> Option<Wanted<'a>> {
+    let is_attached = card.state() == CardState::Attached && card.refused(node).is_none();
+    let volume = card.volume().filter(|_| is_attached)?;
+    let is_valid = match node.cards.lease_of(volume) {
+        Some(until) => node.now() < until,
+        // One of the disk node itself has none.
+        None => node.control().cards().any(|status| status.volume == volume && status.attached),
+    };
+    Some(Wanted { volume: &card.attach.volume, mode: mode(card.attach.mode), is_valid })
 }
 
 /// What the registry calls a disk: its node and its number there.

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::home::{self, HomeError, RETRY};
 use super::state::{State, StateFile};
-use super::{Members, Order, leave, registrar};
+use super::{Members, Order, forget, leave, registrar};
 use crate::config::{Config, Coordinator as Home};
 use crate::node::Node;
 
@@ -53,7 +53,7 @@ pub(super) struct Session {
     /// The membership is found to be over before its lease is.
     lost: Notify,
     /// It is leaving.
-    leaving: Cell<bool>,
+    pub(super) leaving: Cell<bool>,
     /// It has left.
     left: Cell<bool>,
 }
@@ -135,9 +135,8 @@ impl Session {
                     self.look.notify_one();
                 }
                 Order::Look => self.look.notify_one(),
-                Order::Forget { name, done } => {
-                    let result = self.coordinator.forget(&name).await;
-                    let _ = done.send(result.map(drop).map_err(|error| error.to_string()));
+                Order::Forget { name, with_disks, done } => {
+                    let _ = done.send(forget::forget(&self, &name, with_disks).await);
                 }
                 Order::Leave { force, done } => {
                     self.leaving.set(true);

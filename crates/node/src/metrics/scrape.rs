@@ -197,6 +197,14 @@ fn disks(text: &mut Exposition, node: &Node) {
         let mut family = text.counter(name, help);
         disks.iter().for_each(|disk| family.sample(&[("disk", &disk.name)], of(&disk.counters)));
     }
+    disk_errors(text, node);
+}
+
+fn disk_errors(text: &mut Exposition, node: &Node) {
+    let mut family = text.counter("cards_disk_errors", "Operations that a disk of this node has failed.");
+    for (spec, errors) in node.own.iter().zip(&node.disk_errors) {
+        family.sample(&[("disk", &spec.name)], errors.total());
+    }
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {

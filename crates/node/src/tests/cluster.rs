@@ -92,6 +92,10 @@ impl Cluster {
 
     /// One node more, with the name of the next number; node 1 tells where the coordinator is.
     pub(super) fn join(&mut self) -> usize {
+        self.join_as(|_| {})
+    }
+
+    fn join_as(&mut self, change: impl FnOnce(&mut Config)) -> usize {
         let node = self.configs.len() + 1;
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = self.configs[0].clone();
@@ -101,15 +105,37 @@ impl Cluster {
         config.state_dir = config.runtime_dir.join("state");
         config.nbd.unix = Some(self.dir.path().join(format!("n{node}.sock")));
         config.disks.clear();
+        change(&mut config);
         drop(port);
         self.configs.push(config.clone());
         self.daemons.push(Some(Daemon::start(config).unwrap()));
         node
     }
 
+    /// The same with a disk of its own of 1 MiB.
+    pub(super) fn join_with_disk(&mut self, volume: &str) -> usize {
+        let path = self.dir.path().join(volume);
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        self.join_as(|config| {
+            config.disks = vec![Disk::new(volume, Origin::Path(path))];
+            config.attach.clear();
+        })
+    }
+
     /// An address that is free now.
     pub(super) fn free_address(&self) -> Option<String> {
         Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string())
+    }
+
+    /// What the coordinator has written down.
+    pub(super) fn registry(&self) -> cards_coordinator::View {
+        use cards_coordinator::{Remote, RemoteConfig};
+        let Some(Coordinator::Embedded(home)) = &self.configs[0].coordinator else {
+            panic!("no coordinator")
+        };
+        let config = RemoteConfig::new(&home.address, "test");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Remote::open(config).await.unwrap().view().await.unwrap() })
     }
 
     /// Ends a node's session with the coordinator, and the coordinator that it keeps, as if that alone had died.

@@ -27,6 +27,13 @@ fn an_unreadable_block_fails_its_read_only() {
     // The disk has recovered, and nothing was remembered of its fault.
     assert!(client.read(0, 64 * BLOCK).unwrap() == cluster.content);
     assert_eq!(cluster.counters(2).failed, 1);
+    let status = cluster.status(1);
+    assert_eq!(status.disks[0].errors, 1);
+    let said = status.problems.iter().any(|problem| {
+        problem.contains("disk disk: an operation failed")
+            && problem.contains("a read of 64 KiB at byte 262144: Input/output error")
+    });
+    assert!(said && !status.healthy, "{:?}", status.problems);
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Nodes that die, clients that vanish or do not read.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cards_wire::nbd::{Command, Errno};
 
+use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
 use crate::{Daemon, ServeError};
 
@@ -178,4 +181,40 @@ fn a_drain_finishes_what_is_under_way() {
     assert_eq!(client.wait(0, &mut data).1, Ok(()));
     assert!(data == cluster.content[..BLOCK]);
     drop(silent);
+}
+
+/// The names of exports that a node lists.
+fn listed(socket: &Path) -> Vec<String> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let take = |stream: &mut UnixStream, bytes: usize| {
+        let mut taken = vec![0; bytes];
+        stream.read_exact(&mut taken).unwrap();
+        taken
+    };
+    take(&mut stream, 18);
+    stream.write_all(&[[0, 0, 0, 3], *b"IHAV", *b"EOPT", [0, 0, 0, 3], [0; 4]].concat()).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let header = take(&mut stream, 20);
+        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
+        let payload = take(&mut stream, word(16) as usize);
+        match word(12) {
+            1 => return names,
+            2 => names.push(String::from_utf8(payload[4..].to_vec()).unwrap()),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_volume_that_no_node_has_is_not_listed_and_refused_in_time() {
+    let cluster = Cluster::start(1, 4 * BLOCK);
+    // What [[attach]] of a name with a typing error leads to.
+    let wrong = cluster.node(1).cards.add(crate::config::Attach::new("dta"));
+    assert!(wrong.is_some());
+    assert_eq!(listed(&cluster.socket(1)), ["disk"]);
+    let start = Instant::now();
+    let error = Client::open(&cluster.socket(1), "dta").err().unwrap();
+    assert!(error.contains("no node has a disk of this name"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

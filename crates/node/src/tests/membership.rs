@@ -2,7 +2,8 @@
 
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
-use crate::admin::{ClientError, MemberState, RefusalKind};
+use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
+use crate::config::{Attach, Mode, Web};
 
 fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
     cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)
@@ -44,7 +45,9 @@ fn a_node_that_was_killed_is_back_at_once_with_its_number() {
 #[test]
 fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
     let mut cluster = Cluster::coordinated(3, 16 * BLOCK);
-    let error = cluster.admin(1).forget("n3").unwrap_err().to_string();
+    let error = cluster.admin(1).forget("n9", false).unwrap_err().to_string();
+    assert_eq!(error, "no node \"n9\" in the registry; members are n1, n2, n3");
+    let error = cluster.admin(1).forget("n3", true).unwrap_err().to_string();
     assert!(error.contains("n3") && error.contains("live"), "{error}");
     cluster.kill(3);
     cluster.wait("n3 is dead", || state(&cluster, 2, "n3") == Some(MemberState::Dead));
@@ -54,8 +57,104 @@ fn a_node_that_stays_away_is_declared_dead_and_can_be_forgotten() {
         "{problems:?}"
     );
     cluster.client(2).write(0, b"on").unwrap();
-    cluster.admin(2).forget("n3").unwrap();
+    assert_eq!(cluster.admin(2).forget("n3", false).unwrap().to_string(), "forgot n3");
     cluster.wait("n3 is forgotten", || state(&cluster, 2, "n3").is_none() && cluster.status(2).healthy);
+}
+
+#[test]
+fn a_dead_node_is_forgotten_with_its_disks_only_if_that_is_said() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let second = cluster.join_with_disk("d2");
+    cluster.wait("d2 is registered", || cluster.registry().volumes.contains_key("d2"));
+    cluster.kill(second);
+    cluster.wait("n2 is dead", || state(&cluster, 1, "n2") == Some(MemberState::Dead));
+    let error = cluster.admin(1).forget("n2", false).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "node n2 has the disk of volume d2; run `cards forget n2 --with-disks` if that disk does not come back"
+    );
+    let forgotten = cluster.admin(1).forget("n2", true).unwrap();
+    assert_eq!(forgotten.to_string(), "forgot n2, its disk d2 (1 MiB) and the volume on it");
+    cluster.wait("n2 is forgotten", || state(&cluster, 1, "n2").is_none() && cluster.status(1).healthy);
+    let volumes = cluster.status(1).volumes;
+    assert!(volumes.iter().all(|volume| volume.name != "d2"), "{volumes:?}");
+    cluster.restart(second);
+    cluster.wait("d2 is back", || {
+        cluster.status(1).volumes.iter().any(|v| v.name == "d2" && v.state == VolumeState::Ready)
+    });
+}
+
+#[test]
+fn a_node_that_leaves_takes_its_disks_out_also_by_force() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    for force in [false, true] {
+        let node = cluster.join_with_disk(if force { "d3" } else { "d2" });
+        let (name, volume) = (format!("n{node}"), format!("d{node}"));
+        cluster.wait("it is known", || cluster.status(1).volumes.iter().any(|known| known.name == volume));
+        if force {
+            cluster.admin(1).attach(Attach::new(&volume)).unwrap();
+            assert!(cluster.admin(node).leave(false).unwrap_err().to_string().contains("attached at n1"));
+        }
+        cluster.admin(node).leave(force).unwrap();
+        cluster.wait("it has left", || state(&cluster, 1, &name) == Some(MemberState::Left));
+        cluster.drain(node);
+        let volumes = cluster.status(1).volumes;
+        match volumes.iter().find(|known| known.name == volume) {
+            None => assert!(!force),
+            Some(known) => {
+                let reason = known.reason.as_deref().unwrap();
+                assert!(force && reason.contains("has left the cluster"), "{reason}");
+                cluster.admin(1).detach(&volume).unwrap();
+            }
+        }
+        assert_eq!(cluster.admin(1).forget(&name, false).unwrap().to_string(), format!("forgot {name}"));
+        cluster.wait("all is well", || cluster.status(1).healthy);
+        assert!(cluster.status(1).volumes.iter().all(|known| known.name != volume));
+    }
+}
+
+#[test]
+fn a_takeover_is_what_the_registry_says_and_can_be_taken_back() {
+    let cluster = Cluster::coordinated(3, 16 * BLOCK);
+    let exclusive = |takeover| Attach { mode: Mode::Exclusive, takeover, ..Attach::new("disk") };
+    let names = |cluster: &Cluster, node: usize| {
+        let problems = cluster.status(node).problems;
+        assert!(problems.iter().all(|problem| !problem.contains("registry")), "{problems:?}");
+        problems.join("; ")
+    };
+    cluster.admin(2).detach("disk").unwrap();
+    let error = cluster.admin(2).attach(exclusive(false)).unwrap_err().to_string();
+    assert!(error.contains("`cards volume attach disk --mode exclusive --takeover`"), "{error}");
+    let (mut owner, mut other) = (2, 3);
+    for _ in 0..3 {
+        cluster.admin(owner).attach(exclusive(true)).unwrap();
+        cluster.wait("the other one is told", || names(&cluster, other).contains(&format!("node n{owner}")));
+        cluster.wait("all is well at the owner", || cluster.status(owner).healthy);
+        let error = cluster.admin(other).attach(exclusive(false)).unwrap_err().to_string();
+        assert!(error.contains("and refused: node n"), "{error}");
+        cluster.client(owner).write(0, b"mine").unwrap();
+        (owner, other) = (other, owner);
+    }
+    for node in [other, owner] {
+        cluster.admin(node).detach("disk").unwrap();
+    }
+    cluster.wait("the first card is back", || cluster.status(1).healthy);
+}
+
+#[test]
+fn a_port_that_is_busy_is_found_before_the_node_joins() {
+    let cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = cluster.config(1).clone();
+    (config.node, config.address) = ("n2".into(), cluster.free_address());
+    config.runtime_dir = config.runtime_dir.join("n2");
+    config.state_dir = config.runtime_dir.join("state");
+    (config.nbd.unix, config.attach) = (None, Vec::new());
+    config.disks.clear();
+    config.web = Some(Web { listen: busy.local_addr().unwrap().to_string(), ..Web::default() });
+    let error = Daemon::start(config).err().unwrap().to_string();
+    assert!(error.contains("web.listen") && error.contains("another process listens there"), "{error}");
+    assert_eq!(state(&cluster, 1, "n2"), None);
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn status(number: u64, second: u64) -> Status {
     };
     let disk = |name: &str| Disk {
         name: name.into(),
+        errors: 0,
         counters: DiskCounters {
             reads: 300 * second,
             writes: 5 * second,

@@ -36,13 +36,13 @@ fn a_flush_after_a_loss_of_power_fails_once() {
 
     let error = writer.flush().expect_err("what was written is gone");
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
-    cluster.node(2).says(&["flush has failed", "disk", "n1", "power was lost"]);
+    cluster.node(2).says(&["flush has failed", "disk", "n1", "lost power"]);
     let lost = &cluster.node(2).status()["losses"][0];
     assert_eq!((lost["volume"].as_str(), lost["disk_node"].as_str()), (Some("disk"), Some("n1")), "{lost}");
-    assert_eq!(lost["reason"], "power was lost");
+    assert_eq!(lost["reason"], "the machine lost power, or the journal of the disk was lost");
     let socket = cluster.node(2).admin_socket();
     let text = run(&[CARDS, "status", "--socket", &socket], SHORT).ok();
-    assert!(text.stdout.contains("a flush failed, since power was lost at disk node n1"), "{text}");
+    assert!(text.stdout.contains("s ago: at its disk node n1, the machine lost power"), "{text}");
 
     writer.flush().expect("told once");
     idle.flush().expect("who has nothing unflushed has lost nothing");
@@ -121,7 +121,7 @@ fn a_flush_after_the_death_of_a_machine_fails_once() {
 
     let error = writer.flush().expect_err("what was written is gone");
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
-    cluster.node(2).says(&["flush has failed", "n1", "power was lost"]);
+    cluster.node(2).says(&["flush has failed", "n1", "lost power"]);
     writer.flush().expect("told once");
     assert!(writer.read(0, BLOCK).unwrap() == [1; BLOCK], "what was flushed");
     content::check(&writer.read(BLOCK as u64, 39 * BLOCK).unwrap(), BLOCK as u64, 1);

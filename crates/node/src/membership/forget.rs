@@ -1,0 +1,54 @@
+//! Dropping a member that does not come back, with what only it could serve.
+
+use cards_coordinator::{Disk, Error, View};
+
+use super::session::Session;
+use crate::admin::{Forgotten, ForgottenDisk};
+
+/// Drops the record of a member that is dead or has left; its disks and their volumes only if that is wished.
+///
+/// # Errors
+/// There is no such member, it lives, it has disks, or the coordinator does not answer. In words.
+pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> Result<Forgotten, String> {
+    let failed = |error: Error| match error {
+        Error::Refused(refusal) => refusal.to_string(),
+        error => format!("the coordinator, {}: {error}", session.describe()),
+    };
+    let registry = &session.coordinator;
+    let view = registry.view().await.map_err(failed)?;
+    let member = view.members.get(name).ok_or_else(|| unknown(&view, name))?;
+    let disks: Vec<&Disk> = view.disks.values().filter(|disk| disk.node == name).collect();
+    let forgotten =
+        Forgotten { node: name.into(), disks: disks.iter().map(|disk| told(&view, disk)).collect() };
+    // A live one is refused below; it keeps its disks.
+    if !member.state.is_live() && !disks.is_empty() {
+        if !with_disks {
+            return Err(has_disks(&forgotten));
+        }
+        for disk in disks {
+            registry.remove_disk_with_volumes(&disk.id).await.map_err(failed)?;
+        }
+    }
+    registry.forget(name).await.map_err(failed)?;
+    Ok(forgotten)
+}
+
+fn unknown(view: &View, name: &str) -> String {
+    let names: Vec<&str> = view.members.keys().map(String::as_str).collect();
+    format!("no node {name:?} in the registry; members are {}", names.join(", "))
+}
+
+fn told(view: &View, disk: &Disk) -> ForgottenDisk {
+    let volumes = view.volumes.values().filter(|volume| volume.disk == disk.id);
+    let volumes = volumes.map(|volume| volume.name.clone()).collect();
+    ForgottenDisk { id: disk.id.clone(), bytes: disk.bytes, volumes }
+}
+
+fn has_disks(forgotten: &Forgotten) -> String {
+    let name = &forgotten.node;
+    let disks: Vec<String> = forgotten.disks.iter().map(ForgottenDisk::describe).collect();
+    format!(
+        "node {name} has the {}; run `cards forget {name} --with-disks` if that disk does not come back",
+        disks.join(" and the ")
+    )
+}
