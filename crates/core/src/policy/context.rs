@@ -126,6 +126,12 @@ impl Context<'_> {
         self.attached && self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::LOCKED))
     }
 
+    /// Whether a copy of the block is here, usable or not.
+    #[must_use]
+    pub fn is_resident(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some()
+    }
+
     /// The block's index entry.
     #[must_use]
     pub fn entry(&self, block: BlockId) -> Entry {

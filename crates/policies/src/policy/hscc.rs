@@ -205,11 +205,10 @@ fn handle_note(cx: &mut Context<'_>, block: BlockId, note: Note) {
             }
         }
         Note::InvalidateIndex { holder } => {
-            if holder == cx.me() || cx.cached(block) {
+            if holder == cx.me() || cx.is_resident(block) {
                 return;
             }
-            // What it is passed on to is forgotten, or two nodes that each take themselves for the home would pass it to each
-            // other for ever.
+            // Whom it is passed on to is forgotten, or two nodes could pass it to each other for ever.
             cx.forget(block);
             if cx.home(block) == cx.me() {
                 cx.set_next(block, entry.next);
