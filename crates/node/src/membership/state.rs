@@ -50,10 +50,7 @@ impl StateFile {
                 file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
                 serde_json::from_slice(&bytes).map_err(|error| {
                     let remedy = "bring back a copy; if this node is new to the cluster, remove the file";
-                    io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!("is damaged ({error}); {remedy}"),
-                    )
+                    io::Error::new(io::ErrorKind::InvalidData, format!("is damaged ({error}); {remedy}"))
                 })?
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
