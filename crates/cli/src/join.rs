@@ -22,9 +22,9 @@ const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cards join lab --coordinator n1@10.0.0.1:7710 --node n1 --address 10.0.0.1:7700 --disk data=/dev/sdb
-  cards join lab --coordinator n1@10.0.0.1:7710 --node n2 --address 10.0.0.2:7700 --attach data --web
-  cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7700 --cache 8G --write-only")]
+  cards join lab --coordinator n1@10.0.0.1:7710 --node n1 --address 10.0.0.1:7400 --disk data=/dev/sdb
+  cards join lab --coordinator n1@10.0.0.1:7710 --node n2 --address 10.0.0.2:7400 --attach data --web
+  cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
     cluster: String,

@@ -20,7 +20,8 @@ use crate::table::{Align, Table, count, percent};
 #[command(after_help = "\
 The first line says whether all is well, or what to do. -v adds every counter. With --watch it is said
 again and again, until a signal or until nobody reads it; a daemon that is away is waited for.
---cluster asks every node and has one line for each.
+--cluster asks every node and has one line for each. The exit status is 0 if the daemon has answered;
+`cards status --json | jq -e .healthy` says whether all is well.
 
 Examples:
   cards status
@@ -160,7 +161,8 @@ fn policy(volume: &admin::Volume) -> String {
 
 /// A volume without the reason that the heading has given.
 fn without_said(volume: &admin::Volume) -> (&admin::Volume, Option<&str>) {
-    (volume, volume.reason.as_deref().filter(|_| volume.attached.is_none()))
+    let said = volume.attached.is_some() && volume.state != VolumeState::Ready;
+    (volume, volume.reason.as_deref().filter(|_| !said))
 }
 
 fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a str>)>) -> Table {
@@ -403,7 +405,7 @@ mod tests {
         (status.volumes[0].state, status.volumes[0].reason) =
             (VolumeState::Refused, Some("has policy".into()));
         let text = render(&status, None, false);
-        assert!(text.contains("0 volumes attached") && text.contains(" - "), "{text}");
+        assert!(text.contains("0 of 1 volume attached") && text.contains(" - "), "{text}");
         assert_eq!(text.matches("has policy").count(), 1, "{text}");
         assert!(volumes(&status.volumes).contains("refused: has policy"));
     }

@@ -136,8 +136,9 @@ fn show(volume: &admin::Volume) -> String {
         line("reason", reason.clone());
     }
     line("disk node", volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into()));
-    line("size", format!("{} ({} bytes)", size::human(volume.size), volume.size));
-    line("block", size::human(volume.block.into()));
+    let known = |bytes: u64, text: String| if bytes == 0 { "unknown".into() } else { text };
+    line("size", known(volume.size, format!("{} ({} bytes)", size::human(volume.size), volume.size)));
+    line("block", known(volume.block.into(), size::human(volume.block.into())));
     line("policy", volume.policy.as_ref().map_or_else(|| "unknown".into(), ToString::to_string));
     line(
         "coherence",
@@ -147,7 +148,8 @@ fn show(volume: &admin::Volume) -> String {
             name => name.into(),
         },
     );
-    line("read only", if volume.read_only { "yes" } else { "no" }.into());
+    let read_only = if volume.read_only { "yes" } else { "no" };
+    line("read only", if volume.size == 0 { "unknown" } else { read_only }.into());
     line(
         "attached",
         match &volume.attached {

@@ -15,6 +15,10 @@ pub enum DiskError {
         "disk {path}: permission denied; give the daemon's user read and write access, or run it as a user that has it"
     )]
     NotPermitted { path: PathBuf },
+    #[error(
+        "disk {path}: the daemon's user (uid {uid}) may read but not write it; let that user write it, or set `read_only = true`"
+    )]
+    NotWritable { path: PathBuf, uid: u32 },
     #[error("disk {path}: is read-only; set `read_only = true`, or make it writable")]
     ReadOnly { path: PathBuf },
     #[error("disk {path}: is a directory; name a file or a block device")]

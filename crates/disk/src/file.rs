@@ -62,7 +62,12 @@ impl Holder {
         let lock = match open.open(path) {
             Ok(file) => file,
             Err(error) if !options.read_only && write_refused(path, &error) => {
-                return Err(DiskError::ReadOnly { path: name() });
+                // SAFETY: takes nothing and gives a number.
+                let uid = unsafe { libc::geteuid() };
+                return Err(match error.raw_os_error() {
+                    Some(libc::EROFS) => DiskError::ReadOnly { path: name() },
+                    _ => DiskError::NotWritable { path: name(), uid },
+                });
             }
             Err(error) => return Err(open_error(path, error)),
         };

@@ -36,7 +36,8 @@ fn permissions() {
     let file = file(&[0; 512]);
     let mode = |mode| std::fs::set_permissions(file.path(), PermissionsExt::from_mode(mode)).unwrap();
     mode(0o444);
-    assert!(matches!(unprivileged(|| refused(file.path())), DiskError::ReadOnly { .. }));
+    let not_writable = unprivileged(|| refused(file.path()));
+    assert!(matches!(not_writable, DiskError::NotWritable { .. }), "{not_writable}");
     let mut options = DiskOptions::path(file.path());
     options.read_only = true;
     assert!(Disk::open(&options).unwrap().read_only());

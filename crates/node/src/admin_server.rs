@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
+use cards_nearest::nearest;
+use cards_policies::policy::{self, PolicyError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -24,7 +26,7 @@ use crate::inbox::Event;
 use crate::inquiry;
 use crate::local::Local;
 use crate::membership::Order;
-use crate::net::Link;
+use crate::net::{self, Link};
 use crate::node::Node;
 use crate::record;
 use crate::report;
@@ -62,6 +64,7 @@ pub(crate) fn start(
             tokio::select! {
                 () = accept(node, listener, shutdown) => {}
                 () = sampling::run(&sampled) => {}
+                () = net::watch_silence(&sampled) => {}
                 () = ended.notified() => {}
             }
         });
@@ -240,7 +243,8 @@ async fn answer<'a>(
 /// Fetches ranges of a volume into the cache, and waits until all is there.
 async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
     let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
-    let card = card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(volume))?;
+    let card =
+        card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(node, volume))?;
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
     let blocks = front::blocks_to_warm(node, &spec, ranges)?;
     let (done, wait) = oneshot::channel();
@@ -299,10 +303,14 @@ async fn on_data_thread<R: Send + 'static>(
 
 async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     let name = attach.volume.clone();
-    if let Some(policy) = &attach.policy
-        && let Err(error) = cards_policies::policy::normalize(&policy.to_string())
+    if let Some(wanted) = &attach.policy
+        && let Err(error) = policy::normalize(&wanted.to_string())
     {
-        return Err(Refusal { kind: RefusalKind::BadRequest, message: error.to_string() });
+        let message = match error {
+            PolicyError::UnknownPolicy { name } => unknown_policy(&name),
+            error => error.to_string(),
+        };
+        return Err(Refusal { kind: RefusalKind::BadRequest, message });
     }
     // A takeover may have to wait for the leases of cards that do not answer.
     let patience = if attach.takeover { ATTACH + node.config.lease * 2 } else { ATTACH };
@@ -361,6 +369,15 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
     Err(refusal)
 }
 
+/// Names those that nodes run; the simulator has more.
+fn unknown_policy(name: &str) -> String {
+    let runs = policy::registry().iter().filter(|entry| entry.lacks().is_none()).map(|entry| entry.name);
+    let near =
+        nearest(name, runs.clone()).map_or_else(String::new, |near| format!("did you mean {near}? Else "));
+    let names: Vec<&str> = runs.collect();
+    format!("unknown policy {name:?}: {near}a volume can have {}", names.join(", "))
+}
+
 fn already_attached(node: &Node, name: &str, takeover: bool) -> Refusal {
     let card = node.cards.find(name);
     let mode = card.as_ref().map_or("rw", |card| card.attach.mode.name());
@@ -379,10 +396,17 @@ fn already_attached(node: &Node, name: &str, takeover: bool) -> Refusal {
 }
 
 async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
-    let card =
-        node.cards.find(name).filter(|card| card.attach.volume == name).ok_or_else(|| not_attached(name))?;
+    let card = node.cards.find(name).filter(|card| card.attach.volume == name);
+    let card = card.ok_or_else(|| not_attached(node, name))?;
     if card.clients() > 0 {
-        let message = format!("volume {name:?} has {} client(s) here; disconnect them first", card.clients());
+        let device = card.volume().and_then(|volume| node.devices.device(volume));
+        let message = match device {
+            Some(device) => format!(
+                "volume {name:?} is the device {} here; run `cards detach {name}` (or `cards umount`) first",
+                device.path.display()
+            ),
+            None => format!("volume {name:?} has {} client(s) here; disconnect them first", card.clients()),
+        };
         return Err(Refusal { kind: RefusalKind::Busy, message });
     }
     remove(node, name).await;
@@ -392,11 +416,16 @@ async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 async fn remove(node: &Node, name: &str) {
     if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
         on_data_thread(node, 0, move |local| local.control(ControlInput::Detach { volume })).await;
+        tracing::info!(volume = name, "detached");
         node.membership.look();
     }
 }
 
-fn not_attached(name: &str) -> Refusal {
-    let message = format!("volume {name:?} is not attached here; see `cards volume list`");
+fn not_attached(node: &Node, name: &str) -> Refusal {
+    let is_unknown = node.volume(name).is_none() && report::all_up(node);
+    let message = match is_unknown {
+        true => Refusal::no_such_volume(name).message,
+        false => format!("volume {name:?} is not attached here; see `cards volume list`"),
+    };
     Refusal { kind: RefusalKind::NotAttached, message }
 }

@@ -177,6 +177,7 @@ impl Local {
                         match input {
                             Input::Lease { volume, until } => self.leased(volume, until),
                             Input::WritesAllowed => allowed = true,
+                            Input::CardDetached { volume, node } => self.given_up(volume, node),
                             _ => {}
                         }
                         self.all_shards(&input);
@@ -194,12 +195,26 @@ impl Local {
             }
         }
         if allowed {
+            self.node.writes_begun.store(true, Ordering::SeqCst);
             self.node.release_journals();
         }
         for output in outputs {
             self.route_control(output);
         }
         self.route();
+    }
+
+    /// A card of a volume of this node is gone: said if its node has not given it up itself.
+    fn given_up(&self, volume: VolumeId, node: cards_core::NodeId) {
+        let Some(spec) = self.node.own.get(usize::from(volume.disk())) else { return };
+        if node != self.node.me && !self.node.links[usize::from(node.0)].answers() {
+            tracing::warn!(
+                volume = spec.name,
+                peer = self.node.name(node),
+                "its card was given up: no renewal for {:?}",
+                self.node.config.lease * 3 / 2
+            );
+        }
     }
 
     /// A disk of this node failed to sync. Nothing that was said after it is passed on before that is durable.

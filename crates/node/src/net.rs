@@ -6,6 +6,7 @@
 //! | `link` | one peer: dial or be dialled, up and down, what it is to be sent |
 //! | `exchange` | a connection while it lasts: one task that receives and sends |
 //! | `incoming` | what arrives, straight into its slot |
+//! | `silence` | peers that stay connected and say nothing |
 //! | `outgoing` | what leaves, straight from its slot |
 
 mod exchange;
@@ -13,7 +14,9 @@ mod greet;
 mod incoming;
 mod link;
 mod outgoing;
+mod silence;
 
 pub(crate) use greet::{Greeted, accept};
 pub(crate) use link::{Link, spawn};
 pub(crate) use outgoing::{Frame, Outgoing};
+pub(crate) use silence::watch as watch_silence;

@@ -74,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) engine: std::sync::OnceLock<cards_disk::EngineKind>,
     /// Messages to peers are held, so none is late: shards that wait for an answer are not woken.
     pub(crate) holding: AtomicBool,
+    /// Every node with a card of an earlier life of this one was heard, or its lease is over.
+    pub(crate) writes_begun: AtomicBool,
     /// New work is refused; what is under way is finished.
     pub(crate) draining: AtomicBool,
     /// Threads whose clients are gone.
@@ -176,10 +178,12 @@ impl Node {
         let lives = members.live().map(|(node, member)| (node, member.membership.unwrap_or(0))).collect();
         let live: Vec<NodeId> = members.live().map(|(node, _)| node).collect();
         let epoch = members.epoch();
-        let news = self.members().epoch() != epoch;
+        let before = self.members();
+        let news = before.epoch() != epoch;
+        let changes = members.since(&before);
         self.membership.members.send_replace(Arc::new(members));
         if news {
-            tracing::info!(epoch, members = live.len(), "the members have changed");
+            tracing::info!(epoch, members = live.len(), "the members have changed: {}", changes.join(", "));
         }
         self.threads[0].post(Event::Call(Box::new(move |local| {
             local.all_shards(&Input::Members { placement });

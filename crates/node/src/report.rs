@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use cards_coordinator::MemberState as Standing;
-use cards_core::NodeId;
+use cards_core::{NodeId, VolumeSpec};
 
 use crate::admin::{
     self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
@@ -93,6 +95,17 @@ fn losses(node: &Node) -> Vec<Lost> {
     node.cards.all().into_iter().filter_map(lost).collect()
 }
 
+/// After a restart nobody writes the disks of this node before those that may have cards of its last life are heard.
+fn writes_wait(node: &Node, spec: &VolumeSpec) -> Option<String> {
+    let begun = node.writes_begun.load(Ordering::SeqCst);
+    if begun || spec.read_only || spec.id.disk_node() != node.me {
+        return None;
+    }
+    let left = (node.config.lease * 3 / 2).saturating_sub(Duration::from_nanos(node.now().0));
+    let left = left.as_secs_f64();
+    Some(format!("writes begin in {left:.1} s at most, or when all members have been heard"))
+}
+
 /// What to say of flushes that failed not long ago.
 fn recent_losses(node: &Node) -> impl Iterator<Item = String> {
     let now_ms = node.clock.now_and_utc_us().1 / 1_000;
@@ -164,8 +177,9 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         }
         let status = statuses.iter().find(|status| status.volume == spec.id);
         let disk_node = spec.id.disk_node();
-        let up =
-            disk_node == node.me || node.links[usize::from(disk_node.0)].status().state == MemberState::Up;
+        let link = &node.links[usize::from(disk_node.0)];
+        let up = disk_node == node.me || link.is_up();
+        let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
         let (state, reason) = match card.map(|card| card.state()) {
             _ if has_left => {
                 let reason = format!(
@@ -183,6 +197,15 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 );
                 (VolumeState::Offline, Some(reason))
             }
+            _ if silent_s.is_some() => {
+                let reason = format!(
+                    "its disk node {} has not answered for {} s; what needs it waits, then EIO after disk_wait ({:?})",
+                    node.name(disk_node),
+                    silent_s.unwrap_or_default(),
+                    node.config.disk_wait
+                );
+                (VolumeState::Offline, Some(reason))
+            }
             Some(CardState::Waiting) => {
                 (VolumeState::Waiting, Some("being attached; this takes a moment".into()))
             }
@@ -195,7 +218,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                     }
                 }
             }
-            Some(CardState::Attached) | None => (VolumeState::Ready, None),
+            Some(CardState::Attached) | None => (VolumeState::Ready, writes_wait(node, &spec)),
         };
         volumes.push(Volume {
             disk_node: Some(node.name(disk_node)),
@@ -257,8 +280,12 @@ fn members(node: &Node) -> Vec<Member> {
             Standing::Left => (MemberState::Left, None),
             Standing::Joined | Standing::Leaving if peer == node.me => (MemberState::Here, None),
             Standing::Joined | Standing::Leaving => {
-                let status = node.links[usize::from(peer.0)].status();
-                (status.state, status.reason)
+                let link = &node.links[usize::from(peer.0)];
+                let status = link.status();
+                match silent_s(node, link).filter(|_| status.state == MemberState::Up) {
+                    Some(seconds) => (MemberState::Down, Some(silent(seconds))),
+                    None => (status.state, status.reason),
+                }
             }
         };
         let traffic = &node.links[usize::from(peer.0)].traffic;
@@ -272,6 +299,15 @@ fn members(node: &Node) -> Vec<Member> {
         }
     };
     members.all().map(describe).collect()
+}
+
+/// For how many seconds a peer has said nothing although it should.
+fn silent_s(node: &Node, link: &Link) -> Option<u64> {
+    Some(node.now().since(link.silent_since()?).as_secs())
+}
+
+fn silent(seconds: u64) -> String {
+    format!("silent for {seconds} s although it is connected: it stands still or is overloaded")
 }
 
 fn declared_dead(member: &crate::membership::Member) -> String {

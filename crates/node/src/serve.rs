@@ -261,8 +261,35 @@ impl Daemon {
         if let Some(session) = &daemon.session {
             session.serve(&daemon.node);
         }
+        daemon.say_what_runs();
         daemon.admin = Some(admin_server::start(&daemon.node, admin, &daemon.shutdown, &daemon.ended)?);
         Ok(daemon)
+    }
+
+    /// What runs, with what, and where: the first thing to look for in a log.
+    fn say_what_runs(&self) {
+        let Node { config, own, disks, .. } = &*self.node;
+        let member = config.node_index().and_then(|me| config.members.get(me)).map(|me| me.address.as_str());
+        tracing::info!(
+            cluster = config.cluster,
+            node = config.node,
+            address = config.address.as_deref().or(member).unwrap_or("none"),
+            nbd_unix = config.nbd.unix.as_ref().map(|path| path.display().to_string()),
+            nbd_tcp = config.nbd.tcp,
+            web = self.node.web.get().map(ToString::to_string),
+            "cards {} runs",
+            env!("CARGO_PKG_VERSION")
+        );
+        for (spec, disk) in own.iter().zip(disks) {
+            let access = if spec.read_only { ", read-only" } else { "" };
+            tracing::info!(disk = spec.name, "{disk}, {}{access}", size::human(spec.size_bytes));
+        }
+        if let Some(address) = config.nbd.open_to_others() {
+            tracing::warn!(
+                "nbd.tcp: everybody who reaches {address} can read and write the volumes of this node; listen on 127.0.0.1, \
+                 or keep others out by a firewall"
+            );
+        }
     }
 
     fn start_threads(
@@ -468,7 +495,16 @@ fn build(
         .zip(&journals)
         .filter_map(|(spec, journal)| {
             let mut journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-            Some((spec.id, journal.take_marks(block, shards)?))
+            let marks = journal.take_marks(block, shards);
+            match &marks {
+                Some(_) => tracing::info!(disk = spec.name, "its marks are read: caches stay warm"),
+                None if life.is_first => {}
+                None => tracing::info!(
+                    disk = spec.name,
+                    "it has no marks of a clean stop: what is cached of it anywhere is not used, but read once more"
+                ),
+            }
+            Some((spec.id, marks?))
         })
         .collect();
     let shard = |shard| {
@@ -552,6 +588,7 @@ fn build(
         web: OnceLock::new(),
         engine: OnceLock::new(),
         holding: AtomicBool::new(false),
+        writes_begun: AtomicBool::new(false),
         draining: AtomicBool::new(false),
         drained: AtomicUsize::new(0),
         config,

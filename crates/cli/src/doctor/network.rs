@@ -31,7 +31,16 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     listen.extend(config.nbd.tcp.as_deref().map(|address| ("nbd.tcp", address)));
     listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
     listen.extend(config.web.as_ref().map(|web| ("web.listen", web.listen.as_str())));
-    listen.into_iter().map(|(key, address)| port(key, address, running)).collect()
+    let mut found: Vec<Finding> =
+        listen.into_iter().map(|(key, address)| port(key, address, running)).collect();
+    found.extend(config.nbd.open_to_others().map(|address| {
+        Finding::warning(
+            "nbd.tcp",
+            format!("everybody who reaches {address} can read and write the volumes of this node"),
+            "listen on 127.0.0.1, or keep others out by a firewall",
+        )
+    }));
+    found
 }
 
 fn port(key: &str, address: &str, running: bool) -> Finding {

@@ -27,7 +27,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens, or the socket cannot be reached.
-    #[error("{}: {source}; is the daemon running? (`cards serve`, or --socket for another one)", path.display())]
+    #[error("{}: {source}; {}", path.display(), remedy(source))]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -53,6 +53,16 @@ pub enum ClientError {
     /// The daemon refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+/// What to do about a socket that cannot be reached.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "only the daemon's user and root may use it: run this as one of them (sudo)"
+        }
+        _ => "is the daemon running? (`cards serve`, or --socket for another one)",
+    }
 }
 
 impl Client {

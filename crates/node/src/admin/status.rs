@@ -86,7 +86,7 @@ pub enum MemberState {
     Up,
     /// Not yet connected.
     Connecting,
-    /// It was connected, or did not answer in time.
+    /// It was connected, did not answer in time, or is connected and silent.
     Down,
     /// Of another cluster or version, or with another member list.
     Refused,
@@ -116,7 +116,7 @@ pub struct Volume {
     pub read_only: bool,
     /// Whether clients can be served here.
     pub state: VolumeState,
-    /// Why not, if so.
+    /// Why not, if so; of a ready one, what is still to come after a restart of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The card here, if it is attached.

@@ -130,7 +130,10 @@ pub enum Problem {
         max: usize,
     },
     /// The member list is empty.
-    #[error("no [[member]]; list all nodes of the cluster, with name and address, this one too")]
+    #[error(
+        "neither [coordinator.embedded] nor [coordinator.etcd] is there, and no [[member]]; add one of the coordinators \
+         (see `cards join`), or list all nodes of the cluster as [[member]] with name and address, this one too"
+    )]
     NoMembers,
     /// The cache cannot hold a working set of blocks in each shard.
     #[error(

@@ -32,6 +32,18 @@ pub struct Nbd {
 impl Nbd {
     /// Smallest allowed `in_flight`: a request of the largest size must fit.
     pub const IN_FLIGHT_MIN: u64 = 32 << 20;
+
+    /// The TCP address if it is not one of the machine alone: whoever reaches it needs no leave.
+    #[must_use]
+    pub fn open_to_others(&self) -> Option<&str> {
+        let address = self.tcp.as_deref()?;
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+        let is_local = match host.parse::<std::net::IpAddr>() {
+            Ok(ip) => ip.is_loopback(),
+            Err(_) => host == "localhost",
+        };
+        (!is_local).then_some(address)
+    }
 }
 
 impl Default for Nbd {
@@ -56,4 +68,23 @@ fn default_handshake() -> Duration {
 
 fn default_in_flight() -> u64 {
     64 << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_machine_itself_reaches_its_loopback() {
+        let open = |tcp: &str| {
+            Nbd { tcp: Some(tcp.into()), ..Nbd::default() }.open_to_others().map(ToOwned::to_owned)
+        };
+        for tcp in ["127.0.0.1:10809", "[::1]:10809", "localhost:10809"] {
+            assert_eq!(open(tcp), None);
+        }
+        for tcp in ["0.0.0.0:10809", "[::]:10809", "10.0.0.1:10809", "n1.lan:10809"] {
+            assert_eq!(open(tcp).as_deref(), Some(tcp));
+        }
+        assert_eq!(Nbd::default().open_to_others(), None);
+    }
 }

@@ -13,7 +13,9 @@ pub(super) fn here(node: &Node, block: BlockId) -> Result<Block, Refusal> {
     let now = node.now();
     let shard = block.shard(node.shard_count());
     let explained = node.shards[usize::from(shard)].lock().shard.explain(now, block);
-    explained.map(|explanation| describe(node, now, &explanation)).ok_or_else(|| unknown(block.volume))
+    let explanation = explained.ok_or_else(|| unknown(block.volume))?;
+    let size = node.control().volumes().find(|spec| spec.id == block.volume).map(|spec| spec.size_bytes);
+    Ok(describe(node, now, size.unwrap_or(u64::MAX), &explanation))
 }
 
 /// What a request of another node for the block would lead to here.
@@ -33,12 +35,13 @@ fn unknown(volume: VolumeId) -> Refusal {
     Refusal { kind: RefusalKind::NoSuchVolume, message }
 }
 
-fn describe(node: &Node, now: Instant, explanation: &Explanation) -> Block {
+fn describe(node: &Node, now: Instant, size: u64, explanation: &Explanation) -> Block {
     let name = |of: NodeId| node.name(of);
     let bytes = node.arena.block() as u64;
+    // A lock is on whole regions, the last of which may reach beyond the volume's end.
     let range = |(first, last): (u32, u32)| ByteRange {
         start: u64::from(first) * bytes,
-        end: (u64::from(last) + 1) * bytes,
+        end: ((u64::from(last) + 1) * bytes).min(size),
     };
     let holders = explanation.holders.iter().map(|holder| Holder {
         node: name(holder.node),

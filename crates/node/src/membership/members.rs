@@ -77,9 +77,58 @@ impl Members {
         self.all().find(|(_, member)| member.name == name)
     }
 
+    /// What has become of each member since `before`, for people.
+    pub(crate) fn since(&self, before: &Self) -> Vec<String> {
+        let news = self.all().filter_map(|(node, member)| {
+            let then = before.get(node).filter(|then| then.name == member.name);
+            let is_same = then.is_some_and(|then| {
+                then.state == member.state
+                    && (then.membership == member.membership || !member.state.is_live())
+            });
+            let what = match member.state {
+                _ if is_same => return None,
+                MemberState::Joined => "has joined",
+                MemberState::Leaving => "is leaving",
+                MemberState::Left => "has left",
+                MemberState::Dead => "was declared dead",
+            };
+            Some(format!("{} {what}", member.name))
+        });
+        let gone = before.all().filter(|(_, member)| self.find(&member.name).is_none());
+        news.chain(gone.map(|(_, member)| format!("{} was forgotten", member.name))).collect()
+    }
+
     /// Homes over all members that are there to stay.
     pub(crate) fn placement(&self) -> Placement {
         let joined = self.all().filter(|(_, member)| member.state == MemberState::Joined);
         Placement::over(PlacementKind::Rendezvous, joined.map(|(node, _)| node).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(states: &[(u16, &str, u64, MemberState)]) -> Members {
+        let member = |&(number, name, membership, state): &(u16, &str, u64, MemberState)| {
+            let (name, membership) = (name.to_owned(), Some(membership));
+            (NodeId(number), Member { name, address: String::new(), membership, since: 0, state })
+        };
+        Members { epoch: 0, by_number: states.iter().map(member).collect() }
+    }
+
+    #[test]
+    fn changes_are_told_by_name() {
+        use MemberState::{Dead, Joined, Leaving, Left};
+        let before =
+            members(&[(0, "a", 1, Joined), (1, "b", 1, Joined), (2, "c", 1, Leaving), (3, "d", 1, Dead)]);
+        let after =
+            members(&[(0, "a", 1, Joined), (1, "b", 1, Dead), (2, "c", 1, Left), (4, "e", 1, Joined)]);
+        let told = ["b was declared dead", "c has left", "e has joined", "d was forgotten"];
+        assert_eq!(after.since(&before), told);
+        let again =
+            members(&[(0, "a", 2, Joined), (1, "b", 1, Dead), (2, "c", 1, Left), (4, "e", 1, Joined)]);
+        assert_eq!(again.since(&after), ["a has joined"]);
+        assert!(again.since(&again).is_empty());
     }
 }

@@ -152,7 +152,8 @@ impl Session {
 
     /// Renews the lease three times in its length; joins again when the membership is over.
     async fn renew(self: Rc<Self>) {
-        let mut silent_since: Option<Instant> = None;
+        let mut silent = false;
+        let mut answered = Instant::now();
         let mut said = Instant::now();
         // What the log has last heard of a membership that is over, and when.
         let mut over: Option<Instant> = None;
@@ -160,7 +161,7 @@ impl Session {
         let mut off = false;
         loop {
             let length = self.view.borrow().lease;
-            let pause = if silent_since.is_some() { RETRY.min(length / 3) } else { length / 3 };
+            let pause = if silent { RETRY.min(length / 3) } else { length / 3 };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.lost.notified() => {}
@@ -170,11 +171,15 @@ impl Session {
             }
             let seat = self.seat.borrow().clone();
             let clock = WallClock::now();
-            match self.coordinator.renew(&seat, clock).await {
+            let result = self.coordinator.renew(&seat, clock).await;
+            if matches!(result, Ok(_) | Err(Error::Refused(_))) {
+                answered = Instant::now();
+                if std::mem::replace(&mut silent, false) {
+                    tracing::info!("the coordinator answers again");
+                }
+            }
+            match result {
                 Ok(membership) => {
-                    if silent_since.take().is_some() {
-                        tracing::info!("the coordinator answers again");
-                    }
                     over = None;
                     self.has_lease(membership.lease);
                     let problem = membership.applied.coordinator_clock.map(|other| clock_off(clock, other));
@@ -189,8 +194,13 @@ impl Session {
                 // It is no member any more, as it wished; whoever leaves must not join again by that.
                 Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
                 Err(Error::Refused(refusal)) => {
-                    if over.is_none() {
-                        tracing::warn!("the membership of this node is over: {refusal}");
+                    match refusal {
+                        _ if over.is_some() => {}
+                        Refusal::LeaseEnded { .. } => tracing::warn!(
+                            "this node was silent for longer than its lease and was declared dead; it joins again by \
+                             itself"
+                        ),
+                        _ => tracing::warn!("the membership of this node is over: {refusal}"),
                     }
                     match self.return_to_cluster().await {
                         Ok(()) => over = None,
@@ -204,17 +214,17 @@ impl Session {
                     }
                 }
                 Err(error) => {
-                    let now = Instant::now();
-                    let since = *silent_since.get_or_insert(now);
+                    let cause = cause(&error);
                     self.say(Some(format!(
-                        "the coordinator, {}, has not answered for {} s: {error}; nobody can join or leave until it \
-                         does, I/O goes on",
+                        "the coordinator {} has not answered for {} s ({cause}): {}. Until then nobody can join or leave; \
+                         I/O goes on",
                         self.home.describe(),
-                        since.elapsed().as_secs()
+                        answered.elapsed().as_secs(),
+                        remedy(&self.home)
                     )));
-                    if since == now || said.elapsed() > REMIND {
-                        said = now;
-                        tracing::warn!("the coordinator, {}, does not answer: {error}", self.home.describe());
+                    if !std::mem::replace(&mut silent, true) || said.elapsed() > REMIND {
+                        said = Instant::now();
+                        tracing::warn!("the coordinator {} does not answer: {cause}", self.home.describe());
                     }
                 }
             }
@@ -313,6 +323,27 @@ impl Session {
     /// What the coordinator is called in messages.
     pub(super) fn describe(&self) -> String {
         self.home.describe()
+    }
+}
+
+/// Why the coordinator has not answered, without what is known of it anyway.
+fn cause(error: &Error) -> String {
+    let Error::Remote(remote) = error else { return error.to_string() };
+    let mut remote = remote;
+    while let RemoteError::OutcomeUnknown { cause, .. } = remote {
+        remote = cause;
+    }
+    match remote {
+        RemoteError::Unreachable { problem, .. } => problem.clone(),
+        RemoteError::Slow { timeout_ms, .. } => format!("no reply within {} s", *timeout_ms as f64 / 1e3),
+        other => other.to_string(),
+    }
+}
+
+fn remedy(home: &Home) -> &'static str {
+    match home {
+        Home::Embedded(_) => "start its daemon, or see to its disk and load",
+        Home::Etcd(_) => "see to etcd",
     }
 }
 

@@ -6,7 +6,7 @@ use cards_core::VolumeId;
 
 use super::exposition::Exposition;
 use super::process;
-use crate::admin::{Io, MemberState, Op, OpIo, bucket_of};
+use crate::admin::{Io, Op, OpIo, bucket_of};
 use crate::cards::CardState;
 use crate::node::Node;
 use crate::report;
@@ -171,7 +171,7 @@ fn peers(text: &mut Exposition, node: &Node) {
         .collect();
     let mut family = text.gauge("cards_peer_up", "Whether this node can talk to the peer.");
     for (peer, link) in &peers {
-        family.sample(&[("peer", peer)], u8::from(link.status().state == MemberState::Up));
+        family.sample(&[("peer", peer)], u8::from(link.answers()));
     }
     let mut family = text.counter("cards_peer_sent_bytes", "Bytes sent to the peer, headers and data.");
     for (peer, link) in &peers {

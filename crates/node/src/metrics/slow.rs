@@ -98,8 +98,9 @@ impl Slow {
             failed,
             waited_for = shown.waited_for.name(),
             at = shown.node.as_deref().unwrap_or("-"),
-            others,
-            "a request was slow"
+            more_unlogged = others,
+            "a request was slow{}",
+            if failed && note.took >= node.config.disk_wait { ", and failed after disk_wait" } else { "" }
         );
     }
 

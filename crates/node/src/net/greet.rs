@@ -11,6 +11,7 @@ use cards_core::NodeId;
 use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Level;
 
 use crate::config::Member;
 use crate::inbox::Event;
@@ -79,6 +80,11 @@ impl GreetError {
             }
             _ => "look into its log, or correct its `address`",
         }
+    }
+
+    /// Not all members have heard yet of the last change, perhaps.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Membership { .. } | Self::Behind { .. })
     }
 
     /// The peer is there and refuses, or is refused; not a matter of waiting.
@@ -189,9 +195,17 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
                 }
                 Err(Refused { error, member }) => {
                     // A peer comes again and again, and anybody may knock: what is known is not said twice.
-                    let of_member = member.and_then(|member| node.links[member].refused(&error.to_string()));
-                    if of_member.unwrap_or_else(|| seldom.may()) {
-                        tracing::warn!("a connection to the peer port was refused: {error}");
+                    let may_pass = error.may_pass();
+                    let level = match member.map(|member| &node.links[member]) {
+                        Some(link) if !link.is_up() => link.refused(&error.to_string(), may_pass),
+                        _ => seldom.may().then_some(if may_pass { Level::INFO } else { Level::WARN }),
+                    };
+                    match level {
+                        Some(Level::WARN) => {
+                            tracing::warn!("a connection to the peer port was refused: {error}")
+                        }
+                        Some(_) => tracing::info!("a connection to the peer port was refused: {error}"),
+                        None => {}
                     }
                 }
             }

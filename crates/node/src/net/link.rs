@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use cards_core::{ControlInput, Input, NodeId};
+use cards_core::{ControlInput, Input, Instant, NodeId};
 use cards_wire::peer::Hello;
 use tokio::sync::{Notify, watch};
 
@@ -46,6 +46,8 @@ pub(crate) struct Link {
     bytes_max: usize,
     /// It has a task.
     met: AtomicBool,
+    /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
+    silent_since: AtomicU64,
 }
 
 /// Whether this node can talk to a peer.
@@ -54,6 +56,14 @@ pub(crate) struct LinkStatus {
     pub(crate) state: MemberState,
     /// Why not.
     pub(crate) reason: Option<String>,
+    /// Since when the peer refuses or is refused.
+    refused: Option<Refused>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    since: std::time::Instant,
+    warned: bool,
 }
 
 #[derive(Default)]
@@ -72,12 +82,13 @@ impl Link {
     pub(crate) fn new(cache: u64, block: usize) -> Self {
         Self {
             queue: Mutex::default(),
-            status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None }),
+            status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None, refused: None }),
             offered: Mutex::new(None),
             offer: Notify::new(),
             traffic: PeerTraffic::default(),
             bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
             met: AtomicBool::new(false),
+            silent_since: AtomicU64::new(0),
         }
     }
 
@@ -185,18 +196,52 @@ impl Link {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Somebody of this peer's name was refused; says whether that is news, none while the peer itself is up: then it
-    /// changes nothing.
-    pub(super) fn refused(&self, reason: &str) -> Option<bool> {
-        let up = self.status().state == MemberState::Up;
-        (!up).then(|| self.set_status(MemberState::Refused, Some(reason.into())))
+    /// Connected, whether it says anything or not.
+    pub(crate) fn is_up(&self) -> bool {
+        self.status().state == MemberState::Up
+    }
+
+    /// Connected, and not silent.
+    pub(crate) fn answers(&self) -> bool {
+        self.is_up() && self.silent_since().is_none()
+    }
+
+    /// Since when it has said nothing although it should.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        let since = self.silent_since.load(Ordering::Relaxed);
+        (since > 0).then_some(Instant(since))
+    }
+
+    pub(super) fn set_silent(&self, since: Option<Instant>) {
+        self.silent_since.store(since.map_or(0, |since| since.0), Ordering::Relaxed);
+    }
+
+    /// Somebody of this peer's name was refused, or refuses: how loud the log says so, none if that is no news, or while the
+    /// peer itself is up: then it changes nothing. What `may_pass`, because the members have not all heard of the last
+    /// change, is a warning only if it lasts.
+    pub(super) fn refused(&self, reason: &str, may_pass: bool) -> Option<tracing::Level> {
+        let before = self.status();
+        if before.state == MemberState::Up {
+            return None;
+        }
+        let news = self.set_status(MemberState::Refused, Some(reason.into()));
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused =
+            status.refused.get_or_insert(Refused { since: std::time::Instant::now(), warned: false });
+        let warns = if may_pass { !refused.warned && refused.since.elapsed() > PATIENCE } else { news };
+        refused.warned |= warns;
+        match warns {
+            true => Some(tracing::Level::WARN),
+            false => news.then_some(tracing::Level::INFO),
+        }
     }
 
     /// Notes the state; says whether that is news.
     fn set_status(&self, state: MemberState, reason: Option<String>) -> bool {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let news = status.state != state || status.reason != reason;
-        *status = LinkStatus { state, reason };
+        let refused = status.refused.filter(|_| state == MemberState::Refused);
+        *status = LinkStatus { state, reason, refused };
         news
     }
 }
@@ -210,7 +255,8 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
     crate::local::spawn(async move {
         let link = &local.node.links[usize::from(peer.0)];
         let mut members = local.node.membership.members.subscribe();
-        let mut left_at_once = false;
+        // Since when the peer leaves at once, and whether the log has warned of it.
+        let mut left_at_once: Option<(tokio::time::Instant, bool)> = None;
         loop {
             // The sender is the node's, which outlives its tasks.
             let _ = members.wait_for(|members| members.live_one(peer).is_some()).await;
@@ -223,18 +269,27 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
             };
             let began = tokio::time::Instant::now();
             // A peer that leaves again and again is spoken of once.
-            let news = !left_at_once;
+            let news = left_at_once.is_none();
             let Err(error) = serve(&local, peer, greeted, &mut members, news).await else { continue };
             let name = local.node.name(peer);
-            left_at_once = began.elapsed() < SHORT;
-            if !left_at_once {
+            if began.elapsed() >= SHORT {
+                left_at_once = None;
                 tracing::info!(peer = name, "connection lost: {error}");
                 link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
                 continue;
             }
             let reason = format!("it leaves at once ({error}); if it refuses this node, its log says why");
-            if news {
-                tracing::warn!(peer = name, "{reason}");
+            // After a restart it may not have heard yet who the members are.
+            match &mut left_at_once {
+                None => {
+                    tracing::info!(peer = name, "{reason}");
+                    left_at_once = Some((began, false));
+                }
+                Some((since, warned)) if !*warned && since.elapsed() > PATIENCE => {
+                    tracing::warn!(peer = name, "{reason}");
+                    *warned = true;
+                }
+                Some(_) => {}
             }
             link.set_status(MemberState::Down, Some(reason));
             // Nothing is gained by dialling as fast as that.
@@ -258,7 +313,7 @@ async fn meet(local: &Local, peer: NodeId) -> Greeted {
     if let Ok(greeted) = tokio::time::timeout(PATIENCE, &mut met).await {
         return greeted;
     }
-    let LinkStatus { state, reason } = link.status();
+    let LinkStatus { state, reason, .. } = link.status();
     // A refusal has been said, by name.
     if state != MemberState::Refused {
         let address =
@@ -279,8 +334,10 @@ async fn dial_until_met(local: &Local, peer: NodeId) -> Greeted {
         match dial(&local.node, peer).await {
             Ok(greeted) => return greeted,
             Err(error) if error.is_refusal() => {
-                if link.set_status(MemberState::Refused, Some(error.to_string())) {
-                    tracing::warn!(peer = name, "refused: {error}");
+                match link.refused(&error.to_string(), error.may_pass()) {
+                    Some(tracing::Level::WARN) => tracing::warn!(peer = name, "refused: {error}"),
+                    Some(_) => tracing::info!(peer = name, "refused: {error}"),
+                    None => {}
                 }
                 pause = BACK_OFF.1;
             }

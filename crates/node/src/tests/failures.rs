@@ -218,3 +218,19 @@ fn a_volume_that_no_node_has_is_not_listed_and_refused_in_time() {
     assert!(error.contains("no node has a disk of this name"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_peer_that_stands_still_is_named_although_it_is_connected() {
+    let cluster = Cluster::with(2, 4 * BLOCK, |config| config.data_threads = 1);
+    for (still, awake) in [(2, 1), (1, 2)] {
+        cluster.on_data_thread(still, || std::thread::sleep(Duration::from_secs(4)));
+        let said = |what: &str| cluster.status(awake).problems.iter().any(|problem| problem.contains(what));
+        cluster.wait("it is named", || said("although it is connected"));
+        assert!(
+            awake == 1 || said("volume disk: its disk node n1 has not answered"),
+            "{:?}",
+            cluster.status(awake)
+        );
+        cluster.wait("all is well again", || cluster.status(awake).healthy && cluster.status(still).healthy);
+    }
+}
