@@ -410,3 +410,21 @@ fn a_refusal_of_an_earlier_life_does_not_end_a_command_that_this_life_may_yet_do
     c.deliver(x);
     assert_eq!(c.disk_writes, before, "X is done after Y");
 }
+
+/// Node 1's write is done and its answer is lost. Its card is void, and before the disk node hears so, node 2 writes the
+/// block: node 1, which uses no copies, confirms. The disk node dies without having dropped the card: nothing but node 1
+/// knows that its write was overtaken.
+#[test]
+fn a_card_that_confirms_after_it_was_suspended_knows_that_its_command_was_overtaken() {
+    let mut c = Cluster::new(RD);
+    c.give(1, change(CommandKind::Write, at(5), BLOCK_BYTES));
+    c.run_but_lose_first_done();
+    c.give(1, Input::Suspended { volume: V });
+    c.write(2, 5);
+    let before = c.disk_writes;
+    assert_eq!(before, 2, "node 2's write is done");
+    c.restart_as(2);
+    c.attach_to_life(1, Generation(2 << 20 | 1));
+    c.run();
+    assert_eq!(c.disk_writes, before, "the first write was done again, over the second");
+}

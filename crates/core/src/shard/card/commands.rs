@@ -208,12 +208,12 @@ impl Commands {
         }
     }
 
-    /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
-    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>) {
+    /// Somebody else's write to these blocks begins. What this card has asked for may have been done before.
+    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, card: Generation) {
         for index in blocks.clone() {
             let Some(writing) = self.writing.get(&BlockId::new(volume, index)) else { continue };
             for request in &writing.open {
-                if let Some(command) = self.open.get_mut(request).filter(|c| c.sent_under.is_some()) {
+                if let Some(command) = self.open.get_mut(request).filter(|c| c.sent_with == Some(card)) {
                     command.overtaken = true;
                 }
             }
