@@ -428,3 +428,19 @@ fn a_card_that_confirms_after_it_was_suspended_knows_that_its_command_was_overta
     c.run();
     assert_eq!(c.disk_writes, before, "the first write was done again, over the second");
 }
+
+/// The disk hangs with node 1's first write, and its client tries again and again. Each later write waits for the first one
+/// and is given up; the first one goes on listing it as one that waits.
+#[test]
+fn commands_that_are_given_up_while_they_wait_for_another_leave_nothing_behind() {
+    let mut c = Cluster::new(RD);
+    c.hold_disk = true;
+    for tried in 1..=20 {
+        c.give(1, change(CommandKind::Write, at(5), BLOCK_BYTES));
+        while c.dones(Err(IoError::NoAnswer)) < tried {
+            c.wake(1);
+            c.run();
+        }
+    }
+    assert_eq!((c.nodes[1].doubts(), c.nodes[1].table_entries()), (1, 1));
+}

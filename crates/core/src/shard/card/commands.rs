@@ -149,6 +149,11 @@ impl Commands {
         self.open.len()
     }
 
+    /// Commands that are listed as waiting for others.
+    pub(in crate::shard) fn followers(&self) -> usize {
+        self.chained.values().map(BTreeSet::len).sum()
+    }
+
     fn is_full(&self, volume: VolumeId) -> bool {
         self.slots.get(&volume).is_some_and(Slots::is_full)
     }
@@ -474,6 +479,11 @@ impl Shard {
 
     /// Takes an open command out; [`Self::send_followers`] must come after.
     fn take_command(&mut self, request: RequestId) -> Option<Command> {
+        // It waits for this one, if for any.
+        let first = self.commands.followed(request, self.config.block_bytes);
+        if let Some(followers) = first.and_then(|first| self.commands.chained.get_mut(&first)) {
+            followers.remove(&request);
+        }
         let command = self.commands.open.remove(&request)?;
         self.commands.free_slot(&command);
         self.timers.clear(command.deadline, Timer::Command(request));
