@@ -409,6 +409,7 @@ impl Shard {
         self.fetches.len()
             + self.leaving.len()
             + self.commands.len()
+            + self.commands.followers()
             + self.disk_commands.len()
             + self.held_commands.len()
             + self.withdrawals.len()

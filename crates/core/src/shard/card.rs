@@ -211,8 +211,11 @@ impl Shard {
             return;
         }
         let blocks = first..first.saturating_add(u32::from(count));
+        // Also when the card is suspended: that it has confirmed nobody else may remember.
+        if !makes(Mistake::KeepInvalidated) {
+            self.commands.overtaken(id, &blocks, generation);
+        }
         if is_current && !makes(Mistake::KeepInvalidated) {
-            self.commands.overtaken(id, &blocks);
             for index in blocks.clone() {
                 let block = BlockId::new(id, index);
                 if self.contains(block) || self.leaving.contains_key(&block) {

@@ -148,6 +148,11 @@ impl Commands {
         self.open.len()
     }
 
+    /// Commands that are listed as waiting for others.
+    pub(in crate::shard) fn followers(&self) -> usize {
+        self.chained.values().map(BTreeSet::len).sum()
+    }
+
     fn is_full(&self, volume: VolumeId, max: u16) -> bool {
         self.slots.get(&volume).is_some_and(|slots| slots.is_full(max))
     }
@@ -207,12 +212,12 @@ impl Commands {
         }
     }
 
-    /// Somebody else's write to these blocks begins. What this node has asked for may have been done before.
-    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>) {
+    /// Somebody else's write to these blocks begins. What this card has asked for may have been done before.
+    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, card: Generation) {
         for index in blocks.clone() {
             let Some(writing) = self.writing.get(&BlockId::new(volume, index)) else { continue };
             for request in &writing.open {
-                if let Some(command) = self.open.get_mut(request).filter(|c| c.sent_under.is_some()) {
+                if let Some(command) = self.open.get_mut(request).filter(|c| c.sent_with == Some(card)) {
                     command.overtaken = true;
                 }
             }
@@ -370,6 +375,7 @@ impl Shard {
             return;
         }
         command.refused = false;
+        command.patience = self.config.peer_timeout;
         let sent_before = *command.sent_under.get_or_insert(generation);
         let again = sent_before.life() != generation.life();
         let is_first_here =
@@ -478,6 +484,11 @@ impl Shard {
 
     /// Takes an open command out; [`Self::send_followers`] must come after.
     fn take_command(&mut self, request: RequestId) -> Option<Command> {
+        // It waits for this one, if for any.
+        let first = self.commands.followed(request, self.config.block_bytes);
+        if let Some(followers) = first.and_then(|first| self.commands.chained.get_mut(&first)) {
+            followers.remove(&request);
+        }
         let command = self.commands.open.remove(&request)?;
         self.commands.free_slot(&command);
         self.timers.clear(command.deadline, Timer::Command(request));

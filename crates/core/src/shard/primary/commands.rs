@@ -211,6 +211,7 @@ impl Shard {
         let is_it = |command: &DiskCommand| command.volume == id && command.client.is(from, place);
         let is_current = self.primary(id).is_some_and(|primary| primary.is_current(from, generation));
         let held = self.held_commands.iter().position(is_it).filter(|_| is_current);
+        let slots = self.config.limits.slots;
         let primary = self.primary_mut(id).filter(|_| is_current);
         let answers = primary.and_then(|primary| primary.answered.to_mut(from));
         let outcome = match answers.map(|(_, answers)| (answers.get(place), answers)) {
@@ -218,7 +219,7 @@ impl Shard {
             Some((Some(Some(outcome)), _)) => outcome,
             // It has begun: it is answered when it is done.
             Some((Some(None), _)) if held.is_none() => return,
-            Some((None, answers)) if answers.is_stale(place) => return,
+            Some((None, answers)) if answers.is_stale(place) || place.slot >= slots => return,
             Some((_, answers)) => {
                 let outcome = Outcome::failed(IoError::NoAnswer);
                 if !makes(Mistake::ForgetVoid) {
