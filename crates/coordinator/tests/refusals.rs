@@ -270,6 +270,34 @@ fn a_disk_moves_only_from_a_node_that_is_not_live() {
 }
 
 #[test]
+fn a_disk_goes_with_its_volumes_and_their_attachments_if_that_is_said() {
+    let mut registry = with_volume();
+    registry.apply(at(0), &Change::Join(join("b", 1, NOON))).unwrap();
+    registry.apply(at(0), &attach("b", AttachMode::Rw)).unwrap();
+    let remove = |with_volumes| Change::RemoveDisk { disk: "wwn-1".into(), with_volumes };
+    assert!(matches!(refused(&registry, 0, &remove(false)), Refusal::HasVolume { .. }));
+    assert!(registry.apply(at(0), &remove(true)).unwrap().changed);
+    registry.verify().unwrap();
+    let view = registry.view();
+    assert!(view.disks.is_empty() && view.volumes.is_empty() && view.attachments.is_empty());
+    assert!(!registry.apply(at(0), &remove(true)).unwrap().changed);
+}
+
+#[test]
+fn an_attachment_that_was_taken_over_gives_way() {
+    let mut registry = with_volume();
+    registry.apply(at(0), &Change::Join(join("b", 1, NOON))).unwrap();
+    registry.apply(at(0), &attach("a", AttachMode::Rw)).unwrap();
+    let alone = attach("b", AttachMode::Exclusive);
+    assert!(matches!(refused(&registry, 0, &alone), Refusal::AttachConflict { .. }));
+    let Change::Attach { seat, volume, mode, .. } = alone else { unreachable!("made above") };
+    registry.apply(at(0), &Change::Attach { seat, volume, mode, takes_over: true }).unwrap();
+    registry.verify().unwrap();
+    let nodes: Vec<String> = registry.view().attachments.into_iter().map(|held| held.node).collect();
+    assert_eq!(nodes, ["b"]);
+}
+
+#[test]
 fn a_leaving_node_keeps_its_lease_and_gets_nothing_new() {
     let mut registry = with_volume();
     let joined = registry.view().epoch;
