@@ -32,10 +32,6 @@ pub enum Mistake {
     SkipGrace,
     /// A card that was lost keeps its copies.
     KeepAfterSuspension,
-    /// A write that was given up leaves its blocks readable, and the card as it is.
-    ForgetDoubt,
-    /// The primary does a command that its writer has given up, if it comes after the writer has said so.
-    ForgetVoid,
     /// A card that may only read may write.
     LetReadersWrite,
     /// A card uses copies where it holds no lock.
@@ -78,7 +74,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 32] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -92,8 +88,6 @@ impl Mistake {
         Self::RepeatAfterRestart,
         Self::SkipGrace,
         Self::KeepAfterSuspension,
-        Self::ForgetDoubt,
-        Self::ForgetVoid,
         Self::LetReadersWrite,
         Self::UseReleased,
         Self::LateGranted,

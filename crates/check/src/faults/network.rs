@@ -63,15 +63,14 @@ impl Faults {
                     broken = true;
                 }
             }
-            let last = self.last_arrival.entry((from, to)).or_default();
+            let last = self.last_arrival.get(&(from, to)).copied().unwrap_or_default();
             let mut overtakes = false;
-            if now + delay < *last {
+            if now + delay < last {
                 overtakes = options.reorder && !self.calm;
                 if !overtakes {
                     delay = last.since(now);
                 }
             }
-            *last = (*last).max(now + delay);
             if overtakes {
                 self.count(Fault::Reorder);
             }
@@ -79,6 +78,8 @@ impl Faults {
                 true => self.network_rng.skewed(Duration::from_micros(300)),
                 false => Duration::ZERO,
             };
+            // What is sent later on a connection comes after all bytes of this one.
+            self.last_arrival.insert((from, to), last.max(now + delay + transfer));
             deliveries.push(Delivery { delay, transfer, broken });
         }
     }

@@ -460,7 +460,7 @@ impl Shard {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
         let blocks = change.blocks(self.config.block_bytes);
-        if blocks.is_empty() || !was_sent || makes(Mistake::ForgetDoubt) {
+        if blocks.is_empty() || !was_sent {
             self.end_command(request, Answer::failed(IoError::NoAnswer));
             return;
         }

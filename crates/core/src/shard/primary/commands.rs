@@ -222,9 +222,7 @@ impl Shard {
             Some((None, answers)) if answers.is_stale(place) || place.slot >= slots => return,
             Some((_, answers)) => {
                 let outcome = Outcome::failed(IoError::NoAnswer);
-                if !makes(Mistake::ForgetVoid) {
-                    answers.put(place, Some(outcome));
-                }
+                answers.put(place, Some(outcome));
                 outcome
             }
         };
