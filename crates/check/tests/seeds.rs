@@ -39,10 +39,15 @@ fn a_run_without_faults_costs_little() {
     assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet]);
 }
 
+/// The first seed of [`seeds_pass`].
+const FIRST: u64 = 261;
+
 #[test]
 fn seeds_pass() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let summary = run_seeds(1..=SEEDS, jobs, &|_| {}, &|_| {});
+    // Among them is one in which a takeover fences a card with commands on their way: most runs have none.
+    let last = FIRST + SEEDS - 1;
+    let summary = run_seeds(FIRST..=last, jobs, &|_| {}, &|_| {});
     if let Some((seed, failure)) = summary.failed {
         panic!(
             "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --verbose"
