@@ -142,7 +142,7 @@ impl Curve {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
     use crate::{Rate, Reference};
@@ -150,7 +150,7 @@ mod tests {
     fn sample(before: &[u32], blocks: &[u32]) -> Sample {
         let reference = |&block| Reference { time_us: 0, block, access: Access::Read, reads: 1, writes: 0 };
         let references = blocks.iter().map(reference).collect();
-        Sample { before: before.into(), references, ..Sample::new(VolumeId(0), Rate::ALL) }
+        Sample { before: before.into(), references, ..Sample::new(PgId(0), Rate::ALL) }
     }
 
     fn hits(curve: &Curve, caches: &[u64]) -> Vec<f64> {

@@ -88,7 +88,7 @@ pub fn place(block: BlockId) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
 
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_rate_takes_its_share_and_only_from_those_of_higher_rates() {
         let (four, eight) = (Rate(2), Rate(3));
-        let blocks = (0..100_000).map(|index| BlockId::new(VolumeId(3), index));
+        let blocks = (0..100_000).map(|index| BlockId::new(PgId(3), index));
         let taken: Vec<BlockId> = blocks.clone().filter(|&block| four.takes(block)).collect();
         assert!((24_500..25_500).contains(&taken.len()), "{}", taken.len());
         assert!(blocks.clone().filter(|&block| eight.takes(block)).all(|block| four.takes(block)));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cards_core::{BlockId, VolumeId};
+use cards_core::{BlockId, PgId};
 use serde::{Deserialize, Serialize};
 
 use crate::Rate;
@@ -42,7 +42,7 @@ pub struct Reference {
 #[serde(from = "Packed", into = "Packed")]
 pub struct Sample {
     /// The volume's number.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// Which blocks are in it.
     pub rate: Rate,
     /// Blocks that were referenced before the first of `references`: of each the last [`HISTORY`] references, in order.
@@ -55,7 +55,7 @@ pub struct Sample {
 impl Sample {
     /// An empty sample.
     #[must_use]
-    pub const fn new(volume: VolumeId, rate: Rate) -> Self {
+    pub const fn new(volume: PgId, rate: Rate) -> Self {
         Self { volume, rate, before: Vec::new(), references: Vec::new() }
     }
 
@@ -176,7 +176,7 @@ type Numbers = (u64, u32, u8, u32, u32);
 /// A sample as it is sent.
 #[derive(Serialize, Deserialize)]
 struct Packed {
-    volume: u16,
+    volume: u32,
     rate: Rate,
     before: Vec<u32>,
     references: Vec<Numbers>,
@@ -213,7 +213,7 @@ impl From<Packed> for Sample {
             Reference { time_us: last, block, access, reads, writes }
         };
         let references = packed.references.into_iter().map(&mut unpack).collect();
-        Self { volume: VolumeId(packed.volume), rate: packed.rate, before: packed.before, references }
+        Self { volume: PgId(packed.volume), rate: packed.rate, before: packed.before, references }
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
             writes: 2,
         };
         let references = (0..1000).map(reference).collect();
-        Sample { before: (2000..2100).collect(), references, ..Sample::new(VolumeId(9), Rate::ALL) }
+        Sample { before: (2000..2100).collect(), references, ..Sample::new(PgId(9), Rate::ALL) }
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
         let read = |block| Reference { time_us: 0, block, access: Access::Read, reads: 1, writes: 0 };
         let part = |block| Reference { access: Access::PartialWrite, ..read(block) };
         let references = vec![read(1), read(2), part(9), read(1), read(4), read(2)];
-        let mut sample = Sample { before: vec![7, 2, 8], references, ..Sample::new(VolumeId(0), Rate::ALL) };
+        let mut sample = Sample { before: vec![7, 2, 8], references, ..Sample::new(PgId(0), Rate::ALL) };
         sample.keep(2);
         assert_eq!(sample.before, [7, 2, 8, 1, 2, 1]);
         assert_eq!(sample.references, [read(4), read(2)]);
@@ -274,7 +274,7 @@ mod tests {
     fn of_a_block_that_is_read_often_the_last_reads_are_known() {
         let read = |block| Reference { time_us: 0, block, access: Access::Read, reads: 1, writes: 0 };
         let references = (0..100).map(|i| read(if i == 1 { 9 } else { 3 })).collect();
-        let mut sample = Sample { references, ..Sample::new(VolumeId(0), Rate::ALL) };
+        let mut sample = Sample { references, ..Sample::new(PgId(0), Rate::ALL) };
         sample.keep(0);
         assert_eq!(sample.before, [&[9], &[3; HISTORY as usize][..]].concat());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use cards_core::{BlockId, VolumeId};
+use cards_core::{BlockId, PgId};
 
 use crate::sample::{Carried, HISTORY};
 use crate::{Access, Rate, Reference, Sample};
@@ -35,7 +35,7 @@ impl Limits {
 /// the order of the last [`HISTORY`] of each, so that a simulated cache need not begin empty.
 #[derive(Debug)]
 pub struct Sampler {
-    volume: VolumeId,
+    volume: PgId,
     limits: Limits,
     rate: Rate,
     references: VecDeque<Reference>,
@@ -78,7 +78,7 @@ impl Seen {
 impl Sampler {
     /// Begins with a rate; `limits` must allow some references and blocks.
     #[must_use]
-    pub fn new(volume: VolumeId, rate: Rate, limits: Limits) -> Self {
+    pub fn new(volume: PgId, rate: Rate, limits: Limits) -> Self {
         let limits = Limits {
             references: limits.references.max(1),
             blocks: limits.blocks.max(1),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn sampler(limits: Limits, blocks: impl IntoIterator<Item = u32>) -> Sampler {
-        let mut sampler = Sampler::new(VolumeId(0), Rate::ALL, limits);
+        let mut sampler = Sampler::new(PgId(0), Rate::ALL, limits);
         blocks.into_iter().zip(0..).for_each(|(block, time)| sampler.refer(read(time, block)));
         sampler.check();
         sampler
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn times_do_not_go_back() {
-        let mut sampler = Sampler::new(VolumeId(0), Rate::ALL, limits(8, 8, 0));
+        let mut sampler = Sampler::new(PgId(0), Rate::ALL, limits(8, 8, 0));
         [5, 3, 7].into_iter().for_each(|time| sampler.refer(read(time, 1)));
         let times: Vec<u64> = sampler.sample().references.iter().map(|r| r.time_us).collect();
         assert_eq!(times, [5, 5, 7]);
@@ -288,7 +288,7 @@ mod tests {
             most in 1usize..60,
             lowest in 0u32..4,
         ) {
-            let mut sampler = Sampler::new(VolumeId(1), Rate::ALL, limits(references, most, lowest));
+            let mut sampler = Sampler::new(PgId(1), Rate::ALL, limits(references, most, lowest));
             for (i, &(block, access)) in blocks.iter().enumerate() {
                 let access = [Access::Read, Access::Write, Access::PartialWrite][usize::from(access)];
                 sampler.refer(Reference { access, ..read(i as u64, block) });

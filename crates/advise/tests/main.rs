@@ -6,7 +6,7 @@ mod workloads;
 use std::collections::HashSet;
 
 use cards_advise::{Access, Curve, Limits, Rate, Reference, Sampler};
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 use exact::Lru;
 use workloads::Workload;
@@ -22,11 +22,11 @@ fn limits(references: usize, blocks: usize, scaled: u64) -> Limits {
 }
 
 /// Numbers of the volume: blocks of each are chosen by another hash.
-const VOLUMES: [u16; 4] = [0, 1, 3, 9];
+const VOLUMES: [u32; 4] = [0, 1, 3, 9];
 
 /// Samples a workload of one volume.
-fn sampler(volume: u16, workload: &Workload, limits: Limits) -> Sampler {
-    let mut sampler = Sampler::new(VolumeId(volume), Rate::scaling(CACHE, 4096), limits);
+fn sampler(volume: u32, workload: &Workload, limits: Limits) -> Sampler {
+    let mut sampler = Sampler::new(PgId(volume), Rate::scaling(CACHE, 4096), limits);
     for (time, &(block, write)) in workload.references.iter().enumerate() {
         let (access, reads, writes) = if write { (Access::Write, 0, 1) } else { (Access::Read, 1, 0) };
         sampler.refer(Reference { time_us: time as u64, block, access, reads, writes });

@@ -26,7 +26,7 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Coherence, Generation, Instant, IoError, NodeId, VolumeId};
+use cards_core::{Coherence, Generation, Instant, IoError, NodeId, PgId};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::efficiency::Figures;
@@ -152,9 +152,9 @@ pub(crate) struct Observers {
     /// How often each had something to judge.
     pub(crate) judged: Judged,
     /// Volumes whose cards run out.
-    writable: BTreeSet<VolumeId>,
+    writable: BTreeSet<PgId>,
     /// Volumes of which copies are used under a lease.
-    leased: BTreeSet<VolumeId>,
+    leased: BTreeSet<PgId>,
     cold: bool,
     cards: Cards,
     pages: Pages,
@@ -175,7 +175,7 @@ impl Observers {
         let volumes = options.world.volumes.iter();
         let writable = volumes.clone().filter(|spec| !spec.read_only).map(|spec| spec.id).collect();
         let leased = volumes.filter(|spec| !spec.read_only && spec.coherence == Coherence::Confirmed);
-        let leased: BTreeSet<VolumeId> = leased.map(|spec| spec.id).collect();
+        let leased: BTreeSet<PgId> = leased.map(|spec| spec.id).collect();
         Self {
             judged: Judged::new(),
             repeats: Repeats::new(leased.iter().copied().collect()),
@@ -312,7 +312,7 @@ impl Observers {
     }
 
     /// Writes of a volume were lost.
-    pub(crate) fn lost(&mut self, volume: VolumeId, now: u64) {
+    pub(crate) fn lost(&mut self, volume: PgId, now: u64) {
         self.durability.lost(volume, now);
     }
 
@@ -340,7 +340,7 @@ impl Observers {
     }
 
     /// A client gives its node's card up.
-    pub(crate) fn detached(&mut self, node: NodeId, volume: VolumeId) {
+    pub(crate) fn detached(&mut self, node: NodeId, volume: PgId) {
         self.takeovers.ends(volume, node);
         self.takeovers.unclaimed(volume, node);
     }

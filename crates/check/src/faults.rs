@@ -12,7 +12,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use cards_core::{Instant, NodeId, VolumeId};
+use cards_core::{Instant, NodeId, PgId};
 
 use crate::efficiency::Traffic;
 use crate::options::Options;
@@ -163,11 +163,11 @@ pub struct Faults {
     /// What was seen and not yet taken out, in order.
     pub seen: Vec<Seen>,
     /// When disks failed, in order.
-    pub disk_errors: Vec<(Instant, VolumeId)>,
+    pub disk_errors: Vec<(Instant, PgId)>,
     /// What was sent.
     pub traffic: Traffic,
     /// Reads each volume's disk was asked for.
-    pub disk_reads: BTreeMap<VolumeId, u64>,
+    pub disk_reads: BTreeMap<PgId, u64>,
     /// When the last message from one node to another arrives.
     last_arrival: BTreeMap<(NodeId, NodeId), Instant>,
     /// Until when nothing arrives that one node sends another.

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 /// Number of a step of the world.
 pub type Step = u64;
 
 /// A sector of a volume.
-pub type Sector = (VolumeId, u64);
+pub type Sector = (PgId, u64);
 
 /// A write or a read of one sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ impl History {
     }
 
     /// The sectors of one volume, as [`Self::iter`] has them.
-    pub fn of_volume(&self, volume: VolumeId) -> impl Iterator<Item = (Sector, &[Op])> {
+    pub fn of_volume(&self, volume: PgId) -> impl Iterator<Item = (Sector, &[Op])> {
         let sectors = self.sectors.range((volume, 0)..=(volume, u64::MAX));
         sectors.map(|(sector, ops)| (*sector, ops.as_slice()))
     }

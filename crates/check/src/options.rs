@@ -33,7 +33,7 @@ mod lone;
 mod second;
 mod told;
 
-use cards_core::{Duration, NodeId, VolumeId};
+use cards_core::{Duration, NodeId, PgId};
 use cards_world::WorldConfig;
 
 pub use clocks::Clocks;
@@ -65,7 +65,7 @@ pub struct Options {
     /// Writers of each volume that can be written.
     pub writers: u32,
     /// Cards that may only read, never the disk node's.
-    pub readers: Vec<(NodeId, VolumeId)>,
+    pub readers: Vec<(NodeId, PgId)>,
     /// How long they work before the faults stop.
     pub storm: Duration,
     /// Longest pause of a client between two requests; most are much shorter.

@@ -5,7 +5,7 @@ mod left_out;
 
 use std::fmt::Write as _;
 
-use cards_core::{Duration, NodeId, VolumeId};
+use cards_core::{Duration, NodeId, PgId};
 
 pub use kind::Kind;
 pub use left_out::LeftOut;
@@ -169,7 +169,7 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     }
     options.world.nodes.truncate(usize::from(nodes));
     // No two volumes of a run have the same disk number, whatever their nodes.
-    let moved = |id: VolumeId| VolumeId::new(NodeId(id.disk_node().0 % nodes), id.disk());
+    let moved = |id: PgId| PgId::plain(NodeId(id.disk_node().0 % nodes), id.disk());
     options.world.volumes.iter_mut().for_each(|spec| spec.id = moved(spec.id));
     let (readers, world) = (&mut options.readers, &mut options.world);
     let kept = readers.iter_mut().chain(&mut world.devices).chain(&mut world.exclusive);
@@ -177,7 +177,7 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     world.devices.retain(|(node, _)| node.0 < nodes);
     world.exclusive.retain(|(node, _)| node.0 < nodes);
     let volumes = &options.world.volumes;
-    let writable = |id: VolumeId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
+    let writable = |id: PgId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
     options.readers.retain(|(node, id)| node.0 < nodes && !(writable(*id) && id.disk_node() == *node));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{Duration, NodeId, VolumeId};
+use cards_core::{Duration, NodeId, PgId};
 
 use crate::options::{Options, TakeoverOptions};
 use crate::rng::Rng;
@@ -17,7 +17,7 @@ pub(crate) struct Takeovers {
     options: TakeoverOptions,
     rng: Rng,
     /// Who has each volume for itself, or wants it.
-    under_way: BTreeMap<VolumeId, NodeId>,
+    under_way: BTreeMap<PgId, NodeId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,9 +25,9 @@ pub(crate) enum Deed {
     /// Some card wants some volume.
     Begin,
     /// It asks, unless it has asked already.
-    Ask(VolumeId),
+    Ask(PgId),
     /// It has had it for long enough.
-    End(VolumeId),
+    End(PgId),
 }
 
 impl Takeovers {
@@ -41,7 +41,7 @@ impl Takeovers {
 
     /// The storm is over: volumes are for all again.
     pub(crate) fn calm(&mut self, run: &mut Run, workload: &mut Workload) {
-        let volumes: Vec<VolumeId> = self.under_way.keys().copied().collect();
+        let volumes: Vec<PgId> = self.under_way.keys().copied().collect();
         volumes.into_iter().for_each(|volume| self.end(run, workload, volume));
     }
 
@@ -66,7 +66,7 @@ impl Takeovers {
 
     fn take(&mut self, run: &mut Run, workload: &mut Workload) {
         let specs = run.options.world.volumes.iter().filter(|spec| !spec.read_only);
-        let volumes: Vec<VolumeId> = specs.map(|spec| spec.id).collect();
+        let volumes: Vec<PgId> = specs.map(|spec| spec.id).collect();
         if volumes.is_empty() {
             return;
         }
@@ -87,7 +87,7 @@ impl Takeovers {
         run.later(hold, RunDeed::Takeovers(Deed::End(volume)));
     }
 
-    fn ask(&mut self, run: &mut Run, workload: &mut Workload, volume: VolumeId) {
+    fn ask(&mut self, run: &mut Run, workload: &mut Workload, volume: PgId) {
         let Some(&node) = self.under_way.get(&volume) else { return };
         if workload.may_take_over(run, node, volume) {
             workload.take_over(run, node, volume);
@@ -95,7 +95,7 @@ impl Takeovers {
         run.later(ASK, RunDeed::Takeovers(Deed::Ask(volume)));
     }
 
-    fn end(&mut self, run: &mut Run, workload: &mut Workload, volume: VolumeId) {
+    fn end(&mut self, run: &mut Run, workload: &mut Workload, volume: PgId) {
         let Some(node) = self.under_way.remove(&volume) else { return };
         run.errors.takeover_ends(volume, run.world.now());
         workload.set_taker(volume, None);

@@ -12,7 +12,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{BlockId, CommandKind, Instant, IoError, NodeId, Persistence, Token, VolumeId, VolumeSpec};
+use cards_core::{BlockId, CommandKind, Instant, IoError, NodeId, Persistence, PgId, Token, VolumeSpec};
 use cards_world::{Completion, Outcome, Request};
 
 use crate::history::WriteId;
@@ -33,11 +33,11 @@ pub(crate) struct Workload {
     device_clients: Vec<DeviceClient>,
     writers: Vec<Writer>,
     /// The life of the node whose card is attached, as the clients have been told.
-    attached: BTreeMap<(NodeId, VolumeId), u64>,
+    attached: BTreeMap<(NodeId, PgId), u64>,
     /// Cards that may only read.
-    readers: BTreeSet<(NodeId, VolumeId)>,
+    readers: BTreeSet<(NodeId, PgId)>,
     /// Nodes that want volumes for themselves.
-    takers: BTreeMap<VolumeId, NodeId>,
+    takers: BTreeMap<PgId, NodeId>,
     last_tag: u64,
     finals: Finals,
 }
@@ -55,14 +55,14 @@ pub(crate) enum Deed {
     /// ... and, for a while, is not.
     CloseDevice(usize),
     /// A card is attached (again).
-    Attach(NodeId, VolumeId),
+    Attach(NodeId, PgId),
 }
 
 /// A request under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     pub(crate) node: NodeId,
-    pub(crate) volume: VolumeId,
+    pub(crate) volume: PgId,
     /// When it was made, by the count of what clients do and see ...
     pub(crate) invoked: u64,
     /// ... and by the clock of the world.
@@ -184,7 +184,7 @@ impl Workload {
         &mut self,
         run: &mut Run,
         node: NodeId,
-        volume: VolumeId,
+        volume: PgId,
         owner: Owner,
         what: What,
         request: Request,

@@ -5,14 +5,16 @@
 //! soon as nobody pins it.
 
 mod apart;
+mod groups;
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use apart::Apart;
+use groups::Groups;
 
-use crate::ids::{BlockId, NodeId, Slot, VolumeId};
+use crate::ids::{BlockId, NodeId, Slot};
 use crate::replacement::Replacer;
 use crate::table::Table;
 
@@ -28,7 +30,8 @@ struct Frame {
     /// Neighbours in the replacement's queue, or in the free list (`older`).
     newer: u32,
     older: u32,
-    volume: u16,
+    /// A number of [`Groups`].
+    group: u16,
     /// The two ids of HSCC's cache index (section 3), ten bits each: who delivered this copy, who asked for it next.
     ids: [u8; 3],
     /// Saturates: a slot that was ever pinned that often stays pinned.
@@ -65,6 +68,7 @@ const REFERENCES: u16 = 0b11;
 /// The frames of all slots: what a replacement may see and link.
 pub struct Frames {
     frames: Vec<Frame>,
+    groups: Groups,
 }
 
 impl Frames {
@@ -113,7 +117,7 @@ impl Frames {
     #[must_use]
     pub fn block(&self, slot: u32) -> BlockId {
         let frame = self.frames[slot as usize];
-        BlockId::new(VolumeId(frame.volume), frame.index)
+        BlockId::new(self.groups.id(frame.group), frame.index)
     }
 
     /// The block is not in the queue for new ones, where the replacement has several.
@@ -177,8 +181,8 @@ impl Cache {
     pub fn new(capacity: u32, extra: u32, replacer: Box<dyn Replacer>) -> Self {
         let slots = capacity + extra;
         let frame =
-            Frame { index: 0, newer: NONE, older: NONE, volume: 0, ids: [u8::MAX; 3], pins: 0, marks: 0 };
-        let mut frames = Frames { frames: vec![frame; slots as usize] };
+            Frame { index: 0, newer: NONE, older: NONE, group: 0, ids: [u8::MAX; 3], pins: 0, marks: 0 };
+        let mut frames = Frames { frames: vec![frame; slots as usize], groups: Groups::default() };
         for slot in 1..slots {
             frames.set_older(slot - 1, Some(slot));
         }
@@ -323,9 +327,10 @@ impl Cache {
     /// Makes a held slot the resident copy of `block`, which has none yet.
     pub fn insert(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>) {
         assert!(self.lookup(block).is_none(), "{block:?} is resident already");
+        let group = self.frames.groups.number(block.volume);
         let frame = &mut self.frames.frames[slot.0 as usize];
         assert!(frame.marks & Mark::RESIDENT.0 == 0 && frame.pins > 0, "only a held slot becomes resident");
-        frame.volume = block.volume.0;
+        frame.group = group;
         frame.index = block.index;
         frame.set_ids(previous, None);
         frame.marks = Mark::RESIDENT.0;
@@ -485,7 +490,7 @@ mod tests {
     use crate::replacement::Lru;
 
     fn block(index: u32) -> BlockId {
-        BlockId::new(VolumeId(0), index)
+        BlockId::new(crate::ids::PgId(0), index)
     }
 
     #[test]

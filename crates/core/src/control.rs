@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use crate::algorithms::Algorithms;
-use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
+use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
@@ -60,14 +60,14 @@ pub struct ControlConfig {
     pub acquainted: Vec<NodeId>,
     /// What was noted of the cards of its disks in earlier lives ([`ControlOutput::Journal`]), for all disks whose
     /// journals will be kept over this life.
-    pub cards: BTreeMap<VolumeId, CardJournal>,
+    pub cards: BTreeMap<PgId, CardJournal>,
 }
 
 /// What a disk's journal says when its node starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskJournal {
     /// The volume on the disk.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// The persistence life of the disk.
     pub persistence: Persistence,
     /// Why it is another one than before.
@@ -110,7 +110,7 @@ pub enum ControlInput {
         /// card may do what is asked for.
         token: Token,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The policy the card insists on; empty: the volume's.
         policy: String,
         /// What the card may do.
@@ -122,7 +122,7 @@ pub enum ControlInput {
     /// even if the card's own messages arrive.
     Silent {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
         /// The card.
@@ -131,14 +131,14 @@ pub enum ControlInput {
     /// Give the card up.
     Detach {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Which parts of a volume are holes?
     Extents {
         /// Comes back in [`ControlOutput::ExtentsDone`].
         token: Token,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// From here, in bytes.
         offset: u64,
         /// So many bytes.
@@ -155,14 +155,14 @@ pub enum ControlInput {
     /// shards.
     Pages {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Whether pages are kept.
         kept: bool,
     },
     /// No page of a volume can be used any more that was there at its [`ControlOutput::Withdraw`].
     Withdrawn {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Every [`ControlOutput::Journal`] up to this number is durable.
     Journaled {
@@ -192,7 +192,7 @@ pub enum ControlOutput {
     /// used any more. Until then the disk node hears nothing that says so.
     Withdraw {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Keep this over the lives of this node, in place of what was kept before of the volume, and answer with
     /// [`ControlInput::Journaled`] when it is durable.
@@ -200,7 +200,7 @@ pub enum ControlOutput {
         /// Numbers count up from one.
         number: u64,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// What the next life is told ([`ControlConfig::cards`]).
         journal: CardJournal,
     },
@@ -209,14 +209,14 @@ pub enum ControlOutput {
         /// From [`ControlInput::Attach`].
         token: Token,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card, or why not.
         result: Result<Generation, Refusal>,
     },
     /// This node's card of a volume of its own is gone: another node takes the volume over.
     Evicted {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Why.
         refusal: Refusal,
     },
@@ -225,7 +225,7 @@ pub enum ControlOutput {
         /// Comes back in [`ControlInput::ExtentsRead`].
         op: OpId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// From here, in bytes.
         offset: u64,
         /// So many bytes.
@@ -244,7 +244,7 @@ pub enum ControlOutput {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ControlTimer {
     /// When to ask again to be attached.
-    Attach(VolumeId),
+    Attach(PgId),
     /// When to renew the leases of the cards of a disk node's volumes.
     Renew(NodeId),
     /// When to repeat a request, or give it up.
@@ -252,7 +252,7 @@ pub enum ControlTimer {
     /// When another node has renewed nothing for too long.
     Expire(NodeId),
     /// When another node's card has not been renewed for too long, though its node may have renewed others.
-    ExpireCard(VolumeId, NodeId),
+    ExpireCard(PgId, NodeId),
     /// When no card of an earlier life can be alive any more.
     Grace,
 }
@@ -261,7 +261,7 @@ pub enum ControlTimer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardStatus {
     /// The volume.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// It is attached now.
     pub attached: bool,
     /// Why it is not attached (again), if the disk node has said so.
@@ -272,15 +272,15 @@ pub struct CardStatus {
 pub struct Control {
     config: ControlConfig,
     now: Instant,
-    specs: BTreeMap<VolumeId, VolumeSpec>,
+    specs: BTreeMap<PgId, VolumeSpec>,
     /// The life of each peer that was seen last.
     lives: BTreeMap<NodeId, u64>,
-    cards: BTreeMap<VolumeId, Card>,
+    cards: BTreeMap<PgId, Card>,
     /// The last renewals that were sent to each disk node.
     renewals: BTreeMap<NodeId, Renewals>,
     pending: BTreeMap<RequestId, Pending>,
     /// The same, by volume.
-    questions: BTreeSet<(VolumeId, RequestId)>,
+    questions: BTreeSet<(PgId, RequestId)>,
     partings: Partings,
     desk: Desk,
     alarms: Alarms,
@@ -333,7 +333,7 @@ impl Control {
 
     /// A volume, if it is known.
     #[must_use]
-    pub fn volume(&self, id: VolumeId) -> Option<&VolumeSpec> {
+    pub fn volume(&self, id: PgId) -> Option<&VolumeSpec> {
         self.specs.get(&id)
     }
 
@@ -347,7 +347,7 @@ impl Control {
     }
 
     /// Other nodes' cards of a volume of this node.
-    pub fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
+    pub fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.desk.cards_of(volume)
     }
 
@@ -449,7 +449,7 @@ impl Control {
                 self.learn(spec);
             }
         }
-        let cards: Vec<VolumeId> = self.cards.range(volumes_of(node)).map(|(&volume, _)| volume).collect();
+        let cards: Vec<PgId> = self.cards.range(volumes_of(node)).map(|(&volume, _)| volume).collect();
         for volume in cards {
             if reborn {
                 self.suspend(volume);
@@ -471,12 +471,12 @@ impl Control {
     }
 
     /// Nobody can write the volume, so nobody need know which of its cards are alive.
-    fn needs_no_lease(&self, volume: VolumeId) -> bool {
+    fn needs_no_lease(&self, volume: PgId) -> bool {
         self.specs.get(&volume).is_some_and(|spec| spec.read_only)
     }
 
     /// Copies of the volume stay good without a card, or nobody promises that they are.
-    fn keeps_copies(&self, volume: VolumeId) -> bool {
+    fn keeps_copies(&self, volume: PgId) -> bool {
         self.specs.get(&volume).is_some_and(|s| s.read_only || s.coherence == Coherence::Policy)
     }
 
@@ -495,9 +495,8 @@ impl Control {
 }
 
 /// All volumes that a node can have.
-fn volumes_of(node: NodeId) -> RangeInclusive<VolumeId> {
-    let first = node.0 << VolumeId::MAX_DISKS.trailing_zeros();
-    VolumeId(first)..=VolumeId(first | (VolumeId::MAX_DISKS - 1))
+fn volumes_of(node: NodeId) -> RangeInclusive<PgId> {
+    PgId::plain(node, 0)..=PgId::plain(node, PgId::MAX_DISKS - 1)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use core::fmt;
 pub struct NodeId(pub u16);
 
 impl NodeId {
-    /// Members a cluster can have: volume identifiers and index entries have 10 bits for a node, and one value
+    /// Members a cluster can have: groups of plain disks and index entries have 10 bits for a node, and one value
     /// stands for none.
     pub const MAX_NODES: usize = (1 << 10) - 1;
 }
@@ -18,39 +18,53 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// A volume, by the physical ID of its disk: the disk node and the disk's number there.
+/// A placement group: blocks whose writes one primary orders. What people attach is a volume; that of a plain disk is one
+/// group.
 ///
-/// CARDs (section 4) identify a device by *(major, minor, physical ID)*: the first two may differ
-/// from node to node, the physical ID is the same for all cards of a disk.
+/// CARDs (section 4) identify a device by *(major, minor, physical ID)*: the first two may differ from node to node, the
+/// physical ID is the same for all cards of a disk. A plain disk's group has that ID in its number: the node that has the
+/// disk, and the disk's number there. On the wire it is the upper half of eight bytes; the lower half is zero (a layer of
+/// the group, of which there are none yet).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VolumeId(pub u16);
+pub struct PgId(pub u32);
 
-impl VolumeId {
-    /// Disks one node can contribute.
+impl PgId {
+    /// Plain disks one node can contribute.
     pub const MAX_DISKS: u16 = 1 << 6;
 
-    /// The volume on disk number `disk` (below [`Self::MAX_DISKS`]) of `node` (below
-    /// [`NodeId::MAX_NODES`]).
+    /// The group of the plain disk number `disk` (below [`Self::MAX_DISKS`]) of `node` (below [`NodeId::MAX_NODES`]).
     #[must_use]
-    pub const fn new(node: NodeId, disk: u16) -> Self {
+    pub const fn plain(node: NodeId, disk: u16) -> Self {
         assert!((node.0 as usize) < NodeId::MAX_NODES && disk < Self::MAX_DISKS);
-        Self(node.0 << 6 | disk)
+        Self((node.0 as u32) << 6 | disk as u32)
     }
 
-    /// The node that has the physical disk.
+    /// The node that has the plain disk. Who orders the writes is said by [`crate::VolumeSpec::primary`].
     #[must_use]
     pub const fn disk_node(self) -> NodeId {
-        NodeId(self.0 >> 6)
+        NodeId((self.0 >> 6) as u16)
     }
 
-    /// The disk's number at its node.
+    /// The plain disk's number at its node.
     #[must_use]
     pub const fn disk(self) -> u16 {
-        self.0 & (Self::MAX_DISKS - 1)
+        self.0 as u16 & (Self::MAX_DISKS - 1)
+    }
+
+    /// As on the wire.
+    #[must_use]
+    pub const fn to_wire(self) -> u64 {
+        (self.0 as u64) << 32
+    }
+
+    /// From the wire; none, if it names a layer.
+    #[must_use]
+    pub const fn from_wire(id: u64) -> Option<Self> {
+        if id as u32 == 0 { Some(Self((id >> 32) as u32)) } else { None }
     }
 }
 
-impl fmt::Debug for VolumeId {
+impl fmt::Debug for PgId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}.{}", self.disk_node().0, self.disk())
     }
@@ -60,7 +74,7 @@ impl fmt::Debug for VolumeId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId {
     /// The volume the block belongs to.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// Its position, in blocks.
     pub index: u32,
 }
@@ -68,7 +82,7 @@ pub struct BlockId {
 impl BlockId {
     /// Block `index` of `volume`.
     #[must_use]
-    pub const fn new(volume: VolumeId, index: u32) -> Self {
+    pub const fn new(volume: PgId, index: u32) -> Self {
         Self { volume, index }
     }
 

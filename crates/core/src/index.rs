@@ -93,10 +93,10 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::VolumeId;
+    use crate::ids::PgId;
 
     fn block(index: u32) -> BlockId {
-        BlockId::new(VolumeId(0), index)
+        BlockId::new(PgId(0), index)
     }
 
     #[test]

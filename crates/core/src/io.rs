@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, Slot, Token, VolumeId, WithdrawalId};
+use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, PgId, Slot, Token, WithdrawalId};
 use crate::message::{CommandKind, IoError, Message, Source};
 use crate::persistence::{Loss, Persistence};
 use crate::placement::Placement;
@@ -52,7 +52,7 @@ pub enum Input {
         /// Comes back in [`Output::Done`].
         token: Token,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// What to do.
         kind: CommandKind,
         /// From here, in bytes.
@@ -110,7 +110,7 @@ pub enum Input {
     /// This node's card of the volume is attached.
     Attached {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card.
         generation: Generation,
     },
@@ -118,7 +118,7 @@ pub enum Input {
     /// of the disk node, or a later one: nobody was let past them. Others may have been overtaken without a word.
     RepeatFrom {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card.
         generation: Generation,
     },
@@ -126,26 +126,26 @@ pub enum Input {
     /// (Exclusive caching is the requester's choice; remote disk drivers, section 4.)
     LeaveCopies {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// What the card wants.
         leave: Option<bool>,
     },
     /// Until when this node's card may serve cached blocks.
     Lease {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The end of the lease.
         until: Instant,
     },
     /// This node has no (valid) card any more: all copies are void.
     Suspended {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// At the disk node: `node` has attached.
     CardAttached {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
         /// The incarnation of the process that has. It need not be later than that of the one before: clocks are set
@@ -159,7 +159,7 @@ pub enum Input {
     /// At the disk node: the card of `node` is being given up. It may still serve copies, but writes no more.
     CardFenced {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
     },
@@ -167,14 +167,14 @@ pub enum Input {
     /// is fenced, and until it is detached nobody can confirm anything on its behalf.
     CardLost {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
     },
     /// At the disk node: `node` has no card any more and serves no copies.
     CardDetached {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
     },
@@ -183,7 +183,7 @@ pub enum Input {
     /// At the disk node: the persistence life of the disk, which only grows.
     Persistence {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The life.
         life: Persistence,
         /// What a flush is told that was not flushed in it.
@@ -193,13 +193,13 @@ pub enum Input {
     /// read before [`Input::WritesAllowed`].
     Hold {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Whether somebody beyond this node's cache keeps pages of the volume from now on: a kernel that has it as a local
     /// device. When nobody does any more, none are left.
     Pages {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Whether pages are kept.
         kept: bool,
     },
@@ -231,7 +231,7 @@ pub enum Output {
         /// Names the operation.
         op: OpId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// What to do.
         work: DiskWork,
     },
@@ -269,7 +269,7 @@ pub enum Output {
     /// one, give it to all shards by [`Input::Persistence`], and only then do what follows.
     SyncFailed {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Copy bytes of a completed write into a cached copy. Nobody uses the slot at this time, but anybody may
     /// from the next input on: copy before that (in the daemon: before unlocking the shard).
@@ -287,7 +287,7 @@ pub enum Output {
     /// ([`crate::ControlInput::Silent`]).
     Silent {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Where.
         node: NodeId,
         /// The card.
@@ -299,7 +299,7 @@ pub enum Output {
         /// Comes back in the answer.
         id: WithdrawalId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The blocks.
         blocks: Vec<Range<u32>>,
     },

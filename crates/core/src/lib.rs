@@ -58,7 +58,7 @@ pub use control::{
     CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer, DiskJournal,
 };
 pub use ids::{
-    BlockId, BufferId, Generation, NodeId, OpId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token, VolumeId,
+    BlockId, BufferId, Generation, NodeId, OpId, PgId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token,
     WithdrawalId, mix,
 };
 pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};

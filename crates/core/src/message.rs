@@ -6,7 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::ids::{Generation, NodeId, RequestId, Stamp, VolumeId};
+use crate::ids::{Generation, NodeId, PgId, RequestId, Stamp};
 use crate::persistence::Persistence;
 use crate::shard::Bounds;
 use crate::volume::Access;
@@ -15,7 +15,7 @@ use crate::volume::Access;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The volume.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// The shard, the same number at sender and receiver.
     pub shard: u16,
     /// From the volume's disk node to a card of it: all writes up to this one are complete, and the card was asked about
@@ -368,7 +368,7 @@ pub enum ControlMessage {
         /// The requester's number for it.
         request: RequestId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The policy the card insists on; empty: the volume's.
         policy: String,
         /// What the card may do.
@@ -381,7 +381,7 @@ pub enum ControlMessage {
         /// The number in the request.
         request: RequestId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card.
         generation: Generation,
         /// Microseconds the card may serve cached blocks without a further word.
@@ -394,7 +394,7 @@ pub enum ControlMessage {
         /// The number in the request.
         request: RequestId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// Why.
         refusal: Refusal,
     },
@@ -402,13 +402,13 @@ pub enum ControlMessage {
     ///
     /// They are named, though the receiver knows whom it has given cards to: what is not named runs out by itself, as a
     /// card does whose [`ControlMessage::Detach`] was lost or that is void while its pages are being withdrawn, and the
-    /// receiver need not remember whom it has told of a card's end. A node has [`VolumeId::MAX_DISKS`] volumes at most,
+    /// receiver need not remember whom it has told of a card's end. A node has [`PgId::MAX_DISKS`] volumes at most,
     /// hence so many cards.
     Renew {
         /// The requester's number for it, higher than in all its earlier messages: the leases run from when this was sent.
         request: RequestId,
         /// The cards, at most [`ControlMessage::MAX_CARDS`].
-        cards: Vec<(VolumeId, Generation)>,
+        cards: Vec<(PgId, Generation)>,
     },
     /// The leases run on, but for some.
     Renewed {
@@ -416,19 +416,19 @@ pub enum ControlMessage {
         request: RequestId,
         /// Cards of the request that are not renewed: there is no such card (any more), or it is being given up. As with
         /// [`ControlMessage::Expired`], drop all copies and attach again.
-        expired: Vec<(VolumeId, Generation)>,
+        expired: Vec<(PgId, Generation)>,
     },
     /// There is no such card (any more): drop all copies and attach again.
     Expired {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card.
         generation: Generation,
     },
     /// The card is no longer wanted.
     Detach {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The card.
         generation: Generation,
     },
@@ -437,7 +437,7 @@ pub enum ControlMessage {
         /// The requester's number for it.
         request: RequestId,
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// From here, in bytes.
         offset: u64,
         /// So many bytes.
@@ -457,7 +457,7 @@ impl ControlMessage {
     pub const MAX_EXTENTS: usize = 1024;
 
     /// Cards one renewal names at most: one for each volume of a node.
-    pub const MAX_CARDS: usize = VolumeId::MAX_DISKS as usize;
+    pub const MAX_CARDS: usize = PgId::MAX_DISKS as usize;
 }
 
 /// A run of bytes that is all hole or all data.

@@ -110,10 +110,10 @@ fn winner(bucket: u64, members: &[NodeId]) -> NodeId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::VolumeId;
+    use crate::ids::PgId;
 
     fn block(index: u32) -> BlockId {
-        BlockId::new(VolumeId::new(NodeId(0), 0), index)
+        BlockId::new(PgId::plain(NodeId(0), 0), index)
     }
 
     #[test]

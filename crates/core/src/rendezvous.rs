@@ -7,14 +7,14 @@
 
 use alloc::vec::Vec;
 
-use crate::ids::{NodeId, VolumeId, mix};
+use crate::ids::{NodeId, PgId, mix};
 use crate::placement::PlacementKind;
 
 /// A part of a volume whose locks have one home. `index` counts regions from the start of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegionId {
     /// The volume.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// Its position, in regions.
     pub index: u32,
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn regions(count: u32) -> impl Iterator<Item = RegionId> {
-        (0..count).map(|i| RegionId { volume: VolumeId((i % 7) as u16 * 64), index: i / 7 })
+        (0..count).map(|i| RegionId { volume: PgId((i % 7) * 64), index: i / 7 })
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn modulo_goes_round_the_members() {
         let list = Members::new(1, [5, 2, 9, 2].map(NodeId).to_vec(), PlacementKind::Modulo);
-        let region = |index| RegionId { volume: VolumeId(0), index };
+        let region = |index| RegionId { volume: PgId(0), index };
         let homes: Vec<_> = (0..4).map(|i| list.home(region(i)).unwrap().0).collect();
         let successors: Vec<_> = (0..4).map(|i| list.successor(region(i)).unwrap().0).collect();
         assert_eq!((homes, successors), ([2, 5, 9, 2].to_vec(), [5, 9, 2, 5].to_vec()));
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn too_few_members_have_no_home_or_no_successor() {
         for kind in [PlacementKind::Rendezvous, PlacementKind::Modulo] {
-            let region = RegionId { volume: VolumeId(0), index: 3 };
+            let region = RegionId { volume: PgId(0), index: 3 };
             let (nobody, alone) =
                 (Members::new(1, Vec::new(), kind), Members::new(1, [NodeId(4)].to_vec(), kind));
             assert_eq!((nobody.home(region), nobody.successor(region)), (None, None));

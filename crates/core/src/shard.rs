@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use crate::algorithms::Algorithms;
 use crate::cache::{Cache, Mark};
 use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token, VolumeId, mix};
+use crate::ids::{BlockId, NodeId, OpId, PgId, RequestId, Slot, Stamp, Token, mix};
 use crate::index::Index;
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
@@ -78,7 +78,7 @@ pub struct ShardConfig {
     /// A request that the disk node has not answered by then fails.
     pub disk_wait: Duration,
     /// What the last life of this node has left of its disks' volumes: each counts as written everywhere otherwise.
-    pub marks: BTreeMap<VolumeId, Marks>,
+    pub marks: BTreeMap<PgId, Marks>,
     /// A request that reaches a node which is fetching the block itself waits for it there. Off: it goes on
     /// to the disk node, as in the paper.
     pub park: bool,
@@ -94,7 +94,7 @@ pub struct Shard {
     config: ShardConfig,
     now: Instant,
     placement: Placement,
-    volumes: BTreeMap<VolumeId, Volume>,
+    volumes: BTreeMap<PgId, Volume>,
     cache: Cache,
     index: Index,
     frame_data: FrameData,
@@ -176,7 +176,7 @@ impl Shard {
 
     /// Blocks of a volume that are cached here.
     #[must_use]
-    pub fn cached(&self, volume: VolumeId) -> u64 {
+    pub fn cached(&self, volume: PgId) -> u64 {
         self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == volume).count() as u64
     }
 
@@ -566,7 +566,7 @@ impl Shard {
         node == self.config.node || self.up.get(usize::from(node.0)).copied().unwrap_or(false)
     }
 
-    fn send(&mut self, to: NodeId, volume: VolumeId, body: Body, payload: Payload) {
+    fn send(&mut self, to: NodeId, volume: PgId, body: Body, payload: Payload) {
         debug_assert!(to != self.config.node, "a node sends itself no messages");
         self.stats.messages_sent += 1;
         let free = self.cache.free_places();
@@ -580,7 +580,7 @@ impl Shard {
         self.outputs.push_back(Output::Send { to, message, payload });
     }
 
-    fn may_hold(&self, volume: VolumeId) -> bool {
+    fn may_hold(&self, volume: PgId) -> bool {
         self.volumes.get(&volume).is_some_and(|v| v.may_use_copies(self.now))
     }
 

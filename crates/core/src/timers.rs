@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::ids::{BlockId, OpId, RequestId, VolumeId};
+use crate::ids::{BlockId, OpId, PgId, RequestId};
 use crate::time::Instant;
 
 /// Why a shard wants to be woken.
@@ -19,9 +19,9 @@ pub enum Timer {
     /// When to forget an evicted block whose new host does not answer.
     Leaving(BlockId),
     /// When to forget what the commands of cards that are gone were answered.
-    Answers(VolumeId),
+    Answers(PgId),
     /// When the volume's policy wants to be called.
-    Policy(VolumeId),
+    Policy(PgId),
 }
 
 /// The timers that are set, by time. One that never comes, as of drivers with endless patience, costs nothing.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::ids::VolumeId;
+use crate::ids::PgId;
 
 /// How readers of a volume are kept from stale copies when it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,7 +54,7 @@ impl Access {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {
     /// Its physical ID.
-    pub id: VolumeId,
+    pub id: PgId,
     /// Its name, unique in the cluster.
     pub name: String,
     /// Its size in bytes.

@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use cards_core::rendezvous::{Members, RegionId};
-use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId};
+use cards_core::{Duration, Instant, NodeId, PgId, PlacementKind};
 
 use super::error::LockError;
 use super::fence::Fence;
@@ -52,7 +52,7 @@ pub enum Wait {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want {
     /// The volume.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// What of it, and how.
     pub locked: Locked,
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cards_core::{
-    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, NodeId, Persistence, Refusal,
-    Token, Unflushed, VolumeId, VolumeSpec,
+    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, NodeId, Persistence, PgId,
+    Refusal, Token, Unflushed, VolumeSpec,
 };
 
 use crate::config::{Attach, Attached};
@@ -34,7 +34,7 @@ pub(crate) struct Card {
     /// What was asked for.
     pub(crate) attach: Attach,
     /// The volume, once a volume of that name is known.
-    volume: OnceLock<VolumeId>,
+    volume: OnceLock<PgId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
     /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
@@ -72,7 +72,7 @@ impl Card {
         }
     }
 
-    pub(crate) fn volume(&self) -> Option<VolumeId> {
+    pub(crate) fn volume(&self) -> Option<PgId> {
         self.volume.get().copied()
     }
 
@@ -103,7 +103,7 @@ impl Card {
     pub(crate) fn end_flush(
         &self,
         node: &Node,
-        volume: VolumeId,
+        volume: PgId,
         point: FlushPoint,
         result: Result<(), IoError>,
     ) {
@@ -197,12 +197,12 @@ impl Cards {
         }
     }
 
-    fn of(&self, volume: VolumeId) -> Option<Arc<Card>> {
+    fn of(&self, volume: PgId) -> Option<Arc<Card>> {
         self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
     }
 
     /// When the lease of a volume's card ends, if it has one.
-    pub(crate) fn lease_of(&self, volume: VolumeId) -> Option<Instant> {
+    pub(crate) fn lease_of(&self, volume: PgId) -> Option<Instant> {
         let until = self.of(volume)?.lease_until.load(Relaxed);
         (until > 0).then_some(Instant(until))
     }
@@ -269,7 +269,7 @@ impl Local {
     }
 
     /// A card's lease runs until then.
-    pub(crate) fn leased(&self, volume: VolumeId, until: Instant) {
+    pub(crate) fn leased(&self, volume: PgId, until: Instant) {
         if let Some(card) = self.node.cards.of(volume) {
             card.lease_until.store(until.0, Relaxed);
         }
@@ -277,7 +277,7 @@ impl Local {
     }
 
     /// The disk node has answered.
-    pub(crate) fn attach_done(self: &Rc<Self>, volume: VolumeId, result: Result<Generation, Refusal>) {
+    pub(crate) fn attach_done(self: &Rc<Self>, volume: PgId, result: Result<Generation, Refusal>) {
         let Some(card) = self.node.cards.of(volume) else { return };
         let name = &card.attach.volume;
         match result {
@@ -308,7 +308,7 @@ impl Local {
     }
 
     /// Tries again after a while, if the card is still wanted.
-    fn attach_later(self: &Rc<Self>, card: Arc<Card>, volume: VolumeId) {
+    fn attach_later(self: &Rc<Self>, card: Arc<Card>, volume: PgId) {
         let local = Rc::clone(self);
         spawn(async move {
             tokio::time::sleep(RETRY).await;
@@ -372,7 +372,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
 }
 
 /// The names of all nodes that have a card of the volume, as far as this node can know: the disk node names only one.
-fn holders(node: &Node, volume: Option<VolumeId>, known: NodeId) -> Vec<String> {
+fn holders(node: &Node, volume: Option<PgId>, known: NodeId) -> Vec<String> {
     let all = volume.filter(|volume| volume.disk_node() == node.me).map(|volume| {
         let control = node.control();
         control.cards_of(volume).filter(|&holder| holder != node.me).map(|holder| node.name(holder)).collect()

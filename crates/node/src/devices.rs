@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cards_core::{ControlInput, Input, Instant, VolumeId, WithdrawalId};
+use cards_core::{ControlInput, Input, Instant, PgId, WithdrawalId};
 use tokio::sync::mpsc;
 
 use crate::admin::{Device, Notice};
@@ -26,7 +26,7 @@ pub(crate) use watch::{Watch, watch};
 /// All devices of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    watched: Mutex<BTreeMap<VolumeId, Arc<Watcher>>>,
+    watched: Mutex<BTreeMap<PgId, Arc<Watcher>>>,
 }
 
 /// The device that watches a volume.
@@ -54,7 +54,7 @@ struct WatcherState {
 #[derive(Clone, Copy, Debug)]
 enum Waiter {
     Shard(u16, WithdrawalId),
-    Control(VolumeId),
+    Control(PgId),
 }
 
 impl Watcher {
@@ -76,22 +76,22 @@ impl Watcher {
 }
 
 impl Devices {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, Arc<Watcher>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PgId, Arc<Watcher>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, volume: VolumeId) -> Option<Arc<Watcher>> {
+    fn of(&self, volume: PgId) -> Option<Arc<Watcher>> {
         self.lock().get(&volume).cloned()
     }
 
     /// Where the volume is on this machine.
-    pub(crate) fn device(&self, volume: VolumeId) -> Option<Device> {
+    pub(crate) fn device(&self, volume: PgId) -> Option<Device> {
         self.of(volume).and_then(|watcher| watcher.state().device.clone())
     }
 
     /// The card's lease of this length runs until then. Pages are good for a quarter less: they go on being used while
     /// the device is on its way to withdraw them.
-    pub(crate) fn leased(&self, now: Instant, volume: VolumeId, until: Instant, lease: Duration) {
+    pub(crate) fn leased(&self, now: Instant, volume: PgId, until: Instant, lease: Duration) {
         if let Some(watcher) = self.of(volume) {
             let left = until.since(now).saturating_sub(lease / 4);
             let for_ms = Some(left.as_millis() as u64);
@@ -101,7 +101,7 @@ impl Devices {
     }
 
     /// Takes a device's place; none if the volume has one.
-    fn enter(&self, volume: VolumeId) -> Option<(Arc<Watcher>, mpsc::UnboundedReceiver<Notice>)> {
+    fn enter(&self, volume: PgId) -> Option<(Arc<Watcher>, mpsc::UnboundedReceiver<Notice>)> {
         let (notices, notified) = mpsc::unbounded_channel();
         let mut watched = self.lock();
         if watched.contains_key(&volume) {
@@ -112,7 +112,7 @@ impl Devices {
         Some((watcher, notified))
     }
 
-    fn leave(&self, volume: VolumeId) {
+    fn leave(&self, volume: PgId) {
         self.lock().remove(&volume);
     }
 }
@@ -144,7 +144,7 @@ impl Node {
 
 impl Local {
     /// A shard wants pages of these blocks withdrawn.
-    pub(crate) fn withdraw(&self, shard: u16, id: WithdrawalId, volume: VolumeId, blocks: &[Range<u32>]) {
+    pub(crate) fn withdraw(&self, shard: u16, id: WithdrawalId, volume: PgId, blocks: &[Range<u32>]) {
         let block = self.node.arena.block() as u64;
         let bytes = |blocks: &Range<u32>| (u64::from(blocks.start) * block, blocks.len() as u64 * block);
         let ranges = blocks.iter().map(bytes).collect();
@@ -152,11 +152,11 @@ impl Local {
     }
 
     /// The control wants all pages of a volume withdrawn.
-    pub(crate) fn withdraw_all(&self, volume: VolumeId) {
+    pub(crate) fn withdraw_all(&self, volume: PgId) {
         self.withdraw_or_say(volume, Waiter::Control(volume), vec![(0, u64::MAX)]);
     }
 
-    fn withdraw_or_say(&self, volume: VolumeId, waiter: Waiter, ranges: Vec<(u64, u64)>) {
+    fn withdraw_or_say(&self, volume: PgId, waiter: Waiter, ranges: Vec<(u64, u64)>) {
         let now = self.node.now();
         let asked = self.node.devices.of(volume).is_some_and(|watcher| watcher.ask(now, waiter, ranges));
         if !asked {

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, OpId, Payload, VolumeId};
+use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, OpId, Payload, PgId};
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
@@ -21,9 +21,9 @@ pub(crate) enum DiskJob {
         /// Keeps the bytes of a write where they are until the engine is done with them.
         bytes: Option<Bytes>,
         /// What is done must be made durable before it is reported: the volume to flush.
-        flush: Option<VolumeId>,
+        flush: Option<PgId>,
         /// It makes something durable: the volume it is of.
-        syncs: Option<VolumeId>,
+        syncs: Option<PgId>,
     },
     /// Of the control.
     Extents { op: OpId },
@@ -58,7 +58,7 @@ impl Local {
     }
 
     /// Carries out a shard's disk operation.
-    pub(crate) fn disk(&self, shard: u16, op: OpId, volume: VolumeId, work: DiskWork) {
+    pub(crate) fn disk(&self, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
         if usize::from(volume.disk()) >= self.engines.len() {
             let result = Err(IoError::Invalid);
             let now = self.node.now();
@@ -111,11 +111,11 @@ impl Local {
     }
 
     /// Asks a disk of this node for its holes.
-    pub(crate) fn read_extents(&self, op: OpId, volume: VolumeId, offset: u64, length: u32) {
+    pub(crate) fn read_extents(&self, op: OpId, volume: PgId, offset: u64, length: u32) {
         self.submit(volume, DiskJob::Extents { op }, Op::Extents { offset, len: u64::from(length) });
     }
 
-    fn submit(&self, volume: VolumeId, job: DiskJob, op: Op) {
+    fn submit(&self, volume: PgId, job: DiskJob, op: Op) {
         let tag = self.jobs.borrow_mut().insert((job, Asked::of(&op))).0;
         self.engines[usize::from(volume.disk())].submit(Job { tag, op });
     }

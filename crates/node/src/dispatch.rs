@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use cards_core::{
-    Body, ControlInput, ControlOutput, DiskJournal, Input, IoError, Message, Output, Patch, Payload, Shard,
-    Slot, VolumeId,
+    Body, ControlInput, ControlOutput, DiskJournal, Input, IoError, Message, Output, Patch, Payload, PgId,
+    Shard, Slot,
 };
 
 use crate::inbox::Event;
@@ -205,7 +205,7 @@ impl Local {
     }
 
     /// A card of a volume of this node is gone: said if its node has not given it up itself.
-    fn given_up(&self, volume: VolumeId, node: cards_core::NodeId) {
+    fn given_up(&self, volume: PgId, node: cards_core::NodeId) {
         let Some(spec) = self.node.own.get(usize::from(volume.disk())) else { return };
         if node != self.node.me && !self.node.links[usize::from(node.0)].answers() {
             tracing::warn!(
@@ -218,7 +218,7 @@ impl Local {
     }
 
     /// A disk of this node failed to sync. Nothing that was said after it is passed on before that is durable.
-    fn sync_failed(&self, volume: VolumeId) {
+    fn sync_failed(&self, volume: PgId) {
         let Some(mut journal) = self.node.journal(volume) else { return };
         if let Err(error) = journal.sync_failed() {
             tracing::error!(

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cards_core::{
-    CardJournal, ControlInput, DiskJournal, Generation, Loss, Marks, NodeId, Persistence, VolumeId,
+    CardJournal, ControlInput, DiskJournal, Generation, Loss, Marks, NodeId, Persistence, PgId,
 };
 use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl Journal {
     }
 
     /// What the core is told of it.
-    pub(crate) fn of(&self, volume: VolumeId) -> DiskJournal {
+    pub(crate) fn of(&self, volume: PgId) -> DiskJournal {
         let Entry { persistence, why, held, .. } = self.entry;
         DiskJournal { volume, persistence: Persistence(persistence), loss: why.into(), held }
     }
@@ -290,7 +290,7 @@ pub(crate) struct Changes {
 struct Queue {
     /// The number of the last change, and the newest of each volume.
     last: u64,
-    newest: BTreeMap<VolumeId, CardJournal>,
+    newest: BTreeMap<PgId, CardJournal>,
     end: bool,
 }
 
@@ -299,7 +299,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Changes {
     /// Takes a change. Called in the order of the numbers.
-    pub(crate) fn push(&self, number: u64, volume: VolumeId, journal: CardJournal) {
+    pub(crate) fn push(&self, number: u64, volume: PgId, journal: CardJournal) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.last = number;
         queue.newest.insert(volume, journal);
@@ -329,7 +329,7 @@ impl Changes {
     }
 
     /// The next changes, all in one; none at the end.
-    fn take(&self) -> Option<(u64, BTreeMap<VolumeId, CardJournal>)> {
+    fn take(&self) -> Option<(u64, BTreeMap<PgId, CardJournal>)> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |queue: &mut Queue| queue.newest.is_empty() && !queue.end;
         let mut queue = self.news.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
@@ -355,7 +355,7 @@ pub(crate) fn start(node: &Arc<Node>) -> io::Result<JoinHandle<()>> {
 }
 
 /// Until it is durable, nobody is attached and no write goes on without a card that is gone.
-fn keep(node: &Node, volume: VolumeId, cards: &CardJournal) {
+fn keep(node: &Node, volume: PgId, cards: &CardJournal) {
     let Some(Some(journal)) = node.journals.get(usize::from(volume.disk())) else { return };
     let name = |number| node.name(number);
     loop {

@@ -27,7 +27,7 @@ mod trail;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 use crate::admin::Io;
 
@@ -40,7 +40,7 @@ pub(crate) use trail::Trail;
 
 /// A node's own.
 pub(crate) struct Metrics {
-    volumes: Mutex<BTreeMap<VolumeId, Counted>>,
+    volumes: Mutex<BTreeMap<PgId, Counted>>,
     pub(crate) slow: Slow,
     /// When the daemon was started, in microseconds since 1970; the same at each look, however clocks are set.
     started_us: OnceLock<u64>,
@@ -59,7 +59,7 @@ impl Metrics {
     }
 
     /// Where a data thread counts what its clients ask of a volume.
-    pub(crate) fn cell(&self, volume: VolumeId, name: &str, thread: u8, threads: usize) -> Arc<Cell> {
+    pub(crate) fn cell(&self, volume: PgId, name: &str, thread: u8, threads: usize) -> Arc<Cell> {
         let mut volumes = self.lock();
         let counted = volumes.entry(volume).or_insert_with(|| Counted {
             name: name.into(),
@@ -83,16 +83,16 @@ impl Metrics {
     }
 
     /// What clients have asked of a volume; nothing if none has used it.
-    pub(crate) fn io_of(&self, volume: VolumeId) -> Option<Io> {
+    pub(crate) fn io_of(&self, volume: PgId) -> Option<Io> {
         self.lock().get(&volume).map(Counted::io)
     }
 
     /// The name of a volume that clients have used.
-    pub(crate) fn name(&self, volume: VolumeId) -> Option<String> {
+    pub(crate) fn name(&self, volume: PgId) -> Option<String> {
         self.lock().get(&volume).map(|counted| counted.name.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, Counted>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PgId, Counted>> {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     fn volumes_of_one_name_are_counted_together() {
         let metrics = Metrics::new(Slow::new(Duration::ZERO));
         for (volume, name) in [(1, "data"), (2, "data"), (3, "logs")] {
-            metrics.cell(VolumeId(volume), name, 0, 1).request(Op::Read, 5_000, 512, false);
+            metrics.cell(PgId(volume), name, 0, 1).request(Op::Read, 5_000, 512, false);
         }
         let reads = |(name, io): (String, Io)| (name, io.op(Op::Read).latency.count());
         let read: Vec<(String, u64)> = metrics.io().into_iter().map(reads).collect();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_coordinator::MemberState;
 use cards_core::{
-    BlockId, Control, Input, Instant, NodeId, Read, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
+    BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_disk::Disk;
 
@@ -195,7 +195,7 @@ impl Node {
     }
 
     /// The journal of a disk of this node, if it has one.
-    pub(crate) fn journal(&self, volume: VolumeId) -> Option<MutexGuard<'_, Journal>> {
+    pub(crate) fn journal(&self, volume: PgId) -> Option<MutexGuard<'_, Journal>> {
         let journal = self.journals.get(usize::from(volume.disk()))?.as_ref()?;
         Some(journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -225,7 +225,7 @@ impl Node {
     }
 
     /// Blocks of a volume in this node's cache.
-    pub(crate) fn cached(&self, volume: VolumeId) -> u64 {
+    pub(crate) fn cached(&self, volume: PgId) -> u64 {
         self.shards.iter().map(|cell| cell.lock().shard.cached(volume)).sum()
     }
 

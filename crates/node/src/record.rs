@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use cards_core::{Instant, VolumeId};
+use cards_core::{Instant, PgId};
 
 use crate::admin::{Demand, DemandKind, Recorded, RecordedVolume};
 use crate::node::Node;
@@ -22,7 +22,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<RecordedVolume> {
     volumes.collect()
 }
 
-const fn number_of(volume: VolumeId, members: u16) -> u16 {
+const fn number_of(volume: PgId, members: u16) -> u16 {
     volume.disk() * members + volume.disk_node().0
 }
 
@@ -77,7 +77,7 @@ impl Recorder {
         thread: u8,
         now: Instant,
         client: u32,
-        volume: VolumeId,
+        volume: PgId,
         kind: DemandKind,
         range: (u64, u32),
     ) {
@@ -92,7 +92,7 @@ impl Recorder {
         thread: u8,
         now: Instant,
         client: u32,
-        volume: VolumeId,
+        volume: PgId,
         kind: DemandKind,
         (offset, bytes): (u64, u32),
     ) {
@@ -133,7 +133,7 @@ impl Session<'_> {
     }
 
     fn demand(&self, [time, offset, client_and_bytes, volume_and_kind]: [u64; WORDS as usize]) -> Demand {
-        let volume = VolumeId((volume_and_kind >> 8) as u16);
+        let volume = PgId((volume_and_kind >> 8) as u32);
         Demand {
             time_ns: time.saturating_sub(self.began.0),
             client: (client_and_bytes >> 32) as u32,
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     fn note(recorder: &Recorder, thread: u8, time: u64) {
-        let volume = VolumeId::new(NodeId(2), 5);
+        let volume = PgId::plain(NodeId(2), 5);
         recorder.note(thread, Instant(time), 7, volume, DemandKind::Trim, (1 << 40, u32::MAX));
     }
 

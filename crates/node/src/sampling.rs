@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cards_advise::{Access, Reference};
-use cards_core::{BlockId, Instant, VolumeId};
+use cards_core::{BlockId, Instant, PgId};
 
 use crate::admin::{Io, Measured};
 use crate::node::Node;
@@ -59,12 +59,12 @@ impl Sampling {
     }
 
     /// The stream of a volume that has one.
-    fn of(&self, volume: VolumeId) -> Option<Arc<Stream>> {
+    fn of(&self, volume: PgId) -> Option<Arc<Stream>> {
         self.streams().iter().find(|stream| stream.volume() == volume).cloned()
     }
 
     /// The stream of a volume, for a client of it; none if there are too many. One that no client uses makes room.
-    fn open(&self, volume: VolumeId, cache_blocks: u64) -> Option<Arc<Stream>> {
+    fn open(&self, volume: PgId, cache_blocks: u64) -> Option<Arc<Stream>> {
         self.rings.get_or_init(|| (0..self.threads).map(|_| Ring::new()).collect());
         let mut streams = self.streams();
         if let Some(known) = streams.iter().find(|stream| stream.volume() == volume) {
@@ -91,7 +91,7 @@ impl Sampling {
     fn collect(&self, node: &Node) -> usize {
         let _reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, utc_us) = node.clock.now_and_utc_us();
-        let mut taken: Vec<(VolumeId, Reference)> = Vec::new();
+        let mut taken: Vec<(PgId, Reference)> = Vec::new();
         for ring in self.rings.get().into_iter().flatten() {
             ring.take(TAKE_MAX, |[time, what, counts, access]| {
                 let reference = Reference {
@@ -101,7 +101,7 @@ impl Sampling {
                     reads: (counts >> 32) as u32,
                     writes: counts as u32,
                 };
-                taken.push((VolumeId((what >> 32) as u16), reference));
+                taken.push((PgId((what >> 32) as u32), reference));
             });
         }
         // Each thread's are in order already.
@@ -120,7 +120,7 @@ impl Sampling {
 }
 
 /// What clients of a volume have measured since this node started.
-fn measured(node: &Node, volume: VolumeId) -> Measured {
+fn measured(node: &Node, volume: PgId) -> Measured {
     let Io { local_hits, remote_hits, disk_reads, .. } = node.metrics.io_of(volume).unwrap_or_default();
     Measured { local_hits, remote_hits, disk_reads }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use cards_coordinator::MemberState;
 use cards_core::{
-    Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, Shard, ShardConfig, VolumeId, VolumeSpec,
+    Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
 };
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
@@ -486,11 +486,11 @@ fn build(
         .into_iter()
         .enumerate()
         .map(|(number, OpenedDisk { disk, spec })| {
-            (disk, VolumeSpec { id: VolumeId::new(me, number as u16), ..spec })
+            (disk, VolumeSpec { id: PgId::plain(me, number as u16), ..spec })
         })
         .unzip();
     let algorithms = BuiltIn::with(config.replacement);
-    let marks: Vec<(VolumeId, Vec<Marks>)> = own
+    let marks: Vec<(PgId, Vec<Marks>)> = own
         .iter()
         .zip(&journals)
         .filter_map(|(spec, journal)| {
@@ -553,7 +553,7 @@ fn build(
             .filter_map(|(number, journal)| {
                 let journal = journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
                 let name = |node| members.get(node).map(|member| member.name.clone());
-                Some((VolumeId::new(me, number), journal.cards(name)))
+                Some((PgId::plain(me, number), journal.cards(name)))
             })
             .collect(),
     };
@@ -634,7 +634,7 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
             return Err(ServeError::TooLarge { name, size: opened.size(), block });
         }
         let spec = VolumeSpec {
-            id: VolumeId(0),
+            id: PgId(0),
             name,
             size_bytes: opened.size(),
             block_bytes: block,

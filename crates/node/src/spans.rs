@@ -24,9 +24,7 @@ mod trace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cards_core::{
-    Body, CommandKind, DiskWork, Instant, Message, NodeId, OpId, Output, Source, Stamp, VolumeId,
-};
+use cards_core::{Body, CommandKind, DiskWork, Instant, Message, NodeId, OpId, Output, PgId, Source, Stamp};
 
 use crate::admin::{SpanName, SpanOutcome};
 use crate::node::Node;
@@ -84,7 +82,7 @@ impl Spans {
 
     /// The disk is about to be asked.
     #[inline]
-    pub(crate) fn disk_asked(&self, node: &Node, shard: u16, op: OpId, volume: VolumeId, work: &DiskWork) {
+    pub(crate) fn disk_asked(&self, node: &Node, shard: u16, op: OpId, volume: PgId, work: &DiskWork) {
         if self.one_in != 0 && self.begun.load(Ordering::Relaxed) != 0 {
             self.note_disk_asked(node, shard, op, volume, work);
         }
@@ -202,7 +200,7 @@ impl Spans {
         }
     }
 
-    fn note_disk_asked(&self, node: &Node, shard: u16, op: OpId, volume: VolumeId, work: &DiskWork) {
+    fn note_disk_asked(&self, node: &Node, shard: u16, op: OpId, volume: PgId, work: &DiskWork) {
         let (name, target) = disk_step(node, volume, work);
         let mut steps = self.steps();
         if let Some(trace) = steps.open.waiting_for_disk(shard, name, target) {
@@ -288,7 +286,7 @@ impl Steps {
         }
     }
 
-    fn confirmed(&mut self, shard: u16, volume: VolumeId, stamp: Stamp, from: NodeId, now: Instant) {
+    fn confirmed(&mut self, shard: u16, volume: PgId, stamp: Stamp, from: NodeId, now: Instant) {
         if let Some(trace) = self.open.invalidating(shard, volume, stamp, from) {
             self.end(trace, Part::Invalidate(from, stamp), SpanOutcome::Done, now);
         }
@@ -302,7 +300,7 @@ impl Steps {
 }
 
 /// What work of the disk is as a step, and of which blocks.
-fn disk_step(node: &Node, volume: VolumeId, work: &DiskWork) -> (SpanName, Target) {
+fn disk_step(node: &Node, volume: PgId, work: &DiskWork) -> (SpanName, Target) {
     match *work {
         DiskWork::Read { block, .. } => (SpanName::DiskRead, Target::block(volume, block)),
         DiskWork::Command { offset, length, .. } => {

@@ -27,7 +27,7 @@ impl Owners {
 
     /// The server of a block of a volume, counted from 0.
     #[must_use]
-    pub const fn owner(&self, volume: u16, block: u64) -> u16 {
+    pub const fn owner(&self, volume: u32, block: u64) -> u16 {
         let extent = block / self.extent_blocks;
         (mix((volume as u64) << 48 ^ extent) % self.servers as u64) as u16
     }

@@ -145,7 +145,7 @@ impl ParityServer {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     const fn block(index: u32) -> BlockId {
-        BlockId::new(VolumeId(0), index)
+        BlockId::new(PgId(0), index)
     }
 
     fn cover(parity: &mut ParityServer, node: u16) -> bool {

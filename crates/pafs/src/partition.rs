@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use cards_core::{BlockId, NodeId, Table, VolumeId};
+use cards_core::{BlockId, NodeId, PgId, Table};
 
 use super::Frame;
 use super::queue::{Links, Queue};
@@ -47,7 +47,7 @@ struct Buffer {
     slot: u32,
     /// The interval in which the block was last accessed.
     accessed: u32,
-    volume: u16,
+    volume: u32,
     marks: u16,
 }
 
@@ -105,7 +105,7 @@ impl Partition {
 
     fn id(&self, at: u32) -> BlockId {
         let buffer = &self.buffers[at as usize];
-        BlockId::new(VolumeId(buffer.volume), buffer.index)
+        BlockId::new(PgId(buffer.volume), buffer.index)
     }
 
     /// The block in a buffer.
@@ -155,7 +155,7 @@ impl Partition {
         let buffers = &self.buffers;
         self.table.remove(block.hash(), at, |at| {
             let buffer = &buffers[at as usize];
-            BlockId::new(VolumeId(buffer.volume), buffer.index).hash()
+            BlockId::new(PgId(buffer.volume), buffer.index).hash()
         });
         Some(block)
     }

@@ -7,7 +7,7 @@ mod writing;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use cards_core::{BlockId, VolumeId};
+use cards_core::{BlockId, PgId};
 
 use super::partition::{Mark, Partition};
 use super::{Access, AccessKind, Action, BufferNumber, Found, Frame, Level, Load};
@@ -264,7 +264,7 @@ impl CacheServer {
 
     /// Blocks `first` to `end` (exclusive) of a volume are given up, those of them that this server has: they are
     /// forgotten, dirty or not. What is on its way in or out, or being written, is left alone.
-    pub fn discard(&mut self, volume: VolumeId, first: u64, end: u64, out: &mut Vec<Action>) {
+    pub fn discard(&mut self, volume: PgId, first: u64, end: u64, out: &mut Vec<Action>) {
         let partition = &self.partition;
         let buffers: Vec<u32> = if end.saturating_sub(first) <= u64::from(partition.len()) {
             let find = |index: u64| partition.find(BlockId::new(volume, u32::try_from(index).ok()?));

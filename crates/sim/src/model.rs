@@ -74,7 +74,7 @@ struct DiskQueue {
     /// Its bandwidth, which the channels share.
     bus: Server,
     /// The block after the last one accessed.
-    next: Option<(u16, u64)>,
+    next: Option<(u32, u64)>,
 }
 
 /// The machine's figures in nanoseconds, and in nanoseconds per byte.
@@ -265,12 +265,12 @@ impl Model {
 
     /// The disk that has a block: striped, round robin (PAFS-8).
     #[must_use]
-    pub fn disk_of(&self, volume: u16, block: u64) -> usize {
+    pub fn disk_of(&self, volume: u32, block: u64) -> usize {
         ((block + u64::from(volume)) % self.disks.len() as u64) as usize
     }
 
     /// A disk reads consecutive bytes that count as `blocks` blocks, from `block` on. Returns when it is done.
-    pub fn disk_read(&mut self, now: Instant, volume: u16, block: u64, blocks: u64, bytes: u64) -> Instant {
+    pub fn disk_read(&mut self, now: Instant, volume: u32, block: u64, blocks: u64, bytes: u64) -> Instant {
         self.traffic.disk_reads += blocks;
         let stride = self.disks.len() as u64;
         let disk = self.disk_of(volume, block);
@@ -281,7 +281,7 @@ impl Model {
     }
 
     /// Disks write consecutive blocks, each those that lie on it. Returns when all are done.
-    pub fn disk_write(&mut self, now: Instant, volume: u16, block: u64, blocks: u64, bytes: u64) -> Instant {
+    pub fn disk_write(&mut self, now: Instant, volume: u32, block: u64, blocks: u64, bytes: u64) -> Instant {
         self.traffic.disk_writes += blocks;
         let disks = self.disks.len() as u64;
         let mut done = now;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant as Wall};
 
-use cards_core::{Instant, VolumeId};
+use cards_core::{Instant, PgId};
 use cards_policies::policy;
 use cards_trace::{Op, Progress, Request, Source, TraceError};
 use hdrhistogram::Histogram;
@@ -294,7 +294,7 @@ impl<'a, E: Engine> Driver<'a, E> {
 
     fn check_request(&self, request: &Request) -> Result<(), RunError> {
         let blocks = request.blocks(self.setup.block_bytes);
-        let volumes = self.setup.disk_nodes * VolumeId::MAX_DISKS;
+        let volumes = self.setup.disk_nodes * PgId::MAX_DISKS;
         if request.node >= u32::from(self.setup.nodes) {
             return Err(RunError::Node {
                 trace: self.name.into(),
@@ -309,7 +309,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             format!(
                 "volume {}: a disk node has at most {} volumes: give more --disk-nodes",
                 request.volume,
-                VolumeId::MAX_DISKS
+                PgId::MAX_DISKS
             )
         } else if request.time > LONGEST || request.compute > LONGEST {
             format!("time {:?}, compute {:?}: more than a year", request.time, request.compute)

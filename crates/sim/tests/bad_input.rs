@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_core::{Instant, VolumeId};
+use cards_core::{Instant, PgId};
 use cards_sim::model::Model;
 use cards_sim::{Machine, RunError, Setup, SetupError, Timing, WarmUp};
 use cards_trace::{Op, Request};
@@ -76,7 +76,7 @@ fn a_node_beyond_the_cluster_is_named() {
 
 #[test]
 fn volumes_are_accepted_up_to_the_last_one() {
-    let most = VolumeId::MAX_DISKS;
+    let most = PgId::MAX_DISKS;
     for disk_nodes in [1, 3] {
         let volume = |volume| [Request { volume, ..request(2, Op::Read, 7, 1) }];
         for policy in policies() {

@@ -11,12 +11,10 @@
 //! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
 //! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages, Answer |
 //! | 8 | 4 | bytes that follow the header | all |
-//! | 12 | 2 | volume | block messages |
-//! | 14 | 2 | shard | block messages |
-//! | 16 | 8 | all writes up to this one are complete | block messages of a disk node |
-//! | 24 | 2 | free blocks | block messages |
-//! | 26 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command, Probe, Void |
-//! | 28 | 4 | block; for a Command its length | most block messages |
+//! | 12 | 2 | shard | block messages |
+//! | 14 | 2 | free blocks | block messages |
+//! | 16 | 8 | all writes up to this one are complete | block messages of a primary |
+//! | 24 | 8 | placement group: the lower half is zero | block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, Probe, Void, CommandDone, Question, Answer |
 //! | 40 | 8 | stamp; of a grant the last write | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone |
 //! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Acquire, Granted, Command, Probe, Void, CommandDone, Store |
@@ -25,8 +23,11 @@
 //! | 72 | 8 | segments granted or released; for a CommandDone its stamp | Granted, CommandDone, InvalidateAck |
 //! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
 //! | 88 | 8 | persistence life that a write was applied under | CommandDone |
+//! | 96 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command, Probe, Void |
+//! | 98 | 2 | zero | |
+//! | 100 | 4 | block; for a Command its length | most block messages |
 //!
-//! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 96 bytes,
+//! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 104 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
 //! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
 //! collected before it is decoded. Fields that a kind does not use are zero, and a frame in which they are
@@ -57,13 +58,15 @@ use cards_locks::LockMessage;
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// Bytes of a frame's header.
-pub const HEADER_SIZE: usize = 96;
+pub const HEADER_SIZE: usize = 104;
 
-/// Bytes of a header in versions before 5.
-const HEADER_SIZE_BEFORE_5: usize = 64;
+/// Bytes of a header in earlier versions.
+const fn header_size_of(version: u8) -> usize {
+    if version < 5 { 64 } else { 96 }
+}
 
 /// The longest block in bytes, and so the longest payload of Data and Store.
 pub const MAX_BLOCK: u32 = 1 << 20;

@@ -1,8 +1,7 @@
 //! What clients ask of a node, and what they get.
 
 use cards_core::{
-    Access, BlockId, CommandKind, Extent, Generation, Instant, IoError, NodeId, Origin, Refusal, Token,
-    VolumeId,
+    Access, BlockId, CommandKind, Extent, Generation, Instant, IoError, NodeId, Origin, PgId, Refusal, Token,
 };
 
 use crate::memory::Tags;
@@ -31,7 +30,7 @@ pub enum Request {
     /// Change the disk. The range lies within one stripe and on sector boundaries.
     Command {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// What to do.
         kind: CommandKind,
         /// First sector.
@@ -46,7 +45,7 @@ pub enum Request {
     /// Attach a volume.
     Attach {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// The policy insisted on, or empty.
         policy: String,
         /// What the card may do.
@@ -57,12 +56,12 @@ pub enum Request {
     /// Detach it. Completes at once.
     Detach {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
     },
     /// Ask for the holes of a range.
     Extents {
         /// The volume.
-        volume: VolumeId,
+        volume: PgId,
         /// First sector.
         sector: u64,
         /// Number of sectors.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{BlockId, VolumeId, VolumeSpec};
+use cards_core::{BlockId, PgId, VolumeSpec};
 
 use crate::memory::Tags;
 
@@ -31,7 +31,7 @@ struct Unsynced {
 
 /// What sector number `sector` of `volume` holds before it is first written.
 #[must_use]
-pub fn initial_tag(volume: VolumeId, sector: u64) -> u64 {
+pub fn initial_tag(volume: PgId, sector: u64) -> u64 {
     1 << 63 | u64::from(volume.0) << 40 | sector
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     fn media() -> Media {
         let spec = VolumeSpec {
-            id: VolumeId::new(NodeId(0), 0),
+            id: PgId::plain(NodeId(0), 0),
             name: "disk".into(),
             size_bytes: 4096,
             block_bytes: 4096,

@@ -1,6 +1,6 @@
 //! What a world leaves open: how long things take and what goes wrong.
 
-use cards_core::{ControlMessage, DiskWork, Duration, Instant, IoError, Message, NodeId, VolumeId};
+use cards_core::{ControlMessage, DiskWork, Duration, Instant, IoError, Message, NodeId, PgId};
 
 /// All models of a world.
 pub trait Models: Network + Disk + Host + Kernel {}
@@ -60,21 +60,21 @@ pub struct DiskTiming {
 /// The disks.
 pub trait Disk {
     /// Decides how an operation goes that starts now.
-    fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming;
+    fn start(&mut self, now: Instant, volume: PgId, work: &DiskWork) -> DiskTiming;
 
     /// These tags are on the medium now, from this sector on.
-    fn wrote(&mut self, volume: VolumeId, first: u64, tags: &[u64]) {
+    fn wrote(&mut self, volume: PgId, first: u64, tags: &[u64]) {
         let _ = (volume, first, tags);
     }
 
     /// The process dies with half of a write not yet on the medium: does the operating system finish it?
-    fn finishes_after_crash(&mut self, volume: VolumeId) -> bool {
+    fn finishes_after_crash(&mut self, volume: PgId) -> bool {
         let _ = volume;
         true
     }
 
     /// The machine loses its power: does what one write has made of a sector, and no sync covers, survive?
-    fn survives_power_loss(&mut self, volume: VolumeId) -> bool {
+    fn survives_power_loss(&mut self, volume: PgId) -> bool {
         let _ = volume;
         true
     }
@@ -121,14 +121,14 @@ pub enum Why {
 /// The kernels that have volumes as local devices.
 pub trait Kernel {
     /// How long a word is under way between a node and its device of `volume`, in either direction.
-    fn word(&mut self, node: NodeId, volume: VolumeId) -> Duration;
+    fn word(&mut self, node: NodeId, volume: PgId) -> Duration;
 
     /// How long an answer of the node is under way to its device. Words and notices may overtake it.
-    fn answer(&mut self, node: NodeId, volume: VolumeId) -> Duration;
+    fn answer(&mut self, node: NodeId, volume: PgId) -> Duration;
 
     /// How long it takes until pages are gone. Until then they are used.
-    fn withdraw(&mut self, node: NodeId, volume: VolumeId, why: Why) -> Duration;
+    fn withdraw(&mut self, node: NodeId, volume: PgId, why: Why) -> Duration;
 
     /// When a device notices that its node's process has ended.
-    fn notice(&mut self, node: NodeId, volume: VolumeId) -> Duration;
+    fn notice(&mut self, node: NodeId, volume: PgId) -> Duration;
 }

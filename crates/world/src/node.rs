@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{Control, FlushPoint, Instant, Shard, Token, Unflushed, VolumeId};
+use cards_core::{Control, FlushPoint, Instant, PgId, Shard, Token, Unflushed};
 
 use crate::device::Watch;
 use crate::memory::Memory;
@@ -13,19 +13,19 @@ pub(crate) struct Life {
     pub(crate) control_alarm: Alarm,
     pub(crate) shards: Vec<ShardLife>,
     /// The devices that are connected.
-    pub(crate) watches: BTreeMap<VolumeId, Watch>,
+    pub(crate) watches: BTreeMap<PgId, Watch>,
     /// When the leases of the cards end, as it is known.
-    pub(crate) leases: BTreeMap<VolumeId, Instant>,
+    pub(crate) leases: BTreeMap<PgId, Instant>,
     /// What the cards have to flush, and the commands that concern it.
-    pub(crate) unflushed: BTreeMap<VolumeId, Unflushed>,
+    pub(crate) unflushed: BTreeMap<PgId, Unflushed>,
     pub(crate) commands: BTreeMap<Token, Pending>,
 }
 
 /// A command of a client that changes what is to be flushed.
 #[derive(Clone, Copy)]
 pub(crate) enum Pending {
-    Write(VolumeId),
-    Flush(VolumeId, FlushPoint),
+    Write(PgId),
+    Flush(PgId, FlushPoint),
 }
 
 /// One shard and what the driver keeps for it.

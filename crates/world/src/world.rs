@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use cards_core::{
     BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
     Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output, Patch, Payload,
-    Persistence, PlacementKind, Shard, Slot, Stats, Token, VolumeId, VolumeSpec,
+    Persistence, PgId, PlacementKind, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_policies::Replacement;
 
@@ -42,7 +42,7 @@ pub use devices::PageEvent;
 enum Lent {
     Peer,
     /// A client of this volume.
-    Client(VolumeId),
+    Client(PgId),
 }
 
 /// What is fixed for the whole life of a world.
@@ -59,9 +59,9 @@ pub struct WorldConfig {
     /// All volumes. Each is at its disk node.
     pub volumes: Vec<VolumeSpec>,
     /// Nodes that have a volume as a local device, which a kernel keeps pages of.
-    pub devices: Vec<(NodeId, VolumeId)>,
+    pub devices: Vec<(NodeId, PgId)>,
     /// Nodes whose clients of a volume keep what they read themselves: the node then drops it.
-    pub exclusive: Vec<(NodeId, VolumeId)>,
+    pub exclusive: Vec<(NodeId, PgId)>,
     /// Where the homes of blocks are.
     pub placement: PlacementKind,
     /// Until a peer that does not answer is given up.
@@ -125,9 +125,9 @@ pub enum Action {
         members: Vec<NodeId>,
     },
     /// A client opens a device of the configuration.
-    OpenDevice(NodeId, VolumeId),
+    OpenDevice(NodeId, PgId),
     /// The device is closed. Clients that wait for it get no answer.
-    CloseDevice(NodeId, VolumeId),
+    CloseDevice(NodeId, PgId),
     /// A client's request, see [`World::submit`].
     Submit {
         /// Names it.
@@ -148,13 +148,13 @@ enum Event {
     Unpin { node: NodeId, life: u64, shard: u16, slot: Slot, expected: Tags, drop: bool },
     DiskHalf { key: u64, half: usize },
     DiskDone { key: u64, result: Result<(), IoError> },
-    ExtentsRead { node: NodeId, life: u64, op: OpId, volume: VolumeId, offset: u64, length: u32 },
+    ExtentsRead { node: NodeId, life: u64, op: OpId, volume: PgId, offset: u64, length: u32 },
     Journaled { node: NodeId, life: u64 },
     Timer { node: NodeId, life: u64, unit: Unit },
-    AtDevice { node: NodeId, volume: VolumeId, life: u64, what: AtDevice },
-    Word { node: NodeId, volume: VolumeId },
+    AtDevice { node: NodeId, volume: PgId, life: u64, what: AtDevice },
+    Word { node: NodeId, volume: PgId },
     Question { node: NodeId, life: u64, question: Token, block: BlockId },
-    NoPages { node: NodeId, life: u64, volume: VolumeId, waiter: Waiter },
+    NoPages { node: NodeId, life: u64, volume: PgId, waiter: Waiter },
 }
 
 /// Who waits for an answer.
@@ -165,7 +165,7 @@ enum Asker {
     /// A client of a device of a node.
     DeviceClient(NodeId),
     /// A device of a node.
-    Device(NodeId, VolumeId),
+    Device(NodeId, PgId),
 }
 
 /// A message under way. The lives are those of sender and receiver when it was sent: a connection does not
@@ -191,7 +191,7 @@ struct DiskOp {
     life: u64,
     shard: u16,
     op: OpId,
-    volume: VolumeId,
+    volume: PgId,
     work: DiskWork,
     /// Halves still to come.
     open: [bool; 2],
@@ -203,7 +203,7 @@ struct DiskOp {
 #[derive(Clone, Debug)]
 pub struct Loss {
     /// The volume.
-    pub volume: VolumeId,
+    pub volume: PgId,
     /// The sectors that have other contents now, and these.
     pub changed: Vec<(u64, u64)>,
 }
@@ -217,12 +217,12 @@ struct Place {
     /// The life of each peer that this node has a connection to.
     links: Vec<Option<u64>>,
     /// What its disks' journals have ...
-    journals: BTreeMap<VolumeId, CardJournal>,
+    journals: BTreeMap<PgId, CardJournal>,
     /// ... and will have, and when the last of that is durable.
-    journaling: VecDeque<(u64, VolumeId, CardJournal)>,
+    journaling: VecDeque<(u64, PgId, CardJournal)>,
     journaled_at: Instant,
     /// What its shards knew of writes when its last life ended, if that was kept.
-    marks: BTreeMap<(VolumeId, u16), Marks>,
+    marks: BTreeMap<(PgId, u16), Marks>,
 }
 
 /// Nodes, their disks, and everything under way between them.
@@ -232,15 +232,15 @@ pub struct World<M> {
     now: Instant,
     events: Events<Event>,
     places: Vec<Place>,
-    media: BTreeMap<VolumeId, Media>,
-    journals: BTreeMap<VolumeId, DiskJournal>,
+    media: BTreeMap<PgId, Media>,
+    journals: BTreeMap<PgId, DiskJournal>,
     losses: VecDeque<Loss>,
     disk_ops: BTreeMap<u64, DiskOp>,
     outstanding: BTreeMap<Token, Asker>,
-    devices: BTreeMap<(NodeId, VolumeId), Device>,
+    devices: BTreeMap<(NodeId, PgId), Device>,
     page_events: VecDeque<PageEvent>,
     completions: VecDeque<Completion>,
-    evictions: VecDeque<(NodeId, VolumeId)>,
+    evictions: VecDeque<(NodeId, PgId)>,
     last_token: u64,
     last_buffer: u64,
     last_disk_op: u64,
@@ -251,7 +251,7 @@ pub struct World<M> {
 }
 
 /// The journal of a disk that was never used.
-const fn first_journal(volume: VolumeId) -> DiskJournal {
+const fn first_journal(volume: PgId) -> DiskJournal {
     DiskJournal { volume, persistence: Persistence(1), loss: cards_core::Loss::Power, held: false }
 }
 
@@ -320,7 +320,7 @@ impl<M: Models> World<M> {
 
     /// The contents of a volume.
     #[must_use]
-    pub fn media(&self, volume: VolumeId) -> &Media {
+    pub fn media(&self, volume: PgId) -> &Media {
         &self.media[&volume]
     }
 
@@ -405,7 +405,7 @@ impl<M: Models> World<M> {
     }
 
     /// The next node that has lost its card of a disk of its own, in order: another node has taken it over.
-    pub fn eviction(&mut self) -> Option<(NodeId, VolumeId)> {
+    pub fn eviction(&mut self) -> Option<(NodeId, PgId)> {
         self.evictions.pop_front()
     }
 

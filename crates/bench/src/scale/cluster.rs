@@ -6,7 +6,7 @@ use std::mem;
 use cards_core::{
     Access, BlockId, BufferId, Coherence, CommandKind, Control, ControlConfig, ControlInput, ControlMessage,
     ControlOutput, Duration, Handover, Input, Instant, Landing, Limits, Message, NodeId, OpId, Output,
-    Payload, Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeId, VolumeSpec,
+    Payload, PgId, Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeSpec,
 };
 use cards_policies::{BuiltIn, Replacement};
 
@@ -52,8 +52,8 @@ enum Word {
 }
 
 /// The volume on disk number `disk`.
-fn volume(disk: u16) -> VolumeId {
-    VolumeId::new(PRIMARY, disk)
+fn volume(disk: u16) -> PgId {
+    PgId::plain(PRIMARY, disk)
 }
 
 fn spec(disk: u16) -> VolumeSpec {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{Access, ControlMessage, Duration, Generation, Instant, NodeId, RequestId, VolumeId};
+use cards_core::{Access, ControlMessage, Duration, Generation, Instant, NodeId, PgId, RequestId};
 
 use crate::options::{Clocks, Options};
 
@@ -15,15 +15,15 @@ pub(super) struct Cards {
     clocks: Clocks,
     /// What cards were asked for.
     asked: BTreeMap<(NodeId, RequestId), Access>,
-    granted: BTreeMap<(VolumeId, NodeId), Card>,
+    granted: BTreeMap<(PgId, NodeId), Card>,
     /// The cards that each renewal names.
-    renewals: BTreeMap<(NodeId, RequestId), Vec<(VolumeId, Generation)>>,
+    renewals: BTreeMap<(NodeId, RequestId), Vec<(PgId, Generation)>>,
 }
 
 /// A card, as its disk node has granted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Card {
-    pub(super) volume: VolumeId,
+    pub(super) volume: PgId,
     pub(super) node: NodeId,
     pub(super) generation: Generation,
     pub(super) access: Access,
@@ -87,12 +87,12 @@ impl Cards {
     }
 
     /// The last card of the volume that the node was given.
-    pub(super) fn of(&self, volume: VolumeId, node: NodeId) -> Option<&Card> {
+    pub(super) fn of(&self, volume: PgId, node: NodeId) -> Option<&Card> {
         self.granted.get(&(volume, node))
     }
 
     /// The last cards of a volume, of all nodes.
-    pub(super) fn of_volume(&self, volume: VolumeId) -> impl Iterator<Item = &Card> {
+    pub(super) fn of_volume(&self, volume: PgId) -> impl Iterator<Item = &Card> {
         self.granted.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX))).map(|(_, card)| card)
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cards_core::{DiskWork, Instant, NodeId, VolumeId};
+use cards_core::{DiskWork, Instant, NodeId, PgId};
 use cards_world::{World, initial_tag};
 
 use crate::faults::{Faults, Seen};
@@ -21,11 +21,11 @@ use crate::workload::Ticket;
 #[derive(Debug, Default)]
 pub(super) struct Durability {
     /// Operations that make a disk keep something: when they began and ended, and what was written with them.
-    kept: BTreeMap<VolumeId, Vec<Kept>>,
+    kept: BTreeMap<PgId, Vec<Kept>>,
     /// The unflushed writes of each card: of a life of a node.
-    owed: BTreeMap<(VolumeId, NodeId, u64), Vec<Owed>>,
+    owed: BTreeMap<(PgId, NodeId, u64), Vec<Owed>>,
     /// When writes of a volume were lost last.
-    lost: BTreeMap<VolumeId, Step>,
+    lost: BTreeMap<PgId, Step>,
 }
 
 /// A write that its card has acknowledged.
@@ -78,7 +78,7 @@ impl Durability {
     }
 
     /// Writes of a volume were lost.
-    pub(super) fn lost(&mut self, volume: VolumeId, now: Step) {
+    pub(super) fn lost(&mut self, volume: PgId, now: Step) {
         self.lost.insert(volume, now);
     }
 

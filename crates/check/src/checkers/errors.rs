@@ -4,7 +4,7 @@
 //! A failure is excused if there was a reason for it when it was told, or shortly before, while nodes find
 //! each other again.
 
-use cards_core::{Duration, Instant, IoError, NodeId, VolumeId};
+use cards_core::{Duration, Instant, IoError, NodeId, PgId};
 
 use crate::options::Options;
 
@@ -13,12 +13,12 @@ use crate::options::Options;
 pub struct Errors {
     failures: Vec<FailureSeen>,
     reasons: Vec<Reason>,
-    disk_errors: Vec<(Instant, VolumeId)>,
-    detached: Vec<(NodeId, VolumeId, Instant)>,
+    disk_errors: Vec<(Instant, PgId)>,
+    detached: Vec<(NodeId, PgId, Instant)>,
     /// Volumes that a card has, or wants, for itself: from when until when.
-    takeovers: Vec<(VolumeId, Instant, Instant)>,
+    takeovers: Vec<(PgId, Instant, Instant)>,
     /// When writes of a volume were lost.
-    losses: Vec<(VolumeId, Instant)>,
+    losses: Vec<(PgId, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
     /// How long the news of a disk's failure may be under way.
@@ -32,7 +32,7 @@ pub struct Errors {
 #[derive(Clone, Debug)]
 struct FailureSeen {
     node: NodeId,
-    volume: VolumeId,
+    volume: PgId,
     error: IoError,
     from: Instant,
     to: Instant,
@@ -80,7 +80,7 @@ impl Errors {
             self.reasons.iter().filter(|r| r.one == node && r.other.is_none() && r.to == Instant::NEVER);
         if let Some(since) = since.map(|reason| reason.from).min() {
             // It was not told of a takeover's end meanwhile.
-            let ended = |&&mut (volume, _, to): &&mut (VolumeId, Instant, Instant)| {
+            let ended = |&&mut (volume, _, to): &&mut (PgId, Instant, Instant)| {
                 volume.disk_node() == node && to != Instant::NEVER && to >= since
             };
             self.takeovers.iter_mut().filter(ended).for_each(|(_, _, to)| *to = now.max(*to));
@@ -98,24 +98,24 @@ impl Errors {
     }
 
     /// A client has detached the volume at `node`.
-    pub(crate) fn detached(&mut self, node: NodeId, volume: VolumeId, now: Instant) {
+    pub(crate) fn detached(&mut self, node: NodeId, volume: PgId, now: Instant) {
         self.detached.push((node, volume, now));
     }
 
     /// Whether the volume was detached at `node` after `since`, or shortly before.
-    pub(crate) fn was_detached(&self, node: NodeId, volume: VolumeId, since: Instant) -> bool {
+    pub(crate) fn was_detached(&self, node: NodeId, volume: PgId, since: Instant) -> bool {
         self.detached
             .iter()
             .any(|(at, what, when)| *at == node && *what == volume && *when + self.grace >= since)
     }
 
     /// A card wants the volume for itself.
-    pub(crate) fn takeover_begins(&mut self, volume: VolumeId, now: Instant) {
+    pub(crate) fn takeover_begins(&mut self, volume: PgId, now: Instant) {
         self.takeovers.push((volume, now, Instant::NEVER));
     }
 
     /// It has given it up.
-    pub(crate) fn takeover_ends(&mut self, volume: VolumeId, now: Instant) {
+    pub(crate) fn takeover_ends(&mut self, volume: PgId, now: Instant) {
         for (_, _, to) in self.takeovers.iter_mut().filter(|(v, _, to)| *v == volume && *to == Instant::NEVER)
         {
             *to = now;
@@ -123,13 +123,13 @@ impl Errors {
     }
 
     /// Whether a card held the volume exclusively in this time, or shortly before.
-    pub(crate) fn was_taken_over(&self, volume: VolumeId, since: Instant, until: Instant) -> bool {
+    pub(crate) fn was_taken_over(&self, volume: PgId, since: Instant, until: Instant) -> bool {
         let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.grace;
         self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))
     }
 
     /// Writes of a volume were lost.
-    pub(crate) fn lost(&mut self, volume: VolumeId, now: Instant) {
+    pub(crate) fn lost(&mut self, volume: PgId, now: Instant) {
         self.losses.push((volume, now));
     }
 
@@ -139,7 +139,7 @@ impl Errors {
     }
 
     /// A disk failed.
-    pub(crate) fn disk_failed(&mut self, errors: &[(Instant, VolumeId)]) {
+    pub(crate) fn disk_failed(&mut self, errors: &[(Instant, PgId)]) {
         self.disk_errors = errors.to_vec();
     }
 
@@ -147,7 +147,7 @@ impl Errors {
     pub(crate) fn seen(
         &mut self,
         node: NodeId,
-        volume: VolumeId,
+        volume: PgId,
         error: IoError,
         from: Instant,
         to: Instant,

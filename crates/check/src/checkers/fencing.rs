@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cards_core::{
-    Access, Body, ControlMessage, Generation, Instant, Message, NodeId, Refusal, RequestId, VolumeId,
+    Access, Body, ControlMessage, Generation, Instant, Message, NodeId, PgId, Refusal, RequestId,
 };
 
 use super::cards::{Card, Cards};
@@ -13,13 +13,13 @@ use crate::faults::{Seen, Word};
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
     /// Since when cards may not write any more.
-    fenced: BTreeMap<(VolumeId, Generation), Instant>,
+    fenced: BTreeMap<(PgId, Generation), Instant>,
     /// Commands, by their node, its shard and its number for them.
     commands: BTreeMap<(NodeId, u16, RequestId), Command>,
     /// Requests to take a volume over.
-    takeovers: BTreeMap<(NodeId, RequestId), VolumeId>,
+    takeovers: BTreeMap<(NodeId, RequestId), PgId>,
     /// Cards that were told in this step of the world that they have ended.
-    ended: Vec<(VolumeId, Generation)>,
+    ended: Vec<(PgId, Generation)>,
 }
 
 #[derive(Debug, Default)]

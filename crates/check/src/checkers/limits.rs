@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{BlockId, Body, DiskWork, Limits, Message, NodeId, VolumeId};
+use cards_core::{BlockId, Body, DiskWork, Limits, Message, NodeId, PgId};
 use cards_world::World;
 
 use crate::faults::{Fault, Faults, Seen, Word};
@@ -13,7 +13,7 @@ pub(super) struct Remembered {
     /// Commands that took the last slot.
     last_slots: u64,
     /// Blocks that a life of a disk node has written, by shard.
-    written: BTreeMap<(VolumeId, u64, u16), BTreeSet<u32>>,
+    written: BTreeMap<(PgId, u64, u16), BTreeSet<u32>>,
 }
 
 /// The table of last writers has no fewer places.

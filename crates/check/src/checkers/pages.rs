@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{ControlMessage, Generation, NodeId, VolumeId};
+use cards_core::{ControlMessage, Generation, NodeId, PgId};
 use cards_world::PageEvent;
 
 use super::cards::Cards;
@@ -14,9 +14,9 @@ use crate::options::Options;
 #[derive(Debug)]
 pub(super) struct Pages {
     /// Volumes whose cards can be void.
-    writable: BTreeSet<VolumeId>,
+    writable: BTreeSet<PgId>,
     /// The pages that there are, and the card they came with; at the disk node there is none.
-    kept: BTreeMap<(NodeId, VolumeId), BTreeMap<u32, Option<Generation>>>,
+    kept: BTreeMap<(NodeId, PgId), BTreeMap<u32, Option<Generation>>>,
 }
 
 impl Pages {
@@ -57,7 +57,7 @@ impl Pages {
     /// Judges what a node tells a disk node, which no longer asks a card that is void before it writes. True when the
     /// node has, or had, pages.
     pub(super) fn said(&self, from: NodeId, to: NodeId, message: &ControlMessage) -> Result<bool, String> {
-        let of_node = self.kept.range((from, VolumeId(0))..=(from, VolumeId(u16::MAX)));
+        let of_node = self.kept.range((from, PgId(0))..=(from, PgId(u32::MAX)));
         let mut judged = false;
         for (&(_, volume), pages) in of_node.filter(|((_, volume), _)| self.writable.contains(volume)) {
             let is_void = |card: &Generation| match *message {

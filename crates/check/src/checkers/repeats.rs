@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{NodeId, VolumeId};
+use cards_core::{NodeId, PgId};
 
 use crate::faults::Seen;
 
@@ -13,10 +13,10 @@ use crate::faults::Seen;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     /// Volumes in which writes are ordered.
-    volumes: Vec<VolumeId>,
+    volumes: Vec<PgId>,
     /// Whose client has written a tag.
     writers: BTreeMap<u64, NodeId>,
-    sectors: BTreeMap<(VolumeId, u64), Sector>,
+    sectors: BTreeMap<(PgId, u64), Sector>,
     /// Writes to all media so far.
     count: u64,
 }
@@ -30,7 +30,7 @@ struct Sector {
 }
 
 impl Repeats {
-    pub(super) fn new(volumes: Vec<VolumeId>) -> Self {
+    pub(super) fn new(volumes: Vec<PgId>) -> Self {
         Self { volumes, ..Self::default() }
     }
 
@@ -67,7 +67,7 @@ impl Repeats {
 mod tests {
     use super::*;
 
-    const V: VolumeId = VolumeId::new(NodeId(0), 0);
+    const V: PgId = PgId::plain(NodeId(0), 0);
 
     fn judge(tags: &[u64]) -> Result<u64, String> {
         let mut repeats = Repeats::new(vec![V]);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{ControlMessage, Generation, Instant, NodeId, VolumeId};
+use cards_core::{ControlMessage, Generation, Instant, NodeId, PgId};
 
 use super::cards::{Card, Cards};
 
@@ -12,9 +12,9 @@ pub(super) struct Succession {
     /// Lives that cannot prove that the one before has ended.
     unproven: BTreeSet<(NodeId, u64)>,
     /// The life of its node that each card was granted to.
-    lives: BTreeMap<(VolumeId, Generation), u64>,
+    lives: BTreeMap<(PgId, Generation), u64>,
     /// Cards that their own node has given up.
-    ended: BTreeSet<(VolumeId, Generation)>,
+    ended: BTreeSet<(PgId, Generation)>,
 }
 
 impl Succession {

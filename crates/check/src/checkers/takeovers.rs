@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cards_core::{
-    Access, Body, CommandKind, ControlMessage, Generation, Instant, Message, NodeId, RequestId, Stamp,
-    VolumeId,
+    Access, Body, CommandKind, ControlMessage, Generation, Instant, Message, NodeId, PgId, RequestId, Stamp,
 };
 
 use super::cards::{Card, Cards};
@@ -15,9 +14,9 @@ use crate::workload::Ticket;
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
-    held: BTreeMap<VolumeId, Held>,
+    held: BTreeMap<PgId, Held>,
     /// Who had a volume for itself when its disk node died.
-    claims: BTreeMap<VolumeId, NodeId>,
+    claims: BTreeMap<PgId, NodeId>,
     flushes: BTreeSet<(NodeId, u16, RequestId)>,
 }
 
@@ -64,7 +63,7 @@ impl Takeovers {
     }
 
     /// The node gives its card up, or dies.
-    pub(super) fn ends(&mut self, volume: VolumeId, node: NodeId) {
+    pub(super) fn ends(&mut self, volume: PgId, node: NodeId) {
         if self.held.get(&volume).is_some_and(|held| held.node == node) {
             self.held.remove(&volume);
         }
@@ -77,7 +76,7 @@ impl Takeovers {
         cards: &Cards,
         at: Instant,
         began: Option<Instant>,
-        volume: VolumeId,
+        volume: PgId,
         node: NodeId,
     ) -> Result<bool, String> {
         let Some(holder) = self.claims.remove(&volume).filter(|&holder| holder != node) else {
@@ -93,7 +92,7 @@ impl Takeovers {
     }
 
     /// The node does not want the volume for itself any more.
-    pub(super) fn unclaimed(&mut self, volume: VolumeId, node: NodeId) {
+    pub(super) fn unclaimed(&mut self, volume: PgId, node: NodeId) {
         if self.claims.get(&volume) == Some(&node) {
             self.claims.remove(&volume);
         }
@@ -111,7 +110,7 @@ impl Takeovers {
         if began.is_some_and(|began| now >= cards.trusted(disk_node, began)) {
             self.claims.retain(|volume, _| volume.disk_node() != disk_node);
         }
-        let held: Vec<VolumeId> = self.held.keys().copied().filter(|v| v.disk_node() == disk_node).collect();
+        let held: Vec<PgId> = self.held.keys().copied().filter(|v| v.disk_node() == disk_node).collect();
         for volume in held {
             self.still_held(cards, now, volume);
             if let Some(held) = self.held.get(&volume).filter(|held| held.node != disk_node) {
@@ -184,7 +183,7 @@ impl Takeovers {
     }
 
     /// A card that is not renewed may have been given up.
-    pub(super) fn still_held(&mut self, cards: &Cards, at: Instant, volume: VolumeId) {
+    pub(super) fn still_held(&mut self, cards: &Cards, at: Instant, volume: PgId) {
         let card = self.held.get(&volume).and_then(|held| cards.of(volume, held.node));
         if let Some(card) = card
             && card.until < at

@@ -1,6 +1,6 @@
 //! Disks that are slow and fail. An operation reaches the medium in two halves, at different times.
 
-use cards_core::{CommandKind, DiskWork, Duration, Instant, IoError, VolumeId};
+use cards_core::{CommandKind, DiskWork, Duration, Instant, IoError, PgId};
 use cards_world::models::{Disk, DiskTiming};
 
 use super::{Fault, Faults, Seen};
@@ -9,7 +9,7 @@ use super::{Fault, Faults, Seen};
 const SLOW: Duration = Duration::from_millis(10);
 
 impl Disk for Faults {
-    fn start(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
+    fn start(&mut self, now: Instant, volume: PgId, work: &DiskWork) -> DiskTiming {
         let mut timing = self.operate(now, volume, work);
         if timing.result.is_ok() && self.fails_to_sync(work) {
             timing.result = Err(IoError::SyncFailed);
@@ -19,15 +19,15 @@ impl Disk for Faults {
         timing
     }
 
-    fn wrote(&mut self, volume: VolumeId, first: u64, tags: &[u64]) {
+    fn wrote(&mut self, volume: PgId, first: u64, tags: &[u64]) {
         self.seen.push(Seen::Wrote { volume, first, tags: tags.to_vec() });
     }
 
-    fn survives_power_loss(&mut self, _volume: VolumeId) -> bool {
+    fn survives_power_loss(&mut self, _volume: PgId) -> bool {
         self.loss_rng.chance(500)
     }
 
-    fn finishes_after_crash(&mut self, _volume: VolumeId) -> bool {
+    fn finishes_after_crash(&mut self, _volume: PgId) -> bool {
         self.disk_rng.chance(500)
     }
 }
@@ -43,7 +43,7 @@ impl Faults {
         fails
     }
 
-    fn operate(&mut self, now: Instant, volume: VolumeId, work: &DiskWork) -> DiskTiming {
+    fn operate(&mut self, now: Instant, volume: PgId, work: &DiskWork) -> DiskTiming {
         let options = &self.options.disk;
         let read = matches!(work, DiskWork::Read { .. });
         let errors = if read { options.read_errors } else { options.write_errors };

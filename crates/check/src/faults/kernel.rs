@@ -1,6 +1,6 @@
 //! Kernels that take their time to let pages go.
 
-use cards_core::{Duration, NodeId, VolumeId};
+use cards_core::{Duration, NodeId, PgId};
 use cards_world::models::{Kernel, Why};
 
 use super::{Fault, Faults};
@@ -9,18 +9,18 @@ use super::{Fault, Faults};
 const SLOW: Duration = Duration::from_millis(50);
 
 impl Kernel for Faults {
-    fn word(&mut self, node: NodeId, volume: VolumeId) -> Duration {
+    fn word(&mut self, node: NodeId, volume: PgId) -> Duration {
         let most = self.options.devices.word.min(self.slack(node, volume) / 4);
         self.kernel_rng.skewed(most)
     }
 
-    fn answer(&mut self, _node: NodeId, _volume: VolumeId) -> Duration {
+    fn answer(&mut self, _node: NodeId, _volume: PgId) -> Duration {
         let options = self.options.devices.clone();
         let slow = !self.calm && self.kernel_rng.chance(options.slow);
         self.kernel_rng.skewed(if slow { options.withdraw_slow } else { options.word })
     }
 
-    fn withdraw(&mut self, node: NodeId, volume: VolumeId, why: Why) -> Duration {
+    fn withdraw(&mut self, node: NodeId, volume: PgId, why: Why) -> Duration {
         let options = self.options.devices.clone();
         let slow = !self.calm && self.kernel_rng.chance(options.slow);
         let most = if slow { options.withdraw_slow } else { options.withdraw };
@@ -35,14 +35,14 @@ impl Kernel for Faults {
         time
     }
 
-    fn notice(&mut self, _node: NodeId, _volume: VolumeId) -> Duration {
+    fn notice(&mut self, _node: NodeId, _volume: PgId) -> Duration {
         self.kernel_rng.skewed(self.options.devices.notice)
     }
 }
 
 impl Faults {
     /// By how much the disk node waits longer than the lease runs, by the time of the world.
-    fn slack(&self, node: NodeId, volume: VolumeId) -> Duration {
+    fn slack(&self, node: NodeId, volume: PgId) -> Duration {
         let (lease, clocks) = (self.options.world.lease, &self.options.clocks);
         clocks.lasts(volume.disk_node(), lease + lease / 2).saturating_sub(clocks.lasts(node, lease))
     }

@@ -1,7 +1,7 @@
 //! What the models see: every message when it is sent, and every operation of a disk when it begins,
 //! and every write when it reaches the medium.
 
-use cards_core::{Body, ControlMessage, DiskWork, Instant, Message, NodeId, VolumeId};
+use cards_core::{Body, ControlMessage, DiskWork, Instant, Message, NodeId, PgId};
 use cards_world::models::Parcel;
 
 /// Something that observers may have to know.
@@ -25,7 +25,7 @@ pub enum Seen {
         /// When.
         at: Instant,
         /// Whose disk.
-        volume: VolumeId,
+        volume: PgId,
         /// What is done.
         work: DiskWork,
         /// When it ends.
@@ -36,7 +36,7 @@ pub enum Seen {
     /// A write, or half of one, has reached a medium.
     Wrote {
         /// Of this volume.
-        volume: VolumeId,
+        volume: PgId,
         /// From this sector on.
         first: u64,
         /// One tag for each sector.

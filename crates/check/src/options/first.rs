@@ -1,6 +1,6 @@
 //! What was drawn at first.
 
-use cards_core::{Coherence, Duration, Handover, Limits, NodeId, PlacementKind, VolumeId, VolumeSpec};
+use cards_core::{Coherence, Duration, Handover, Limits, NodeId, PgId, PlacementKind, VolumeSpec};
 use cards_policies::Replacement;
 use cards_world::{NodeConfig, WorldConfig};
 
@@ -37,7 +37,7 @@ impl Options {
                 let policy = rng.pick(&POLICIES);
                 let node = NodeId(rng.below(nodes) as u16);
                 VolumeSpec {
-                    id: VolumeId::new(node, number as u16),
+                    id: PgId::plain(node, number as u16),
                     name: format!("volume{number}"),
                     size_bytes: blocks * block_bytes - short * block_bytes / u64::from(sectors),
                     block_bytes: block_bytes as u32,

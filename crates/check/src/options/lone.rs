@@ -33,7 +33,7 @@ impl Options {
         let nodes = world.nodes.len() as u16;
         let disk_node = NodeId(0);
         for volume in &mut world.volumes {
-            volume.id = cards_core::VolumeId::new(disk_node, 0);
+            volume.id = cards_core::PgId::plain(disk_node, 0);
         }
         world.sectors = 4;
         // With few blocks remembered a disk node refuses to repeat a write, which is an error.

@@ -1,6 +1,6 @@
 //! The cards of the nodes, as their clients know them: attached, detached, taken over.
 
-use cards_core::{Access, Duration, NodeId, Refusal, VolumeId};
+use cards_core::{Access, Duration, NodeId, PgId, Refusal};
 use cards_world::{Outcome, Request};
 
 use super::{Deed, Owner, Ticket, What, Workload};
@@ -8,7 +8,7 @@ use crate::faults::Fault;
 use crate::run::{Deed as RunDeed, Failure, Run};
 
 impl Workload {
-    pub(super) fn attach(&mut self, run: &mut Run, node: NodeId, volume: VolumeId) {
+    pub(super) fn attach(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         if run.world.life(node) == 0 {
             let deed = RunDeed::Workload(Deed::Attach(node, volume));
             return run.later(Duration::from_millis(5), deed);
@@ -24,7 +24,7 @@ impl Workload {
 
     /// The volume is detached at the node, and its clients know. It is attached again once that is done, unless the
     /// node is the one that wants it for itself.
-    pub(crate) fn detach(&mut self, run: &mut Run, node: NodeId, volume: VolumeId) {
+    pub(crate) fn detach(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         self.attached.remove(&(node, volume));
         run.errors.detached(node, volume, run.world.now());
         run.observers.detached(node, volume);
@@ -48,12 +48,12 @@ impl Workload {
     }
 
     /// The volume is attached at the node (again), like at others.
-    pub(crate) fn attach_soon(&mut self, run: &mut Run, node: NodeId, volume: VolumeId) {
+    pub(crate) fn attach_soon(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         run.later(Duration::from_millis(50), RunDeed::Workload(Deed::Attach(node, volume)));
     }
 
     /// Another node has taken over a volume of this one's own: back to it as soon as that ends.
-    pub(crate) fn evicted(&mut self, run: &mut Run, node: NodeId, volume: VolumeId) {
+    pub(crate) fn evicted(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         self.attached.remove(&(node, volume));
         run.errors.detached(node, volume, run.world.now());
         run.observers.detached(node, volume);
@@ -61,20 +61,20 @@ impl Workload {
     }
 
     /// From now on the node wants the volume exclusively, or no node does.
-    pub(crate) fn set_taker(&mut self, volume: VolumeId, node: Option<NodeId>) {
+    pub(crate) fn set_taker(&mut self, volume: PgId, node: Option<NodeId>) {
         self.takers.remove(&volume);
         self.takers.extend(node.map(|node| (volume, node)));
     }
 
     /// The node, where the volume is not attached, takes it for itself.
-    pub(crate) fn take_over(&mut self, run: &mut Run, node: NodeId, volume: VolumeId) {
+    pub(crate) fn take_over(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         let (access, policy) = (Access::Exclusive, String::new());
         let request = Request::Attach { volume, policy, access, takeover: true };
         self.submit(run, node, volume, Owner::Nobody, What::TakeOver, request);
     }
 
     /// Whether the node is ready to take the volume for itself: neither has it a card nor is it getting one.
-    pub(crate) fn may_take_over(&self, run: &Run, node: NodeId, volume: VolumeId) -> bool {
+    pub(crate) fn may_take_over(&self, run: &Run, node: NodeId, volume: PgId) -> bool {
         let busy = |ticket: &Ticket| {
             matches!(ticket.what, What::TakeOver | What::Detach { .. })
                 && (ticket.node, ticket.volume) == (node, volume)
@@ -122,11 +122,11 @@ impl Workload {
         Ok(())
     }
 
-    pub(super) fn is_attached(&self, run: &Run, node: NodeId, volume: VolumeId) -> bool {
+    pub(super) fn is_attached(&self, run: &Run, node: NodeId, volume: PgId) -> bool {
         run.world.is_running(node) && self.attached.get(&(node, volume)) == Some(&run.world.life(node))
     }
 
-    pub(crate) fn may_write(&self, node: NodeId, volume: VolumeId) -> bool {
+    pub(crate) fn may_write(&self, node: NodeId, volume: PgId) -> bool {
         !self.readers.contains(&(node, volume))
     }
 }

@@ -1,6 +1,6 @@
 //! Clients of local devices. They only read: writes of the same node go the way of all others.
 
-use cards_core::{BlockId, Duration, NodeId, VolumeId};
+use cards_core::{BlockId, Duration, NodeId, PgId};
 use cards_world::{Action, Request};
 
 use super::{Deed, Owner, What, Workload};
@@ -10,13 +10,13 @@ use crate::run::{Deed as RunDeed, Run};
 #[derive(Debug)]
 pub(super) struct DeviceClient {
     node: NodeId,
-    volume: VolumeId,
+    volume: PgId,
     /// Reads it waits for.
     waits: u32,
 }
 
 impl DeviceClient {
-    pub(super) fn new(node: NodeId, volume: VolumeId) -> Self {
+    pub(super) fn new(node: NodeId, volume: PgId) -> Self {
         Self { node, volume, waits: 0 }
     }
 }

@@ -1,6 +1,6 @@
 //! A writer of a volume: writes at some node, moves on.
 
-use cards_core::{Duration, IoError, NodeId, VolumeId};
+use cards_core::{Duration, IoError, NodeId, PgId};
 use cards_world::Outcome;
 
 use super::{Deed, Owner, Ticket, Workload};
@@ -9,7 +9,7 @@ use crate::run::{Deed as RunDeed, Failure, Phase, Run};
 /// One of the writers of a volume.
 #[derive(Debug)]
 pub(super) struct Writer {
-    volume: VolumeId,
+    volume: PgId,
     /// Where it writes now.
     node: Option<NodeId>,
     /// Commands it waits for.
@@ -21,7 +21,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(volume: VolumeId) -> Self {
+    pub(super) fn new(volume: PgId) -> Self {
         Self { volume, node: None, waits: 0, left: 0, last: false }
     }
 

@@ -1,7 +1,7 @@
 //! Predictions from samples against exact replays of everything.
 
 use cards_advise::{Access, Limits, Rate, Reference, Sampler};
-use cards_core::{Coherence, VolumeId};
+use cards_core::{Coherence, PgId};
 use cards_node::admin::{Measured, Sampled};
 use cards_policies::Replacement;
 use cards_sim::{Library, Setup, Timing, WarmUp};
@@ -68,7 +68,7 @@ fn sampled(requests: &[Request]) -> Vec<Sampled> {
 fn sampled_of(volume: u16, requests: &[Request]) -> Vec<Sampled> {
     let limits = Limits { references: 1 << 17, blocks: 1 << 15, lowest: Rate::scaling(CACHE, SCALED) };
     let of_node = |node: u16| {
-        let mut sampler = Sampler::new(VolumeId(volume), Rate::scaling(CACHE, SCALED), limits);
+        let mut sampler = Sampler::new(PgId(volume.into()), Rate::scaling(CACHE, SCALED), limits);
         for (time, request) in (0..).zip(requests) {
             if request.node != u32::from(node) {
                 continue;

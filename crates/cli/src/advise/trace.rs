@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cards_advise::{Access, Curve, Doubt, HISTORY, Rate, Reference, Sample, place};
-use cards_core::{BlockId, Coherence, VolumeId};
+use cards_core::{BlockId, Coherence, PgId};
 use cards_node::admin::Sampled;
 use cards_policies::Replacement;
 use cards_sim::{Library, Pace, RunError, Setup, Timing, WarmUp};
@@ -24,7 +24,7 @@ const STUDENT: f64 = 3.18;
 
 /// What the clients of some nodes asked of a volume, scaled down.
 pub(super) struct Trace {
-    volume: VolumeId,
+    volume: PgId,
     /// Blocks that each node's cache has for the volume, not scaled.
     caches: Vec<u64>,
     block_bytes: u32,

@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 use super::journal::Then;
 use super::{Control, ControlOutput, ControlTimer, RESEND, volumes_of};
 use crate::algorithms::Algorithms;
-use crate::ids::{Generation, NodeId, RequestId, Token, VolumeId};
+use crate::ids::{Generation, NodeId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub(super) struct Renewals {
 
 /// A question about the extents of a volume that waits for the answer of its disk node.
 pub(super) struct Pending {
-    volume: VolumeId,
+    volume: PgId,
     give_up: Instant,
     token: Token,
     offset: u64,
@@ -73,7 +73,7 @@ impl Control {
     pub(super) fn attach(
         &mut self,
         token: Token,
-        volume: VolumeId,
+        volume: PgId,
         policy: String,
         access: Access,
         takeover: bool,
@@ -122,7 +122,7 @@ impl Control {
     }
 
     /// Whether an attached card with `access` is what `wish` asks for. The card stays, whatever the answer is.
-    fn suffices(&self, volume: VolumeId, access: Access, wish: &Wish) -> Result<(), Refusal> {
+    fn suffices(&self, volume: PgId, access: Access, wish: &Wish) -> Result<(), Refusal> {
         if let Some(spec) = self.specs.get(&volume) {
             wish.fits(spec, &*self.config.algorithms)?;
         }
@@ -130,13 +130,13 @@ impl Control {
     }
 
     /// Another node takes this node's own volume over.
-    pub(super) fn evict_own(&mut self, volume: VolumeId, refusal: Refusal) {
+    pub(super) fn evict_own(&mut self, volume: PgId, refusal: Refusal) {
         self.detach(volume);
         self.outputs.push_back(ControlOutput::Evicted { volume, refusal });
     }
 
     /// Whoever waits for a card that is given up is told so.
-    fn answer_attach(&mut self, card: &Card, volume: VolumeId) {
+    fn answer_attach(&mut self, card: &Card, volume: PgId) {
         for &token in &card.tokens {
             let result = Err(Refusal::NoAnswer);
             self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    pub(super) fn send_attach(&mut self, volume: VolumeId) {
+    pub(super) fn send_attach(&mut self, volume: PgId) {
         let now = self.now;
         let parting = self.is_parting(volume);
         let Some(card) = self.cards.get_mut(&volume) else { return };
@@ -182,7 +182,7 @@ impl Control {
         &mut self,
         from: NodeId,
         request: RequestId,
-        volume: VolumeId,
+        volume: PgId,
         (generation, repeat_from): (Generation, Generation),
         lease_us: u32,
     ) {
@@ -224,7 +224,7 @@ impl Control {
         }
     }
 
-    pub(super) fn refused(&mut self, from: NodeId, request: RequestId, volume: VolumeId, refusal: Refusal) {
+    pub(super) fn refused(&mut self, from: NodeId, request: RequestId, volume: PgId, refusal: Refusal) {
         if from != volume.disk_node() {
             return;
         }
@@ -252,7 +252,7 @@ impl Control {
     }
 
     /// This node's cards of another node's volumes whose leases are to be renewed.
-    fn leased(&self, node: NodeId) -> impl Iterator<Item = (VolumeId, Generation, &Card)> {
+    fn leased(&self, node: NodeId) -> impl Iterator<Item = (PgId, Generation, &Card)> {
         let cards = self.cards.range(volumes_of(node)).filter(move |_| node != self.config.node);
         let cards = cards.filter(|&(&volume, _)| !self.needs_no_lease(volume));
         cards.filter_map(|(&volume, card)| card.generation.map(|generation| (volume, generation, card)))
@@ -278,7 +278,7 @@ impl Control {
         self.push_send(node, ControlMessage::Renew { request, cards });
     }
 
-    pub(super) fn renewed(&mut self, from: NodeId, request: RequestId, expired: Vec<(VolumeId, Generation)>) {
+    pub(super) fn renewed(&mut self, from: NodeId, request: RequestId, expired: Vec<(PgId, Generation)>) {
         // These are void, however late the answer is: first, so that they are not renewed.
         for (volume, generation) in expired {
             self.expired(from, volume, generation);
@@ -291,7 +291,7 @@ impl Control {
         leases.into_iter().for_each(|input| self.push_shards(input));
     }
 
-    pub(super) fn expired(&mut self, from: NodeId, volume: VolumeId, generation: Generation) {
+    pub(super) fn expired(&mut self, from: NodeId, volume: PgId, generation: Generation) {
         let current = self.cards.get(&volume).and_then(|card| card.generation);
         if from == volume.disk_node() && current == Some(generation) {
             self.suspend(volume);
@@ -300,7 +300,7 @@ impl Control {
     }
 
     /// The card is void. Copies of a volume that nobody writes stay good.
-    pub(super) fn suspend(&mut self, volume: VolumeId) {
+    pub(super) fn suspend(&mut self, volume: PgId) {
         let fresh = self.next_request();
         let keeps = self.keeps_copies(volume);
         let Some(card) = self.cards.get_mut(&volume) else { return };
@@ -316,7 +316,7 @@ impl Control {
         }
     }
 
-    pub(super) fn detach(&mut self, volume: VolumeId) {
+    pub(super) fn detach(&mut self, volume: PgId) {
         let Some(card) = self.cards.remove(&volume) else { return };
         self.alarms.clear(ControlTimer::Attach(volume));
         self.end_renewals(volume.disk_node());
@@ -335,7 +335,7 @@ impl Control {
         }
     }
 
-    pub(super) fn extents(&mut self, token: Token, volume: VolumeId, offset: u64, length: u32) {
+    pub(super) fn extents(&mut self, token: Token, volume: PgId, offset: u64, length: u32) {
         if volume.disk_node() == self.config.node {
             self.extents_own(token, volume, offset, length);
             return;
@@ -360,7 +360,7 @@ impl Control {
     }
 
     /// The questions about these volumes that wait for an answer.
-    pub(super) fn questions_about(&self, volumes: RangeInclusive<VolumeId>) -> Vec<RequestId> {
+    pub(super) fn questions_about(&self, volumes: RangeInclusive<PgId>) -> Vec<RequestId> {
         let first = (*volumes.start(), RequestId(0));
         let last = (*volumes.end(), RequestId(u64::MAX));
         self.questions.range(first..=last).map(|&(_, request)| request).collect()

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::card::Wish;
 use super::journal::{Journals, Then};
 use super::{Control, ControlConfig, ControlOutput, ControlTimer};
-use crate::ids::{Generation, NodeId, OpId, RequestId, Token, VolumeId};
+use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
@@ -15,11 +15,11 @@ use crate::volume::Access;
 
 /// See the module's head.
 pub(super) struct Desk {
-    cards: BTreeMap<(VolumeId, NodeId), Holder>,
+    cards: BTreeMap<(PgId, NodeId), Holder>,
     /// What this node's own cards may do.
-    own: BTreeMap<VolumeId, Access>,
+    own: BTreeMap<PgId, Access>,
     /// Who is taking a volume over, and until when others are refused for it.
-    takeovers: BTreeMap<VolumeId, (NodeId, Instant)>,
+    takeovers: BTreeMap<PgId, (NodeId, Instant)>,
     /// The other nodes that have or had cards in their present lives.
     guests: BTreeMap<NodeId, Guest>,
     /// The operations on this node's disks, and who wants their results.
@@ -37,11 +37,11 @@ pub(super) struct Desk {
 /// What a node has here.
 struct Guest {
     /// Volumes it has cards of.
-    cards: BTreeSet<VolumeId>,
+    cards: BTreeSet<PgId>,
     /// Its cards are given up then, but those that have a time of their own.
     expires: Instant,
     /// The last request for each volume that was granted: a late repetition of it makes no card.
-    granted: BTreeMap<VolumeId, RequestId>,
+    granted: BTreeMap<PgId, RequestId>,
 }
 
 impl Guest {
@@ -88,11 +88,11 @@ impl Desk {
         }
     }
 
-    pub(super) fn cards_of(&self, volume: VolumeId) -> impl Iterator<Item = NodeId> {
+    pub(super) fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.holders(volume).map(|(node, _)| node)
     }
 
-    fn holders(&self, volume: VolumeId) -> impl Iterator<Item = (NodeId, &Holder)> {
+    fn holders(&self, volume: PgId) -> impl Iterator<Item = (NodeId, &Holder)> {
         let cards = self.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
         cards.map(|(&(_, node), holder)| (node, holder))
     }
@@ -124,7 +124,7 @@ impl Control {
         }
     }
 
-    fn check_attach(&self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
+    fn check_attach(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let spec = spec.ok_or(Refusal::NoSuchVolume)?;
         wish.fits(spec, &*self.config.algorithms)?;
@@ -154,12 +154,12 @@ impl Control {
     }
 
     /// Another node had the volume for itself in an earlier life of this one, and its card may be alive.
-    fn claim_against(&self, node: NodeId, volume: VolumeId) -> Option<NodeId> {
+    fn claim_against(&self, node: NodeId, volume: PgId) -> Option<NodeId> {
         self.desk.journals.claim(volume, self.now).filter(|&holder| holder != node)
     }
 
     /// Gives up whatever cards keep the node from having the volume for itself. Until all are gone it asks again.
-    fn take_over(&mut self, node: NodeId, volume: VolumeId) {
+    fn take_over(&mut self, node: NodeId, volume: PgId) {
         let until = self.now + term(self.config.lease) * 2;
         self.desk.takeovers.insert(volume, (node, until));
         let others: Vec<NodeId> = self.desk.cards_of(volume).filter(|&other| other != node).collect();
@@ -182,7 +182,7 @@ impl Control {
     }
 
     /// What [`Self::check_attach`] says, after what a takeover can do about it.
-    fn admit(&mut self, node: NodeId, volume: VolumeId, wish: &Wish) -> Result<(), Refusal> {
+    fn admit(&mut self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
         let mut admitted = self.check_attach(node, volume, wish);
         if wish.takeover
             && wish.access == Access::Exclusive
@@ -201,7 +201,7 @@ impl Control {
         admitted
     }
 
-    pub(super) fn attach_own(&mut self, volume: VolumeId, wish: &Wish) -> Result<Generation, Refusal> {
+    pub(super) fn attach_own(&mut self, volume: PgId, wish: &Wish) -> Result<Generation, Refusal> {
         self.admit(self.config.node, volume, wish)?;
         self.desk.own.insert(volume, wish.access);
         let generation = self.desk.next_generation();
@@ -209,13 +209,13 @@ impl Control {
         Ok(generation)
     }
 
-    pub(super) fn detach_own(&mut self, volume: VolumeId) {
+    pub(super) fn detach_own(&mut self, volume: PgId) {
         self.desk.own.remove(&volume);
         self.note_detached(volume, self.config.node, None);
     }
 
     /// The card expires when it would by what was promised until now, whatever else its node renews.
-    fn run_out(&mut self, volume: VolumeId, node: NodeId) {
+    fn run_out(&mut self, volume: PgId, node: NodeId) {
         let Some(guest) = self.desk.guests.get(&node) else { return };
         if let Some(holder) = self.desk.cards.get_mut(&(volume, node))
             && holder.expires.is_none()
@@ -233,7 +233,7 @@ impl Control {
         }
     }
 
-    pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: VolumeId, wish: &Wish) {
+    pub(super) fn peer_attach(&mut self, node: NodeId, request: RequestId, volume: PgId, wish: &Wish) {
         let known = self.desk.cards.get(&(volume, node));
         if known.is_some_and(|holder| holder.lost) {
             let refusal = Refusal::NoAnswer;
@@ -286,12 +286,12 @@ impl Control {
     }
 
     /// The request was granted, or a later one.
-    fn was_granted(&self, node: NodeId, volume: VolumeId, request: RequestId) -> bool {
+    fn was_granted(&self, node: NodeId, volume: PgId, request: RequestId) -> bool {
         let last = self.desk.guests.get(&node).and_then(|guest| guest.granted.get(&volume));
         last.is_some_and(|&last| request <= last)
     }
 
-    pub(super) fn drop_holder(&mut self, volume: VolumeId, node: NodeId) {
+    pub(super) fn drop_holder(&mut self, volume: PgId, node: NodeId) {
         if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
             self.alarms.clear(ControlTimer::ExpireCard(volume, node));
             if let Some(guest) = self.desk.guests.get_mut(&node) {
@@ -331,12 +331,12 @@ impl Control {
         }
     }
 
-    fn holder(&mut self, volume: VolumeId, node: NodeId, generation: Generation) -> Option<&mut Holder> {
+    fn holder(&mut self, volume: PgId, node: NodeId, generation: Generation) -> Option<&mut Holder> {
         self.desk.cards.get_mut(&(volume, node)).filter(|holder| holder.generation == generation)
     }
 
     /// The card's lease is granted now: it is gone a lease and a half from here on at the earliest.
-    pub(super) fn promise(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
+    pub(super) fn promise(&mut self, volume: PgId, node: NodeId, generation: Generation) {
         let at = self.now + term(self.config.lease);
         let Some(holder) = self.holder(volume, node, generation) else { return };
         match &mut holder.expires {
@@ -350,7 +350,7 @@ impl Control {
     }
 
     /// See [`crate::ControlInput::Silent`]. If the card hears of it, it attaches anew at once.
-    pub(super) fn silent(&mut self, volume: VolumeId, node: NodeId, generation: Generation) {
+    pub(super) fn silent(&mut self, volume: PgId, node: NodeId, generation: Generation) {
         if let Some(holder) = self.holder(volume, node, generation) {
             holder.fenced = true;
             self.run_out(volume, node);
@@ -360,12 +360,7 @@ impl Control {
 
     /// Renews what the node names. What it does not name may be a card that it has not heard of yet: that is not given up
     /// at once, but runs out unless it is named later.
-    pub(super) fn peer_renew(
-        &mut self,
-        node: NodeId,
-        request: RequestId,
-        cards: Vec<(VolumeId, Generation)>,
-    ) {
+    pub(super) fn peer_renew(&mut self, node: NodeId, request: RequestId, cards: Vec<(PgId, Generation)>) {
         let mut named = Vec::with_capacity(cards.len());
         let mut expired = cards;
         expired.retain(|&(volume, generation)| {
@@ -379,7 +374,7 @@ impl Control {
         });
         named.sort_unstable();
         let cards = self.desk.guests.get(&node).into_iter().flat_map(|guest| &guest.cards);
-        let unnamed: Vec<VolumeId> =
+        let unnamed: Vec<PgId> =
             cards.copied().filter(|volume| named.binary_search(volume).is_err()).collect();
         for volume in unnamed {
             self.run_out(volume, node);
@@ -393,14 +388,14 @@ impl Control {
         self.push_send(node, ControlMessage::Renewed { request, expired });
     }
 
-    pub(super) fn peer_detach(&mut self, node: NodeId, volume: VolumeId, generation: Generation) {
+    pub(super) fn peer_detach(&mut self, node: NodeId, volume: PgId, generation: Generation) {
         if self.holder(volume, node, generation).is_some() {
             self.drop_holder(volume, node);
         }
         self.note_detached(volume, node, Some(generation));
     }
 
-    pub(super) fn extents_own(&mut self, token: Token, volume: VolumeId, offset: u64, length: u32) {
+    pub(super) fn extents_own(&mut self, token: Token, volume: PgId, offset: u64, length: u32) {
         self.ask_disk(volume, offset, length, Asker::Client(token));
     }
 
@@ -408,14 +403,14 @@ impl Control {
         &mut self,
         node: NodeId,
         request: RequestId,
-        volume: VolumeId,
+        volume: PgId,
         offset: u64,
         length: u32,
     ) {
         self.ask_disk(volume, offset, length, Asker::Peer(node, request));
     }
 
-    fn ask_disk(&mut self, volume: VolumeId, offset: u64, length: u32, asker: Asker) {
+    fn ask_disk(&mut self, volume: PgId, offset: u64, length: u32, asker: Asker) {
         let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
         let inside = spec.is_some_and(|spec| {
             length > 0 && offset.checked_add(u64::from(length)).is_some_and(|end| end <= spec.size_bytes)

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use super::{Control, ControlConfig, ControlOutput};
-use crate::ids::{Generation, NodeId, Token, VolumeId};
+use crate::ids::{Generation, NodeId, PgId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Refusal};
 use crate::mistakes::{Mistake, makes};
@@ -40,7 +40,7 @@ impl CardJournal {
 /// The journals of all volumes.
 #[derive(Default)]
 pub(super) struct Journals {
-    volumes: BTreeMap<VolumeId, Kept>,
+    volumes: BTreeMap<PgId, Kept>,
     /// The number of the last change, and up to which all are durable.
     last: u64,
     durable: u64,
@@ -63,7 +63,7 @@ pub(super) enum Then {
     Shards(Input),
     Send(NodeId, ControlMessage),
     /// A card of this node's own volume is attached.
-    Own(Token, VolumeId, Generation),
+    Own(Token, PgId, Generation),
 }
 
 /// No more may wait. A node repeats what it wants.
@@ -94,12 +94,12 @@ impl Journals {
     }
 
     /// Who had the volume for itself before this life began, and may still believe so.
-    pub(super) fn claim(&self, volume: VolumeId, now: Instant) -> Option<NodeId> {
+    pub(super) fn claim(&self, volume: PgId, now: Instant) -> Option<NodeId> {
         self.volumes.get(&volume)?.claim.filter(|&(_, until)| now < until).map(|(node, _)| node)
     }
 
     /// The node has nobody to fear for commands that it has first sent under this card of an earlier life, or a later one.
-    pub(super) fn repeat_from(&self, volume: VolumeId, node: NodeId) -> Generation {
+    pub(super) fn repeat_from(&self, volume: PgId, node: NodeId) -> Generation {
         let Some(Kept { now, before, .. }) = self.volumes.get(&volume) else { return Generation(u64::MAX) };
         let others = before.iter().filter(|&(&other, _)| other != node);
         let life = others.map(|(_, &life)| life).chain([now.since]).max().unwrap_or(now.since);
@@ -111,7 +111,7 @@ impl Journals {
 impl Control {
     /// Notes something in a volume's journal. What must not happen before is said with [`Self::when_durable`].
     /// The change says whether it is one.
-    fn note(&mut self, volume: VolumeId, change: impl FnOnce(&mut CardJournal) -> bool) {
+    fn note(&mut self, volume: PgId, change: impl FnOnce(&mut CardJournal) -> bool) {
         let journals = &mut self.desk.journals;
         let Some(kept) = journals.volumes.get_mut(&volume) else { return };
         if change(&mut kept.now) && kept.is_durable {
@@ -122,7 +122,7 @@ impl Control {
     }
 
     /// A card is gone: whoever waits for it goes on without it, once that is noted.
-    pub(super) fn note_dropped(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
+    pub(super) fn note_dropped(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
         // Who only reads has no command that could be done again.
         if access.may_write() {
             self.note(volume, |journal| journal.dropped.insert(node, card) != Some(card));
@@ -130,7 +130,7 @@ impl Control {
     }
 
     /// A card is attached, once that is noted.
-    pub(super) fn note_attached(&mut self, volume: VolumeId, node: NodeId, card: Generation, access: Access) {
+    pub(super) fn note_attached(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
         let life = self.config.incarnation;
         self.note(volume, |journal| {
             let is_new = access.may_write() && journal.writers.insert(node, life) != Some(life);
@@ -141,7 +141,7 @@ impl Control {
     }
 
     /// A node gives up a volume that it had for itself, maybe in an earlier life of this node.
-    pub(super) fn note_detached(&mut self, volume: VolumeId, node: NodeId, card: Option<Generation>) {
+    pub(super) fn note_detached(&mut self, volume: PgId, node: NodeId, card: Option<Generation>) {
         let kept = self.desk.journals.volumes.get(&volume).and_then(|kept| kept.now.exclusive);
         if kept.is_some_and(|(holder, theirs)| holder == node && card.is_none_or(|card| card == theirs)) {
             self.note(volume, |journal| journal.exclusive.take().is_some());
@@ -149,7 +149,7 @@ impl Control {
         }
     }
 
-    fn end_claim(&mut self, volume: VolumeId) {
+    fn end_claim(&mut self, volume: PgId) {
         if let Some(kept) = self.desk.journals.volumes.get_mut(&volume) {
             kept.claim = None;
         }

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{Control, ControlOutput, volumes_of};
-use crate::ids::{Generation, NodeId, VolumeId};
+use crate::ids::{Generation, NodeId, PgId};
 use crate::message::ControlMessage;
 use crate::mistakes::{Mistake, makes};
 
@@ -15,15 +15,15 @@ use crate::mistakes::{Mistake, makes};
 #[derive(Default)]
 pub(super) struct Partings {
     /// Volumes of which pages are kept.
-    kept: BTreeSet<VolumeId>,
+    kept: BTreeSet<PgId>,
     /// Volumes whose pages are being withdrawn, and the card that is then given back.
-    open: BTreeMap<VolumeId, Option<Generation>>,
+    open: BTreeMap<PgId, Option<Generation>>,
     /// Lives of disk nodes that are acknowledged when no volume of theirs is in `open`.
     seen: BTreeMap<NodeId, u64>,
 }
 
 impl Control {
-    pub(super) fn pages_kept(&mut self, volume: VolumeId, kept: bool) {
+    pub(super) fn pages_kept(&mut self, volume: PgId, kept: bool) {
         if kept {
             self.partings.kept.insert(volume);
         } else {
@@ -32,12 +32,12 @@ impl Control {
         }
     }
 
-    pub(super) fn is_parting(&self, volume: VolumeId) -> bool {
+    pub(super) fn is_parting(&self, volume: PgId) -> bool {
         self.partings.open.contains_key(&volume)
     }
 
     /// The card is void from now on.
-    pub(super) fn part(&mut self, volume: VolumeId) {
+    pub(super) fn part(&mut self, volume: PgId) {
         let has_pages = self.partings.kept.contains(&volume) && !makes(Mistake::KeepPagesAfterSuspension);
         if has_pages && !self.is_parting(volume) {
             self.partings.open.insert(volume, None);
@@ -45,7 +45,7 @@ impl Control {
         }
     }
 
-    pub(super) fn send_detach(&mut self, volume: VolumeId, generation: Generation) {
+    pub(super) fn send_detach(&mut self, volume: PgId, generation: Generation) {
         match self.partings.open.get_mut(&volume) {
             Some(given_back) => *given_back = Some(generation),
             None => self.push_send(volume.disk_node(), ControlMessage::Detach { volume, generation }),
@@ -62,7 +62,7 @@ impl Control {
     }
 
     /// The pages are gone: what waited for that is said.
-    pub(super) fn withdrawn(&mut self, volume: VolumeId) {
+    pub(super) fn withdrawn(&mut self, volume: PgId) {
         let Some(given_back) = self.partings.open.remove(&volume) else { return };
         if let Some(generation) = given_back {
             self.send_detach(volume, generation);

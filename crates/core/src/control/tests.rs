@@ -8,10 +8,10 @@ use std::boxed::Box;
 use std::string::ToString;
 use std::vec;
 
-const V: VolumeId = VolumeId::new(NodeId(0), 0);
+const V: PgId = PgId::plain(NodeId(0), 0);
 /// Another disk of the same node, and one that nobody can write.
-const W: VolumeId = VolumeId::new(NodeId(0), 1);
-const READ_ONLY: VolumeId = VolumeId::new(NodeId(0), 2);
+const W: PgId = PgId::plain(NodeId(0), 1);
+const READ_ONLY: PgId = PgId::plain(NodeId(0), 2);
 const LEASE: Duration = Duration::from_secs(3);
 
 struct Pair {
@@ -162,7 +162,7 @@ impl Pair {
     }
 
     /// Attaches volumes to read and returns their cards.
-    fn attach_all<const N: usize>(&mut self, node: u16, volumes: [VolumeId; N]) -> [Generation; N] {
+    fn attach_all<const N: usize>(&mut self, node: u16, volumes: [PgId; N]) -> [Generation; N] {
         volumes.map(|volume| {
             let (token, policy, access) = (Token(1), String::new(), Access::Read);
             self.give(node, ControlInput::Attach { token, volume, policy, access, takeover: false });
@@ -176,7 +176,7 @@ impl Pair {
     }
 
     /// Lets time pass and returns the renewals that node 1 has sent meanwhile, with the cards that they name.
-    fn renewals_in(&mut self, time: Duration) -> Vec<Vec<(VolumeId, Generation)>> {
+    fn renewals_in(&mut self, time: Duration) -> Vec<Vec<(PgId, Generation)>> {
         let (end, mut renewals) = (self.now + time, Vec::new());
         while let Some((at, _)) = self.controls[1].next_timeout().filter(|&(at, _)| at <= end) {
             self.now = self.now.max(at);
@@ -192,7 +192,7 @@ impl Pair {
     }
 
     /// When the last lease of node 1's card ends.
-    fn lease_of(&self, volume: VolumeId) -> Option<Instant> {
+    fn lease_of(&self, volume: PgId) -> Option<Instant> {
         let leases = self.outputs.iter().filter_map(|(_, output)| match output {
             ControlOutput::Shards { input: Input::Lease { volume: of, until } } if *of == volume => {
                 Some(*until)
@@ -203,7 +203,7 @@ impl Pair {
     }
 
     /// When the disk node gives node 1's card up if it hears nothing more.
-    fn expires(&mut self, volume: VolumeId) -> Instant {
+    fn expires(&mut self, volume: PgId) -> Instant {
         self.wire.clear();
         self.outputs.clear();
         let gone = Input::CardDetached { volume, node: NodeId(1) };
@@ -528,7 +528,7 @@ fn a_card_that_is_not_named_runs_out() {
     let mut p = Pair::new(false);
     let [v, w] = p.attach_all(1, [V, W]);
     let promised = p.now + LEASE + LEASE / 2;
-    let renew = |p: &mut Pair, number: u64, cards: &[(VolumeId, Generation)]| {
+    let renew = |p: &mut Pair, number: u64, cards: &[(PgId, Generation)]| {
         let message = ControlMessage::Renew { request: RequestId((1 << 30) + number), cards: cards.to_vec() };
         p.give(0, ControlInput::Message { from: NodeId(1), message });
         p.give(0, ControlInput::Timeout);
@@ -776,7 +776,7 @@ fn who_keeps_no_pages_waits_for_none() {
 }
 
 /// What the disk node's journal had when its life ended.
-fn journal_of(p: &Pair) -> BTreeMap<VolumeId, CardJournal> {
+fn journal_of(p: &Pair) -> BTreeMap<PgId, CardJournal> {
     let journals = p.outputs.iter().filter_map(|(node, output)| match output {
         ControlOutput::Journal { volume, journal, .. } if *node == NodeId(0) => {
             Some((*volume, journal.clone()))
@@ -796,7 +796,7 @@ impl Pair {
     }
 
     /// The disk node begins a new life, and nobody has heard of it.
-    fn restart_with(&mut self, incarnation: u64, journals: BTreeMap<VolumeId, CardJournal>) {
+    fn restart_with(&mut self, incarnation: u64, journals: BTreeMap<PgId, CardJournal>) {
         let config = ControlConfig { cards: journals, ..config(0, incarnation, false) };
         self.controls[0] = Control::new(config, self.now);
         self.outputs.clear();

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::cache::{Cache, Mark};
 use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, VolumeId, mix};
+use crate::ids::{BlockId, NodeId, PgId, mix};
 use crate::index::{Entry, Index};
 use crate::message::Note;
 use crate::placement::Placement;
@@ -33,7 +33,7 @@ pub struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) random: &'a mut u64,
     pub(crate) me: NodeId,
-    pub(crate) volume: VolumeId,
+    pub(crate) volume: PgId,
     pub(crate) placement: &'a Placement,
     pub(crate) cache: &'a mut Cache,
     pub(crate) index: &'a mut Index,
@@ -80,7 +80,7 @@ impl Context<'_> {
 
     /// The volume.
     #[must_use]
-    pub const fn volume(&self) -> VolumeId {
+    pub const fn volume(&self) -> PgId {
         self.volume
     }
 

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::{Limits, Shard};
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, Slot, Stamp, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId, PgId, Slot, Stamp};
 use crate::index::Entry;
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
@@ -117,16 +117,16 @@ impl Card {
 }
 
 impl Shard {
-    pub(super) fn card(&self, id: VolumeId) -> Option<&Card> {
+    pub(super) fn card(&self, id: PgId) -> Option<&Card> {
         self.volumes.get(&id).map(|volume| &volume.card)
     }
 
-    pub(super) fn card_mut(&mut self, id: VolumeId) -> Option<&mut Card> {
+    pub(super) fn card_mut(&mut self, id: PgId) -> Option<&mut Card> {
         self.volumes.get_mut(&id).map(|volume| &mut volume.card)
     }
 
     /// This node's card is attached. It holds nothing yet.
-    pub(super) fn attached(&mut self, id: VolumeId, generation: Generation) {
+    pub(super) fn attached(&mut self, id: PgId, generation: Generation) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let (card, is_primary) = (&mut volume.card, volume.primary.is_some());
         let renewed = card.generation != Some(generation);
@@ -156,7 +156,7 @@ impl Shard {
         self.tick_policy(id);
     }
 
-    pub(super) fn leased(&mut self, id: VolumeId, until: Instant) {
+    pub(super) fn leased(&mut self, id: PgId, until: Instant) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             let was_held_up = !volume.may_use_copies(self.now);
             volume.card.lease_until = volume.card.lease_until.max(until);
@@ -167,7 +167,7 @@ impl Shard {
     }
 
     /// The card is no longer valid: what is cached may be stale from now on.
-    pub(super) fn suspended(&mut self, id: VolumeId) {
+    pub(super) fn suspended(&mut self, id: PgId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         volume.card.generation = None;
         volume.card.lease_until = Instant(0);
@@ -184,7 +184,7 @@ impl Shard {
     }
 
     /// What a message says of complete writes.
-    pub(super) fn hear(&mut self, from: NodeId, id: VolumeId, through: Stamp) {
+    pub(super) fn hear(&mut self, from: NodeId, id: PgId, through: Stamp) {
         if from == id.disk_node()
             && let Some(card) = self.card_mut(id)
         {
@@ -196,7 +196,7 @@ impl Shard {
     pub(super) fn invalidate(
         &mut self,
         from: NodeId,
-        id: VolumeId,
+        id: PgId,
         generation: Generation,
         stamp: Stamp,
         first: u32,
@@ -242,7 +242,7 @@ impl Shard {
         self.forget_leaving(block);
     }
 
-    pub(super) fn drop_copies(&mut self, id: VolumeId) {
+    pub(super) fn drop_copies(&mut self, id: PgId) {
         let slots: Vec<Slot> =
             self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
         for slot in slots {
@@ -255,7 +255,7 @@ impl Shard {
     }
 
     /// Hides this node's copies of blocks while they are written; drops those that somebody is reading.
-    pub(super) fn lock_copies(&mut self, id: VolumeId, blocks: core::ops::Range<u32>) {
+    pub(super) fn lock_copies(&mut self, id: PgId, blocks: core::ops::Range<u32>) {
         for index in blocks {
             let block = BlockId::new(id, index);
             self.overtake(block);

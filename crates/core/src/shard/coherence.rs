@@ -18,12 +18,12 @@
 
 use super::Shard;
 use super::regions::judge;
-use crate::ids::{BlockId, Stamp, VolumeId};
+use crate::ids::{BlockId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
 
 impl Shard {
     /// The block's copy, whether or not it may be used, is subject to the locks of this node's card.
-    pub(super) fn is_locked_by_card(&self, id: VolumeId) -> bool {
+    pub(super) fn is_locked_by_card(&self, id: PgId) -> bool {
         self.volumes.get(&id).is_some_and(|v| v.primary.is_none() && !v.needs_no_lease())
     }
 

@@ -1,7 +1,7 @@
 //! The volumes' policies: what they are asked, and what they want done.
 
 use super::Shard;
-use crate::ids::{BlockId, NodeId, VolumeId};
+use crate::ids::{BlockId, NodeId, PgId};
 use crate::io::Payload;
 use crate::message::{Body, Note};
 use crate::policy::{Context, Effect, Policy, Request};
@@ -10,11 +10,7 @@ use crate::timers::Timer;
 
 impl Shard {
     /// A volume's policy, and what it may see and change.
-    pub(super) fn policy(
-        &mut self,
-        now: Instant,
-        volume: VolumeId,
-    ) -> Option<(&mut dyn Policy, Context<'_>)> {
+    pub(super) fn policy(&mut self, now: Instant, volume: PgId) -> Option<(&mut dyn Policy, Context<'_>)> {
         let known = self.volumes.get_mut(&volume)?;
         let context = Context {
             now,
@@ -38,7 +34,7 @@ impl Shard {
     /// Lets the volume's policy do something, then carries out its effects.
     pub(super) fn with_policy<T>(
         &mut self,
-        volume: VolumeId,
+        volume: PgId,
         run: impl FnOnce(&mut dyn Policy, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let (policy, mut context) = self.policy(self.now, volume)?;
@@ -59,7 +55,7 @@ impl Shard {
         Some(answer)
     }
 
-    fn wake_policy(&mut self, id: VolumeId, at: Instant) {
+    fn wake_policy(&mut self, id: PgId, at: Instant) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         self.timers.clear(volume.policy_wake, Timer::Policy(id));
         volume.policy_wake = at;
@@ -67,7 +63,7 @@ impl Shard {
     }
 
     /// Calls the policy at its own wish; one whose card is not attached sleeps until it is.
-    pub(super) fn tick_policy(&mut self, id: VolumeId) {
+    pub(super) fn tick_policy(&mut self, id: PgId) {
         if self.card(id).is_some_and(|card| card.generation.is_some()) {
             self.with_policy(id, |policy, cx| policy.tick(cx));
         }

@@ -20,7 +20,7 @@ use self::answered::Answered;
 use self::directory::Directory;
 use self::marks::Marks;
 use super::{Limits, Shard};
-use crate::ids::{Generation, NodeId, OpId, Stamp, VolumeId};
+use crate::ids::{Generation, NodeId, OpId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::time::Instant;
@@ -178,17 +178,17 @@ impl Primary {
 
 impl Shard {
     /// The volume's primary, if it is at this node.
-    pub(super) fn primary(&self, id: VolumeId) -> Option<&Primary> {
+    pub(super) fn primary(&self, id: PgId) -> Option<&Primary> {
         self.volumes.get(&id)?.primary.as_ref()
     }
 
-    pub(super) fn primary_mut(&mut self, id: VolumeId) -> Option<&mut Primary> {
+    pub(super) fn primary_mut(&mut self, id: PgId) -> Option<&mut Primary> {
         self.volumes.get_mut(&id)?.primary.as_mut()
     }
 
     pub(super) fn card_attached(
         &mut self,
-        id: VolumeId,
+        id: PgId,
         (node, life): (NodeId, u64),
         generation: Generation,
         access: Access,
@@ -202,23 +202,23 @@ impl Shard {
         }
     }
 
-    fn peer_card(&mut self, id: VolumeId, node: NodeId) -> Option<&mut PeerCard> {
+    fn peer_card(&mut self, id: PgId, node: NodeId) -> Option<&mut PeerCard> {
         self.primary_mut(id)?.cards.get_mut(&node)
     }
 
-    pub(super) fn card_fenced(&mut self, id: VolumeId, node: NodeId) {
+    pub(super) fn card_fenced(&mut self, id: PgId, node: NodeId) {
         if let Some(card) = self.peer_card(id, node).filter(|_| !makes(Mistake::ForgetFence)) {
             card.reads_only = true;
         }
     }
 
-    pub(super) fn card_lost(&mut self, id: VolumeId, node: NodeId) {
+    pub(super) fn card_lost(&mut self, id: PgId, node: NodeId) {
         if let Some(card) = self.peer_card(id, node) {
             (card.reads_only, card.lost) = (true, true);
         }
     }
 
-    pub(super) fn card_detached(&mut self, id: VolumeId, node: NodeId) {
+    pub(super) fn card_detached(&mut self, id: PgId, node: NodeId) {
         let now = self.now;
         let Some(primary) = self.primary_mut(id) else { return };
         primary.cards.remove(&node);
@@ -234,7 +234,7 @@ impl Shard {
 
     /// Forgets what cards were answered that are gone for so long that nothing can be repeated: no command is open for
     /// longer than [`crate::ShardConfig::disk_wait`], by clocks of which none is as slow as two thirds of another.
-    pub(super) fn forget_answers(&mut self, id: VolumeId) {
+    pub(super) fn forget_answers(&mut self, id: PgId) {
         let (now, patience) = (self.now, self.config.disk_wait * 3 / 2);
         let Some(primary) = self.primary_mut(id) else { return };
         let before = core::mem::replace(&mut primary.forget_at, Instant::NEVER);
@@ -247,7 +247,7 @@ impl Shard {
     }
 
     /// A loss of power is a write by nobody, which takes effect when no card can use the contents that are gone.
-    pub(super) fn hold(&mut self, id: VolumeId) {
+    pub(super) fn hold(&mut self, id: PgId) {
         let held = !self.writes_allowed;
         if let Some(primary) = self.primary_mut(id) {
             primary.held = held;
@@ -260,12 +260,12 @@ impl Shard {
             let primary = volume.primary.as_mut()?;
             core::mem::take(&mut primary.held).then_some(id)
         });
-        let held: Vec<VolumeId> = held.collect();
+        let held: Vec<PgId> = held.collect();
         held.into_iter().for_each(|id| self.resume_volume(id));
     }
 
     /// The life of the disk, see [`crate::Input::Persistence`].
-    pub(super) fn persistence_is(&mut self, id: VolumeId, life: Persistence, loss: Loss) {
+    pub(super) fn persistence_is(&mut self, id: PgId, life: Persistence, loss: Loss) {
         if let Some(primary) = self.primary_mut(id)
             && life >= primary.persistence
         {
@@ -274,12 +274,7 @@ impl Shard {
     }
 
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
-    pub(super) fn open_write(
-        &mut self,
-        id: VolumeId,
-        blocks: Range<u32>,
-        (writer, op): (Writer, OpId),
-    ) -> Stamp {
+    pub(super) fn open_write(&mut self, id: PgId, blocks: Range<u32>, (writer, op): (Writer, OpId)) -> Stamp {
         let place = self.place(blocks.start);
         let Some(primary) = self.primary_mut(id) else { return Stamp(0) };
         let stamp = primary.open_write(op);
@@ -293,7 +288,7 @@ impl Shard {
     pub(super) fn invalidate_ack(
         &mut self,
         from: NodeId,
-        id: VolumeId,
+        id: PgId,
         generation: Generation,
         stamp: Stamp,
         index: u32,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use cards_core::*;
 use cards_policies::{BuiltIn, Replacement};
 
-pub(crate) const V: VolumeId = VolumeId::new(NodeId(0), 0);
+pub(crate) const V: PgId = PgId::plain(NodeId(0), 0);
 pub(crate) const BLOCK_BYTES: u32 = 4096;
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) const DISK_WAIT: Duration = Duration::from_secs(30);

@@ -33,7 +33,7 @@ fn write(token: u64, block: u64) -> Input {
 #[test]
 fn a_disk_node_that_is_silent_does_not_hold_up_writes_to_another() {
     let mut c = Cluster::new(RD);
-    let other = VolumeId::new(NodeId(2), 0);
+    let other = PgId::plain(NodeId(2), 0);
     let spec = VolumeSpec { id: other, name: "other".to_string(), ..c.setup.spec() };
     (0..3).for_each(|node| c.give(node, Input::Volume { spec: spec.clone() }));
     let generation = Generation(50);

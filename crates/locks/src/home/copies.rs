@@ -132,7 +132,7 @@ pub(super) fn weigh(evidence: &[(NodeId, Evidence)]) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
     use crate::fence::Fence;
@@ -141,7 +141,7 @@ mod tests {
 
     fn part(group: u64) -> Part {
         let session = SessionId { node: NodeId(9), number: 1 };
-        let region = RegionId { volume: VolumeId(0), index: 0 };
+        let region = RegionId { volume: PgId(0), index: 0 };
         Part { region, key: GroupKey { session, group }, ranges: vec![], token: Fence::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use cards_core::VolumeId;
+use cards_core::PgId;
 use cards_core::rendezvous::RegionId;
 
 use super::{LockHome, Table};
@@ -50,7 +50,7 @@ impl LockHome {
 
     /// Who has, or wants, any position of a range.
     #[must_use]
-    pub fn by_range(&self, volume: VolumeId, range: LockRange) -> Vec<Holding> {
+    pub fn by_range(&self, volume: PgId, range: LockRange) -> Vec<Holding> {
         self.holdings(|_, region, ranges| {
             region.volume == volume && ranges.iter().any(|locked| locked.range.overlaps(range))
         })

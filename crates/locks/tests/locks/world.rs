@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cards_core::rendezvous::{Members, RegionId};
-use cards_core::{Duration, Instant, NodeId, PlacementKind, VolumeId, mix};
+use cards_core::{Duration, Instant, NodeId, PgId, PlacementKind, mix};
 use cards_locks::{
     ClientConfig, ClientInput, ClientOutput, Fence, HomeConfig, HomeInput, HomeLimits, HomeOutput, LockBody,
     LockClient, LockError, LockHome, LockMessage, LockRange, Locked, Mode, Part, SessionId, TableLimits,
@@ -20,8 +20,8 @@ const MEMBERSHIP: Duration = Duration::from_millis(900);
 const RESEND: Duration = Duration::from_millis(100);
 pub(crate) const REGION: u64 = 16;
 pub(crate) const TICK_MS: u64 = 10;
-pub(crate) const V: VolumeId = VolumeId::new(NodeId(0), 0);
-pub(crate) const W: VolumeId = VolumeId::new(NodeId(1), 0);
+pub(crate) const V: PgId = PgId::plain(NodeId(0), 0);
+pub(crate) const W: PgId = PgId::plain(NodeId(1), 0);
 
 pub(crate) struct Random(pub(crate) u64);
 
@@ -97,7 +97,7 @@ pub(crate) struct World {
     pub(crate) errors: BTreeSet<&'static str>,
 }
 
-pub(crate) fn want(volume: VolumeId, start: u64, end: u64, mode: Mode) -> Want {
+pub(crate) fn want(volume: PgId, start: u64, end: u64, mode: Mode) -> Want {
     Want { volume, locked: Locked { range: LockRange::new(start, end).unwrap(), mode } }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cards_client::body;
 use cards_client::body::ErrorKind;
 use cards_core::rendezvous::{Members, RegionId};
-use cards_core::{NodeId, VolumeId};
+use cards_core::{NodeId, PgId};
 use cards_locks::{GroupKey, Holding, LockError, LockRange, Locked, Mode, SessionId, Wait, Want};
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -202,7 +202,7 @@ pub(super) fn list(node: &Node, query: &str) -> Result<body::Listing, Failure> {
 }
 
 /// The homes of a range but for `me`.
-fn other_homes(members: &Members, me: NodeId, volume: VolumeId, range: LockRange) -> BTreeSet<NodeId> {
+fn other_homes(members: &Members, me: NodeId, volume: PgId, range: LockRange) -> BTreeSet<NodeId> {
     let (first, last) = (range.start() / limits::REGION_BYTES, (range.end() - 1) / limits::REGION_BYTES);
     let others = members.nodes().len() - usize::from(members.contains(me));
     let mut homes = BTreeSet::new();
@@ -219,7 +219,7 @@ fn other_homes(members: &Members, me: NodeId, volume: VolumeId, range: LockRange
 enum Query {
     All,
     Session(SessionId),
-    Range(VolumeId, LockRange),
+    Range(PgId, LockRange),
 }
 
 impl Query {
@@ -262,7 +262,7 @@ impl Query {
 }
 
 /// The volume of a range, and its size in bytes.
-fn volume(node: &Node, range: &body::Range) -> Result<(VolumeId, u64), Failure> {
+fn volume(node: &Node, range: &body::Range) -> Result<(PgId, u64), Failure> {
     let spec = node.volume(&range.volume).ok_or_else(|| admin::Refusal::no_such_volume(&range.volume))?;
     Ok((spec.id, spec.size_bytes))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cards_client::body;
-use cards_core::VolumeId;
+use cards_core::PgId;
 use cards_locks::{Holding, HoldingState, Locked, Mode, Part};
 
 use crate::locks::{GroupInfo, SessionInfo, group_name, limits, session_name};
@@ -14,7 +14,7 @@ use crate::node::Node;
 pub(super) struct Names<'a> {
     node: &'a Node,
     /// What volumes are called.
-    pub(super) volumes: BTreeMap<VolumeId, String>,
+    pub(super) volumes: BTreeMap<PgId, String>,
 }
 
 impl<'a> Names<'a> {
@@ -80,11 +80,11 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn ranges(&self, volume: VolumeId, ranges: &[Locked]) -> Vec<body::Range> {
+    fn ranges(&self, volume: PgId, ranges: &[Locked]) -> Vec<body::Range> {
         ranges.iter().map(|locked| self.range(volume, locked)).collect()
     }
 
-    fn range(&self, volume: VolumeId, locked: &Locked) -> body::Range {
+    fn range(&self, volume: PgId, locked: &Locked) -> body::Range {
         let name = self.volumes.get(&volume).cloned().unwrap_or_else(|| format!("{volume:?}"));
         body::Range {
             volume: name,

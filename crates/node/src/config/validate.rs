@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_core::{NodeId, VolumeId};
+use cards_core::{NodeId, PgId};
 use cards_policies::policy::PolicyError;
 
 use super::error::remedy;
@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Most disks of a node.
-const DISKS_MAX: usize = VolumeId::MAX_DISKS as usize;
+const DISKS_MAX: usize = PgId::MAX_DISKS as usize;
 /// Smallest and largest unit of caching, in bytes.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 20;
 /// Blocks a shard must be able to hold for replacement to mean anything.

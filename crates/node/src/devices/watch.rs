@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cards_core::{Coherence, ControlInput, Input, VolumeId, VolumeSpec};
+use cards_core::{Coherence, ControlInput, Input, PgId, VolumeSpec};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -166,7 +166,7 @@ impl Drop for Watch {
 }
 
 /// Tells the state machines whether pages are kept, and waits until they know.
-async fn keeps(node: &Node, volume: VolumeId, kept: bool) {
+async fn keeps(node: &Node, volume: PgId, kept: bool) {
     let (done, wait) = oneshot::channel();
     node.threads[0].post(Event::Call(Box::new(move |local| {
         pages(local, volume, kept);
@@ -176,7 +176,7 @@ async fn keeps(node: &Node, volume: VolumeId, kept: bool) {
 }
 
 /// In this order: a card that the control gives back without waiting for pages has none.
-fn pages(local: &Rc<Local>, volume: VolumeId, kept: bool) {
+fn pages(local: &Rc<Local>, volume: PgId, kept: bool) {
     local.control(ControlInput::Pages { volume, kept });
     local.all_shards(&Input::Pages { volume, kept });
 }

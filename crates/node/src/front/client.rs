@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-use cards_core::{Instant, VolumeId};
+use cards_core::{Instant, PgId};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::replies::{Piece, Replies};
@@ -24,7 +24,7 @@ const COST_MIN: u32 = 256;
 pub(crate) struct Client {
     /// The card counts its clients.
     pub(super) seat: Seat,
-    pub(super) volume: VolumeId,
+    pub(super) volume: PgId,
     pub(super) session: Session,
     /// It keeps what it reads: the node need not have it, too.
     keeps: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Client {
 impl Client {
     pub(super) fn new(
         seat: Seat,
-        volume: VolumeId,
+        volume: PgId,
         (session, keeps): (Session, bool),
         number: u32,
         cell: Arc<metrics::Cell>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_core::{Coherence, VolumeId, VolumeSpec};
+use cards_core::{Coherence, PgId, VolumeSpec};
 use cards_policies::read_ahead::{ReadAhead as Detector, Window};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Closed, Handshake, Question, Step};
@@ -58,7 +58,7 @@ enum Failed {
 /// A client that has chosen.
 struct Chosen {
     card: Seat,
-    volume: VolumeId,
+    volume: PgId,
     session: Session,
     /// It has asked for [`EXCLUSIVE`].
     keeps: bool,

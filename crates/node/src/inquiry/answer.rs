@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cards_core::{BlockId, Inquirer, NodeId, VolumeId};
+use cards_core::{BlockId, Inquirer, NodeId, PgId};
 use serde::Serialize;
 
 use super::{Question, block};
@@ -39,10 +39,10 @@ pub(super) async fn answer_bytes(node: &Arc<Node>, question: &[u8]) -> Result<Ve
 pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal> {
     match question {
         Question::Status {} => json(&short(report::status(node))),
-        Question::Block { volume, block } => json(&block::here(node, BlockId::new(VolumeId(volume), block))?),
+        Question::Block { volume, block } => json(&block::here(node, BlockId::new(PgId(volume), block))?),
         Question::Request { volume, block, requester, via, hops, from_disk } => {
             let inquirer = Inquirer { requester: NodeId(requester), via: NodeId(via), hops, from_disk };
-            json(&block::asked(node, BlockId::new(VolumeId(volume), block), inquirer)?)
+            json(&block::asked(node, BlockId::new(PgId(volume), block), inquirer)?)
         }
         Question::Map { volume } => json(&map::of(node, &volume)?),
         Question::History {} => json(&node.history.tell(&node.config.node)),

@@ -1,6 +1,6 @@
 //! What this node knows of one block.
 
-use cards_core::{BlockId, Explanation, Inquirer, Instant, NodeId, UnderWay, VolumeId};
+use cards_core::{BlockId, Explanation, Inquirer, Instant, NodeId, PgId, UnderWay};
 
 use crate::admin::{Block, ByteRange, Course, Holder, Lease, Refusal, RefusalKind};
 use crate::node::Node;
@@ -29,7 +29,7 @@ pub(super) fn asked(node: &Node, block: BlockId, inquirer: Inquirer) -> Result<C
     course.map(|course| self::course(node, course)).ok_or_else(|| unknown(block.volume))
 }
 
-fn unknown(volume: VolumeId) -> Refusal {
+fn unknown(volume: PgId) -> Refusal {
     let message =
         format!("it does not know volume number {}; it may have been started a moment ago", volume.0);
     Refusal { kind: RefusalKind::NoSuchVolume, message }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cards_core::{VolumeId, VolumeSpec};
+use cards_core::{PgId, VolumeSpec};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -42,11 +42,11 @@ struct MapOf {
 
 /// The last round for each volume that somebody looks at.
 #[derive(Default)]
-pub(super) struct Rounds(Mutex<BTreeMap<VolumeId, Arc<Round<Maps>>>>);
+pub(super) struct Rounds(Mutex<BTreeMap<PgId, Arc<Round<Maps>>>>);
 
 impl Rounds {
     /// That of a volume. Those that are stale are forgotten, so no more are kept than are looked at.
-    fn of(&self, volume: VolumeId) -> Arc<Round<Maps>> {
+    fn of(&self, volume: PgId) -> Arc<Round<Maps>> {
         let mut rounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.retain(|_, round| Arc::strong_count(round) > 1 || !round.is_stale(FRESH));
         Arc::clone(rounds.entry(volume).or_default())
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn no_more_rounds_are_kept_than_are_looked_at() {
         let rounds = Rounds::default();
-        let first = rounds.of(VolumeId(0));
+        let first = rounds.of(PgId(0));
         for volume in 1..1_000 {
-            rounds.of(VolumeId(volume));
+            rounds.of(PgId(volume));
         }
-        assert!(Arc::ptr_eq(&first, &rounds.of(VolumeId(0))), "somebody waits for it");
+        assert!(Arc::ptr_eq(&first, &rounds.of(PgId(0))), "somebody waits for it");
         assert_eq!(rounds.0.lock().unwrap().len(), 1);
     }
 }

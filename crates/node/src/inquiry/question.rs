@@ -11,14 +11,14 @@ pub(crate) enum Question {
     /// What it knows of a block: an [`admin::Block`](crate::admin::Block).
     Block {
         /// The volume's number.
-        volume: u16,
+        volume: u32,
         /// The block's.
         block: u32,
     },
     /// What a request for a block would lead to there: an [`admin::Course`](crate::admin::Course).
     Request {
         /// The volume's number.
-        volume: u16,
+        volume: u32,
         /// The block's.
         block: u32,
         /// The number of the node that would want the block.

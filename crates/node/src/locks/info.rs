@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cards_core::rendezvous::Members;
-use cards_core::{Instant, VolumeId};
+use cards_core::{Instant, PgId};
 use cards_locks::{GroupKey, Holding, LockRange, Part, SessionId, Want};
 
 use super::Service;
@@ -54,7 +54,7 @@ impl Service {
     }
 
     /// Who has, or wants, any position of a range in the regions whose home is here.
-    pub(crate) fn by_range(&self, volume: VolumeId, range: LockRange) -> Vec<Holding> {
+    pub(crate) fn by_range(&self, volume: PgId, range: LockRange) -> Vec<Holding> {
         self.home.by_range(volume, range)
     }
 

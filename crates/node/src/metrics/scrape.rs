@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 use super::exposition::Exposition;
 use super::process;
@@ -104,7 +104,7 @@ fn blocks(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
 fn volumes(text: &mut Exposition, node: &Node) {
     let cards = node.cards.all();
     let card = |i: usize| (cards[i].attach.volume.as_str(), &cards[i]);
-    let known: Vec<(usize, VolumeId)> =
+    let known: Vec<(usize, PgId)> =
         cards.iter().enumerate().filter_map(|(i, card)| Some((i, card.volume()?))).collect();
     let mut family = text.gauge("cards_volume_attached", "Whether clients of this node can use the volume.");
     for (name, card) in (0..cards.len()).map(card) {
@@ -118,9 +118,9 @@ fn volumes(text: &mut Exposition, node: &Node) {
     for (i, volume) in &known {
         family.sample(&[("volume", card(*i).0)], node.cached(*volume).saturating_mul(block));
     }
-    let sizes: Vec<(VolumeId, u64)> = {
+    let sizes: Vec<(PgId, u64)> = {
         let control = node.control();
-        let wanted = |id: VolumeId| known.iter().any(|(_, volume)| *volume == id);
+        let wanted = |id: PgId| known.iter().any(|(_, volume)| *volume == id);
         control.volumes().filter(|spec| wanted(spec.id)).map(|spec| (spec.id, spec.size_bytes)).collect()
     };
     let mut family = text.gauge("cards_volume_size_bytes", "The size of the volume.");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cards_core::{Instant, NodeId, VolumeId};
+use cards_core::{Instant, NodeId, PgId};
 
 use super::{Ticket, Trail};
 use crate::admin::{SlowRequest, SlowRequests, WaitKind};
@@ -48,7 +48,7 @@ pub(crate) enum Waited {
 #[derive(Clone, Copy)]
 struct Note {
     at: Instant,
-    volume: VolumeId,
+    volume: PgId,
     ticket: Ticket,
     took: Duration,
     failed: bool,
@@ -76,7 +76,7 @@ impl Slow {
     pub(crate) fn note(
         &self,
         node: &Node,
-        volume: VolumeId,
+        volume: PgId,
         ticket: Ticket,
         now: Instant,
         failed: bool,
@@ -180,7 +180,7 @@ mod tests {
         let at = Instant(at.as_nanos() as u64);
         let ticket = Ticket { start: Instant(0), offset: 0, length: 0, op: Op::Read, mark: Mark::Done };
         let took = Duration::from_millis(took_ms);
-        Note { at, volume: VolumeId(0), ticket, took, failed: false, wait: (WaitKind::Other, None) }
+        Note { at, volume: PgId(0), ticket, took, failed: false, wait: (WaitKind::Other, None) }
     }
 
     #[test]

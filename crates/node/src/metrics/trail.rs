@@ -1,7 +1,7 @@
 //! What a request had to wait for, as far as its thread has seen: what the core wanted done when the request began to
 //! wait, and where its blocks came from.
 
-use cards_core::{Body, DiskWork, NodeId, Origin, Output, VolumeId};
+use cards_core::{Body, DiskWork, NodeId, Origin, Output, PgId};
 
 use crate::admin::WaitKind;
 
@@ -58,7 +58,7 @@ impl Trail {
     }
 
     /// What it waited for and at which node, as far as is known.
-    pub(super) fn wait(&self, me: NodeId, volume: VolumeId) -> (WaitKind, Option<NodeId>) {
+    pub(super) fn wait(&self, me: NodeId, volume: PgId) -> (WaitKind, Option<NodeId>) {
         let disk_node = volume.disk_node();
         match (self.asked, self.origin) {
             (asked, _) if self.waited_for_lock() => (WaitKind::Lock, asked),
@@ -80,7 +80,7 @@ mod tests {
     const ME: NodeId = NodeId(2);
 
     fn send(to: u16, body: Body) -> Output {
-        let volume = VolumeId::new(NodeId(0), 0);
+        let volume = PgId::plain(NodeId(0), 0);
         let message = Message { volume, shard: 0, through: Stamp(0), free: 0, body };
         Output::Send { to: NodeId(to), message, payload: Payload::None }
     }
@@ -102,7 +102,7 @@ mod tests {
         let mut trail = Trail::default();
         outputs.iter().for_each(|output| trail.wants(output));
         origin.into_iter().for_each(|origin| trail.came(origin));
-        trail.wait(ME, VolumeId::new(NodeId(0), 0))
+        trail.wait(ME, PgId::plain(NodeId(0), 0))
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let acquire =
             || send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1 });
         let work = DiskWork::Read { block: 0, slot: Slot(0), read_ahead: false };
-        let disk = Output::Disk { op: OpId(1), volume: VolumeId::new(ME, 0), work };
+        let disk = Output::Disk { op: OpId(1), volume: PgId::plain(ME, 0), work };
         assert_eq!(wait(&[read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(1))));
         assert_eq!(wait(&[read(1)], Some(Origin::Disk)), (WaitKind::Disk, Some(NodeId(0))));
         assert_eq!(wait(&[acquire()], Some(Origin::Disk)), (WaitKind::Lock, Some(NodeId(0))));

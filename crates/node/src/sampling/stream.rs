@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cards_advise::{Limits, Rate, Reference, Sample, Sampler};
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 use super::marks::Marks;
 use crate::admin::Measured;
@@ -22,7 +22,7 @@ const BLOCKS_MAX: usize = 1 << 15;
 
 /// References to one volume, as they come.
 pub(super) struct Stream {
-    volume: VolumeId,
+    volume: PgId,
     /// Blocks are in the sample whose place is below; always that of the sampler's rate.
     limit: AtomicU64,
     /// What clients that are gone had counted since their last reference to a block of the sample.
@@ -33,7 +33,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(volume: VolumeId, cache_blocks: u64) -> Self {
+    pub(super) fn new(volume: PgId, cache_blocks: u64) -> Self {
         let rate = Rate::scaling(cache_blocks, SCALED_BLOCKS);
         let lowest = Rate::scaling(cache_blocks, SCALED_BLOCKS_MIN);
         let limits = Limits { references: REFERENCES_MAX, blocks: BLOCKS_MAX, lowest };
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    pub(super) const fn volume(&self) -> VolumeId {
+    pub(super) const fn volume(&self) -> PgId {
         self.volume
     }
 
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Takes what is this volume's.
-    pub(super) fn take(&self, references: &[(VolumeId, Reference)]) {
+    pub(super) fn take(&self, references: &[(PgId, Reference)]) {
         let mut sampler = self.sampler();
         for (_, reference) in references.iter().filter(|(volume, _)| *volume == self.volume) {
             sampler.refer(*reference);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_clients_leave_is_taken_once() {
-        let stream = Stream::new(VolumeId(1), 1 << 20);
+        let stream = Stream::new(PgId(1), 1 << 20);
         stream.leave(3, 4);
         stream.leave(1, 0);
         assert_eq!((stream.left(), stream.left()), ((4, 4), (0, 0)));

@@ -22,7 +22,7 @@ pub(crate) struct Tap {
 
 impl Tap {
     /// For a client of a volume.
-    pub(crate) fn new(node: &Node, volume: cards_core::VolumeId) -> Self {
+    pub(crate) fn new(node: &Node, volume: cards_core::PgId) -> Self {
         let stream = node.sampling.open(volume, super::told::cache_blocks(node));
         let shift = node.arena.block().trailing_zeros();
         Self { stream, shift, reads: Cell::new(0), writes: Cell::new(0) }

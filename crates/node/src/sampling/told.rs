@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cards_advise::{Rate, Sample};
-use cards_core::VolumeId;
+use cards_core::PgId;
 
 use super::measured;
 use crate::admin::{Measured, Refusal, Sampled, Samples, Silent};
@@ -55,9 +55,8 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
 }
 
 /// Blocks of other volumes in this node's cache.
-fn cached_of_others(node: &Node, volume: VolumeId) -> u64 {
-    let others: Vec<VolumeId> =
-        node.control().volumes().map(|spec| spec.id).filter(|&id| id != volume).collect();
+fn cached_of_others(node: &Node, volume: PgId) -> u64 {
+    let others: Vec<PgId> = node.control().volumes().map(|spec| spec.id).filter(|&id| id != volume).collect();
     others.into_iter().map(|id| node.cached(id)).sum()
 }
 

@@ -42,7 +42,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::{NodeId, RequestId, VolumeId};
+    use cards_core::{NodeId, PgId, RequestId};
 
     use super::*;
     use crate::admin::SpanName;
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn only_the_last_steps_are_kept() {
         let mut kept = Kept::default();
-        let target = Target::block(VolumeId(0), 0);
+        let target = Target::block(PgId(0), 0);
         let count = 10_000;
         for number in 0..count {
             let begun = Begun { name: SpanName::Read, target, peer: None, at: Instant(number) };

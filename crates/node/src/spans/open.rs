@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cards_core::{Instant, NodeId, OpId, Stamp, VolumeId};
+use cards_core::{Instant, NodeId, OpId, PgId, Stamp};
 
 use super::trace::Trace;
 use crate::admin::SpanName;
@@ -40,19 +40,19 @@ pub(super) struct Begun {
 /// Blocks of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    pub(super) volume: VolumeId,
+    pub(super) volume: PgId,
     /// The first.
     pub(super) block: u32,
     pub(super) count: u32,
 }
 
 impl Target {
-    pub(super) const fn block(volume: VolumeId, block: u32) -> Self {
+    pub(super) const fn block(volume: PgId, block: u32) -> Self {
         Self { volume, block, count: 1 }
     }
 
     /// The blocks, of `block` bytes each, that a range of bytes touches. A peer may have named any range.
-    pub(super) fn bytes(volume: VolumeId, offset: u64, length: u32, block: u64) -> Self {
+    pub(super) fn bytes(volume: PgId, offset: u64, length: u32, block: u64) -> Self {
         let first = offset / block;
         let end = offset.saturating_add(length.into()).div_ceil(block).max(first);
         let within = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -127,13 +127,7 @@ impl Open {
     }
 
     /// The command for which this node has to confirm this write.
-    pub(super) fn invalidating(
-        &self,
-        shard: u16,
-        volume: VolumeId,
-        stamp: Stamp,
-        from: NodeId,
-    ) -> Option<Trace> {
+    pub(super) fn invalidating(&self, shard: u16, volume: PgId, stamp: Stamp, from: NodeId) -> Option<Trace> {
         self.trace_of(Part::Invalidate(from, stamp), |trace, begun| {
             trace.shard == shard && begun.target.volume == volume
         })
@@ -151,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    const VOLUME: VolumeId = VolumeId(0);
+    const VOLUME: PgId = PgId(0);
 
     fn begun(name: SpanName, block: u32, at: u64) -> Begun {
         Begun { name, target: Target::block(VOLUME, block), peer: None, at: Instant(at) }

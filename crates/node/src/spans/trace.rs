@@ -1,6 +1,6 @@
 //! The name of a traced request, and the choice of those that are traced.
 
-use cards_core::{NodeId, OpId, RequestId, Stamp, VolumeId, mix};
+use cards_core::{NodeId, OpId, PgId, RequestId, Stamp, mix};
 
 use crate::node::Node;
 
@@ -36,7 +36,7 @@ impl Trace {
     }
 
     /// A write to a volume of the requester's own. Each volume counts its writes, so its number is made a part of it.
-    pub(super) const fn of_write(requester: NodeId, shard: u16, volume: VolumeId, stamp: Stamp) -> Self {
+    pub(super) const fn of_write(requester: NodeId, shard: u16, volume: PgId, stamp: Stamp) -> Self {
         let number = stamp.0.rotate_left(16) ^ volume.0 as u64;
         Self { requester, shard, number, kind: Kind::Write }
     }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
-use cards_core::{BlockId, NodeId, VolumeId, mix};
+use cards_core::{BlockId, NodeId, PgId, mix};
 
 use super::super::*;
 
-pub(super) const V: VolumeId = VolumeId(0);
+pub(super) const V: PgId = PgId(0);
 pub(super) const BLOCKS: u32 = 24;
 
 /// A block's contents.

@@ -3,11 +3,11 @@
 use std::vec;
 use std::vec::Vec;
 
-use cards_core::{BlockId, NodeId, VolumeId};
+use cards_core::{BlockId, NodeId, PgId};
 
 use super::super::*;
 
-const V: VolumeId = VolumeId(0);
+const V: PgId = PgId(0);
 
 fn block(index: u32) -> BlockId {
     BlockId::new(V, index)

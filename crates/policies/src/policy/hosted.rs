@@ -6,7 +6,7 @@
 use alloc::collections::BTreeSet;
 
 use cards_core::policy::{Context, Room};
-use cards_core::{BlockId, VolumeId};
+use cards_core::{BlockId, PgId};
 
 pub(super) struct Hosted {
     /// How much faster they age than others, in percent.
@@ -33,7 +33,7 @@ impl Hosted {
     }
 
     /// Boosted ages of the blocks, the oldest first.
-    pub(super) fn ages_ms(&self, cx: &Context<'_>, volume: VolumeId) -> impl Iterator<Item = u32> {
+    pub(super) fn ages_ms(&self, cx: &Context<'_>, volume: PgId) -> impl Iterator<Item = u32> {
         self.blocks
             .iter()
             .filter(move |&&entry| is_current(cx, entry, volume))
@@ -41,7 +41,7 @@ impl Hosted {
     }
 
     /// The one to replace next, and its boosted age.
-    fn oldest(&mut self, cx: &Context<'_>, volume: VolumeId) -> Option<(BlockId, u32)> {
+    fn oldest(&mut self, cx: &Context<'_>, volume: PgId) -> Option<(BlockId, u32)> {
         while let Some(&entry) = self.blocks.first() {
             let block = BlockId::new(volume, entry.1);
             if is_current(cx, entry, volume) {
@@ -53,7 +53,7 @@ impl Hosted {
     }
 
     /// The oldest block of all.
-    pub(super) fn oldest_of_all(&mut self, cx: &Context<'_>, volume: VolumeId) -> Option<BlockId> {
+    pub(super) fn oldest_of_all(&mut self, cx: &Context<'_>, volume: PgId) -> Option<BlockId> {
         let tail = cx.tail().next();
         match self.oldest(cx, volume) {
             Some((block, age)) if tail.is_none_or(|tail| age >= cx.age_ms(tail)) => Some(block),
@@ -62,7 +62,7 @@ impl Hosted {
     }
 
     /// A block is missing and will displace another: one of these, if that is the oldest.
-    pub(super) fn choose_victim(&mut self, cx: &mut Context<'_>, volume: VolumeId) {
+    pub(super) fn choose_victim(&mut self, cx: &mut Context<'_>, volume: PgId) {
         let (capacity, resident) = cx.capacity();
         if resident >= capacity
             && let Some(oldest) = self.oldest_of_all(cx, volume)
@@ -78,7 +78,7 @@ const fn now_ms(cx: &Context<'_>) -> u64 {
 }
 
 /// Whether the block is still here for others, and is not another copy that has come since.
-fn is_current(cx: &Context<'_>, (used_ms, index): (u64, u32), volume: VolumeId) -> bool {
+fn is_current(cx: &Context<'_>, (used_ms, index): (u64, u32), volume: PgId) -> bool {
     let block = BlockId::new(volume, index);
     cx.is_hosted(block) && u64::from(cx.age_ms(block)) == now_ms(cx) - used_ms
 }

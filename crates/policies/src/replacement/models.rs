@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use cards_core::{BlockId, VolumeId};
+use cards_core::{BlockId, PgId};
 
 use super::Replacement;
 use super::sketch::Sketch;
@@ -377,7 +377,7 @@ impl WTinyLfu {
 }
 
 fn hash(block: u32) -> u64 {
-    BlockId::new(VolumeId(0), block).hash()
+    BlockId::new(PgId(0), block).hash()
 }
 
 impl Model for WTinyLfu {

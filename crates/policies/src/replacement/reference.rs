@@ -10,7 +10,7 @@ use std::string::String;
 use std::vec::Vec;
 use std::{eprintln, format};
 
-use cards_core::{BlockId, Cache, VolumeId};
+use cards_core::{BlockId, Cache, PgId};
 
 use super::Replacement::{self, Arc, Lru, S3Fifo, Sieve, TwoQ, WTinyLfu, WTinyLfu10};
 
@@ -73,7 +73,7 @@ fn hit_ratio(replacement: Replacement, capacity: u32, blocks: &[u32]) -> u16 {
     let mut cache = Cache::new(capacity, 1, replacement.build(capacity));
     let mut hits = 0;
     for &index in blocks {
-        let block = BlockId::new(VolumeId(0), index);
+        let block = BlockId::new(PgId(0), index);
         if let Some(slot) = cache.lookup(block) {
             hits += 1;
             cache.touch(slot);

@@ -5,13 +5,13 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use cards_core::{BlockId, Cache, Slot, VolumeId};
+use cards_core::{BlockId, Cache, PgId, Slot};
 
 use super::Replacement;
 use super::models::model;
 
 fn block(index: u32) -> BlockId {
-    BlockId::new(VolumeId(0), index)
+    BlockId::new(PgId(0), index)
 }
 
 fn cache(capacity: u32, extra: u32, replacement: Replacement) -> Cache {

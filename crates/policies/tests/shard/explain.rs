@@ -155,5 +155,5 @@ fn what_waits_is_said_to_wait() {
     c.give(2, Input::Suspended { volume: V });
     assert_eq!(explain(&mut c, 2).course, Course::WaitsForCard);
     assert_eq!(c.nodes[2].explain(now, BlockId::new(V, u32::MAX)), None, "beyond the end");
-    assert_eq!(c.nodes[2].explain(now, BlockId::new(VolumeId(99), 0)), None);
+    assert_eq!(c.nodes[2].explain(now, BlockId::new(PgId(99), 0)), None);
 }

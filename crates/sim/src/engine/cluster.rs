@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cards_core::{
     Access, BlockId, CommandKind, DiskWork, Duration, Generation, Input, Instant, Limits, Message, NodeId,
-    OpId, Output, Placement, Shard, ShardConfig, Stats, VolumeId, VolumeSpec,
+    OpId, Output, PgId, Placement, Shard, ShardConfig, Stats, VolumeSpec,
 };
 use cards_policies::BuiltIn;
 use cards_policies::read_ahead::ReadAhead;
@@ -123,13 +123,13 @@ impl Cluster {
         })
     }
 
-    fn volume_id(&self, volume: u16) -> VolumeId {
+    fn volume_id(&self, volume: u16) -> PgId {
         let disk_node = self.setup.disk_node(volume);
-        VolumeId::new(NodeId(disk_node), volume / self.setup.disk_nodes)
+        PgId::plain(NodeId(disk_node), volume / self.setup.disk_nodes)
     }
 
     /// The trace's number of a volume.
-    const fn volume_number(&self, id: VolumeId) -> u16 {
+    const fn volume_number(&self, id: PgId) -> u16 {
         id.disk() * self.setup.disk_nodes + id.disk_node().0
     }
 
@@ -200,11 +200,11 @@ impl Cluster {
                     let bytes = u64::from(self.setup.block_bytes);
                     let at = match work {
                         DiskWork::Read { block, .. } => {
-                            kernel.model.disk_read(now, number, block.into(), 1, bytes)
+                            kernel.model.disk_read(now, number.into(), block.into(), 1, bytes)
                         }
                         DiskWork::Command { kind: CommandKind::Write, offset, length, .. } => {
                             let blocks = (offset + u64::from(length)).div_ceil(bytes) - offset / bytes;
-                            kernel.model.disk_write(now, number, offset / bytes, blocks, length.into())
+                            kernel.model.disk_write(now, number.into(), offset / bytes, blocks, length.into())
                         }
                         DiskWork::Command { .. } => now,
                     };

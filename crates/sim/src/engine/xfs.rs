@@ -199,7 +199,7 @@ impl Xfs {
 
 /// The node of a block's disk. The disks are spread evenly over the nodes (PAFS, section 2.1), whatever the volume.
 pub(super) fn disk_node<E>(kernel: &Kernel<E>, key: Key) -> u16 {
-    let disk = kernel.model.disk_of(key.volume, key.index.into());
+    let disk = kernel.model.disk_of(key.volume.into(), key.index.into());
     (disk * kernel.model.nodes() / usize::from(kernel.model.machine().disks)) as u16
 }
 

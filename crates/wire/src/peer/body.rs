@@ -1,6 +1,6 @@
 //! Writing and reading the fields of a body: little-endian numbers, strings and lists with 16-bit lengths.
 
-use cards_core::{Generation, IoError, NodeId, RequestId, VolumeId};
+use cards_core::{Generation, IoError, NodeId, PgId, RequestId};
 
 use super::FrameError;
 use crate::bytes::Cursor;
@@ -30,6 +30,10 @@ impl Writer {
 
     pub(super) fn u64(&mut self, value: u64) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn volume(&mut self, volume: PgId) {
+        self.u64(volume.to_wire());
     }
 
     /// The length of a list or string, which must be within `limit` (itself below 2^16).
@@ -118,8 +122,8 @@ impl<'a> Reader<'a> {
         self.u64("generation").map(Generation)
     }
 
-    pub(super) fn volume(&mut self) -> Result<VolumeId, FrameError> {
-        self.u16("volume").map(VolumeId)
+    pub(super) fn volume(&mut self) -> Result<PgId, FrameError> {
+        group(self.u64("placement group")?)
     }
 
     pub(super) fn node(&mut self) -> Result<NodeId, FrameError> {
@@ -135,6 +139,10 @@ impl<'a> Reader<'a> {
 }
 
 /// A member of a cluster of the largest size.
+pub(super) fn group(value: u64) -> Result<PgId, FrameError> {
+    PgId::from_wire(value).ok_or(FrameError::Field { what: "placement group", value })
+}
+
 pub(super) fn node(value: u16) -> Result<NodeId, FrameError> {
     if usize::from(value) < NodeId::MAX_NODES {
         Ok(NodeId(value))

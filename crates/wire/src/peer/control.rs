@@ -1,6 +1,6 @@
 //! Bodies of control messages: a number for the message, then its fields in order.
 
-use cards_core::{Access, ControlMessage, Extent, Generation, IoError, Refusal, VolumeId};
+use cards_core::{Access, ControlMessage, Extent, Generation, IoError, PgId, Refusal};
 
 use super::body::{Reader, Writer, error_code, result};
 use super::{FrameError, MAX_POLICY};
@@ -27,7 +27,7 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
         ControlMessage::Attach { request, volume, policy, access, takeover } => {
             out.byte(ATTACH);
             out.u64(request.0);
-            out.u16(volume.0);
+            out.volume(*volume);
             out.string("policy", policy, MAX_POLICY)?;
             out.byte(access_code(*access));
             out.flag(*takeover);
@@ -35,7 +35,7 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
         ControlMessage::Attached { request, volume, generation, lease_us, repeat_from } => {
             out.byte(ATTACHED);
             out.u64(request.0);
-            out.u16(volume.0);
+            out.volume(*volume);
             out.u64(generation.0);
             out.u32(*lease_us);
             out.u64(repeat_from.0);
@@ -43,7 +43,7 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
         ControlMessage::Refused { request, volume, refusal } => {
             out.byte(REFUSED);
             out.u64(request.0);
-            out.u16(volume.0);
+            out.volume(*volume);
             encode_refusal(&mut out, refusal)?;
         }
         ControlMessage::Renew { request, cards } => {
@@ -58,18 +58,18 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
         }
         ControlMessage::Expired { volume, generation } => {
             out.byte(EXPIRED);
-            out.u16(volume.0);
+            out.volume(*volume);
             out.u64(generation.0);
         }
         ControlMessage::Detach { volume, generation } => {
             out.byte(DETACH);
-            out.u16(volume.0);
+            out.volume(*volume);
             out.u64(generation.0);
         }
         ControlMessage::Extents { request, volume, offset, length } => {
             out.byte(EXTENTS);
             out.u64(request.0);
-            out.u16(volume.0);
+            out.volume(*volume);
             out.u64(*offset);
             out.u32(*length);
         }
@@ -182,16 +182,16 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
     }
 }
 
-fn encode_cards(out: &mut Writer, cards: &[(VolumeId, Generation)]) -> Result<(), FrameError> {
+fn encode_cards(out: &mut Writer, cards: &[(PgId, Generation)]) -> Result<(), FrameError> {
     out.length("list of cards", cards.len(), ControlMessage::MAX_CARDS)?;
     for (volume, generation) in cards {
-        out.u16(volume.0);
+        out.volume(*volume);
         out.u64(generation.0);
     }
     Ok(())
 }
 
-fn decode_cards(reader: &mut Reader<'_>) -> Result<Vec<(VolumeId, Generation)>, FrameError> {
+fn decode_cards(reader: &mut Reader<'_>) -> Result<Vec<(PgId, Generation)>, FrameError> {
     let count = reader.length("list of cards", ControlMessage::MAX_CARDS)?;
     (0..count).map(|_| Ok((reader.volume()?, reader.generation()?))).collect()
 }

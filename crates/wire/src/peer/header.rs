@@ -1,16 +1,15 @@
-//! The 96-byte header: fields at fixed places, and what they mean for each block message.
+//! The 104-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
     Body, Bounds, CommandKind, CopyClass, Generation, Grant, Message, NodeId, Note, Persistence, RequestId,
-    Source, Stamp, StoreOutcome, VolumeId,
+    Source, Stamp, StoreOutcome,
 };
 
-use super::body::{error_code, node, result};
+use super::body::{error_code, group, node, result};
 use super::inquiry::InquiryHeader;
 use super::locks::LocksHeader;
 use super::{
-    FrameError, HEADER_SIZE, HEADER_SIZE_BEFORE_5, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control,
-    hello,
+    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control, header_size_of, hello,
 };
 use crate::bytes::Cursor;
 
@@ -106,9 +105,9 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
     if [m0, m1, m2, m3] != MAGIC {
         return Err(FrameError::Magic([m0, m1, m2, m3]));
     }
-    if version < 5 {
+    if version < 7 {
         // Its headers are shorter: the frame's body, a Hello that begins with the sender's name, has begun.
-        let who = bytes.get(HEADER_SIZE_BEFORE_5..).and_then(hello::name_of_any_version);
+        let who = bytes.get(header_size_of(version)..).and_then(hello::name_of_any_version);
         return Err(FrameError::Version { theirs: version, who });
     }
     let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
@@ -212,12 +211,10 @@ struct Fields {
     flags: u8,
     detail: u8,
     payload: u32,
-    volume: u16,
     shard: u16,
-    through: u64,
     free: u16,
-    node: u16,
-    block: u32,
+    through: u64,
+    group: u64,
     request: u64,
     stamp: u64,
     generation: u64,
@@ -226,6 +223,9 @@ struct Fields {
     held: u64,
     turn: u64,
     life: u64,
+    node: u16,
+    unused: u16,
+    block: u32,
 }
 
 impl Fields {
@@ -236,12 +236,10 @@ impl Fields {
             flags: cursor.byte()?,
             detail: cursor.byte()?,
             payload: cursor.le32()?,
-            volume: cursor.le16()?,
             shard: cursor.le16()?,
-            through: cursor.le64()?,
             free: cursor.le16()?,
-            node: cursor.le16()?,
-            block: cursor.le32()?,
+            through: cursor.le64()?,
+            group: cursor.le64()?,
             request: cursor.le64()?,
             stamp: cursor.le64()?,
             generation: cursor.le64()?,
@@ -250,6 +248,9 @@ impl Fields {
             held: cursor.le64()?,
             turn: cursor.le64()?,
             life: cursor.le64()?,
+            node: cursor.le16()?,
+            unused: cursor.le16()?,
+            block: cursor.le32()?,
         })
     }
 
@@ -258,12 +259,10 @@ impl Fields {
         out[0..4].copy_from_slice(&MAGIC);
         out[4..8].copy_from_slice(&[VERSION, self.kind, self.flags, self.detail]);
         out[8..12].copy_from_slice(&self.payload.to_le_bytes());
-        out[12..14].copy_from_slice(&self.volume.to_le_bytes());
-        out[14..16].copy_from_slice(&self.shard.to_le_bytes());
+        out[12..14].copy_from_slice(&self.shard.to_le_bytes());
+        out[14..16].copy_from_slice(&self.free.to_le_bytes());
         out[16..24].copy_from_slice(&self.through.to_le_bytes());
-        out[24..26].copy_from_slice(&self.free.to_le_bytes());
-        out[26..28].copy_from_slice(&self.node.to_le_bytes());
-        out[28..32].copy_from_slice(&self.block.to_le_bytes());
+        out[24..32].copy_from_slice(&self.group.to_le_bytes());
         out[32..40].copy_from_slice(&self.request.to_le_bytes());
         out[40..48].copy_from_slice(&self.stamp.to_le_bytes());
         out[48..56].copy_from_slice(&self.generation.to_le_bytes());
@@ -272,6 +271,9 @@ impl Fields {
         out[72..80].copy_from_slice(&self.held.to_le_bytes());
         out[80..88].copy_from_slice(&self.turn.to_le_bytes());
         out[88..96].copy_from_slice(&self.life.to_le_bytes());
+        out[96..98].copy_from_slice(&self.node.to_le_bytes());
+        out[98..100].copy_from_slice(&self.unused.to_le_bytes());
+        out[100..104].copy_from_slice(&self.block.to_le_bytes());
         out
     }
 
@@ -279,7 +281,7 @@ impl Fields {
         let Message { volume, shard, through, free, body } = message;
         let common = Self {
             payload,
-            volume: volume.0,
+            group: volume.to_wire(),
             shard: *shard,
             through: through.0,
             free: *free,
@@ -472,7 +474,8 @@ impl Fields {
             kind => return Err(FrameError::Kind { what: "frame", kind }),
         };
         let through = Stamp(self.through);
-        Ok(Message { volume: VolumeId(self.volume), shard: self.shard, through, free: self.free, body })
+        let volume = group(self.group)?;
+        Ok(Message { volume, shard: self.shard, through, free: self.free, body })
     }
 
     fn source(&self) -> Result<Source, FrameError> {

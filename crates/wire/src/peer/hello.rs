@@ -1,6 +1,6 @@
 //! The first frame in each direction: who speaks, and whether the two may talk.
 
-use cards_core::{Coherence, Handover, VolumeId, VolumeSpec};
+use cards_core::{Coherence, Handover, PgId, VolumeSpec};
 use thiserror::Error;
 
 use super::body::{Reader, Writer};
@@ -32,7 +32,7 @@ pub struct Hello {
     pub membership: Option<u64>,
     /// The highest epoch the node has heard of; zero without a coordinator.
     pub epoch: u64,
-    /// The volumes on the node's disks, at most [`VolumeId::MAX_DISKS`].
+    /// The volumes on the node's disks, at most [`PgId::MAX_DISKS`].
     pub disks: Vec<VolumeSpec>,
 }
 
@@ -105,7 +105,7 @@ impl Hello {
         out.u64(self.succeeds.unwrap_or(0));
         out.u64(self.membership.unwrap_or(0));
         out.u64(self.epoch);
-        out.length("list of disks", self.disks.len(), usize::from(VolumeId::MAX_DISKS))?;
+        out.length("list of disks", self.disks.len(), usize::from(PgId::MAX_DISKS))?;
         for disk in &self.disks {
             encode_disk(&mut out, disk)?;
         }
@@ -125,7 +125,7 @@ impl Hello {
         let succeeds = Some(reader.u64("incarnation before")?).filter(|&life| life > 0);
         let membership = Some(reader.u64("membership")?).filter(|&membership| membership > 0);
         let epoch = reader.u64("epoch")?;
-        let count = reader.length("list of disks", usize::from(VolumeId::MAX_DISKS))?;
+        let count = reader.length("list of disks", usize::from(PgId::MAX_DISKS))?;
         let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
         reader.end()?;
         Ok(Self { cluster, node, members, shards, incarnation, succeeds, membership, epoch, disks })
@@ -152,7 +152,7 @@ fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
         coherence,
         handover,
     } = disk;
-    out.u16(id.0);
+    out.volume(*id);
     out.string("volume name", name, MAX_NAME)?;
     out.u64(*size_bytes);
     out.u32(*block_bytes);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use cards_core::{
     Access, Body, Bounds, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant, IoError,
-    Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome, VolumeId,
+    Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
 };
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
@@ -197,7 +197,7 @@ fn servers() -> Seeds {
 
 fn frames() -> Seeds {
     let (request, stamp, generation) = (RequestId(7), Stamp(9), Generation(3));
-    let (volume, node, block) = (VolumeId::new(NodeId(1), 2), NodeId(5), 11);
+    let (volume, node, block) = (PgId::plain(NodeId(1), 2), NodeId(5), 11);
     let message = |body: Body, payload: u32| {
         let mut bytes =
             encode_message(&Message { volume, shard: 1, through: stamp, free: 100, body }, payload).to_vec();

@@ -1,7 +1,7 @@
 //! Messages of the lock service: each survives the wire, and no bytes do harm.
 
 use cards_core::rendezvous::RegionId;
-use cards_core::{Duration, Instant, NodeId, VolumeId};
+use cards_core::{Duration, Instant, NodeId, PgId};
 use cards_locks::{
     Beat, Change, Evidence, Fence, GroupKey, LockBody, LockError, LockMessage, LockRange, Locked, Mode, Part,
     SessionId,
@@ -25,7 +25,7 @@ fn keys() -> impl Strategy<Value = GroupKey> {
 }
 
 fn regions() -> impl Strategy<Value = RegionId> {
-    any::<(u16, u32)>().prop_map(|(volume, index)| RegionId { volume: VolumeId(volume), index })
+    any::<(u32, u32)>().prop_map(|(volume, index)| RegionId { volume: PgId(volume), index })
 }
 
 fn beats() -> impl Strategy<Value = Beat> {
@@ -143,7 +143,7 @@ pub(crate) fn part() -> Part {
     let session = SessionId { node: NodeId(2), number: 77 };
     let range = LockRange::new(4096, 8192).expect("a range");
     Part {
-        region: RegionId { volume: VolumeId::new(NodeId(1), 0), index: 0 },
+        region: RegionId { volume: PgId::plain(NodeId(1), 0), index: 0 },
         key: GroupKey { session, group: 5 },
         ranges: vec![Locked { range, mode: Mode::Write }],
         token: Fence { epoch: 3, count: 9 },
@@ -185,15 +185,15 @@ fn a_release_is_byte_exact() {
     let beat = Beat { sequence: 0x0102, sent: Instant(0x0304) };
     let body = LockBody::Release { region, key, beat };
     let frame = encode_locks(&LockMessage { epoch: 3, body }).unwrap();
-    let mut expected = vec![0; HEADER_SIZE + 49];
+    let mut expected = vec![0; HEADER_SIZE + 55];
     expected[..6].copy_from_slice(&[b'C', b'A', b'R', b'D', cards_wire::peer::VERSION, 2]);
-    expected[8] = 49;
+    expected[8] = 55;
     let body = &mut expected[HEADER_SIZE..];
     (body[0], body[8]) = (3, 1);
     // Volume 1.0, region 0; session 77 of node 2, group 5; the beat.
-    (body[9], body[15], body[17], body[25]) = (64, 2, 77, 5);
-    body[33..35].copy_from_slice(&[2, 1]);
-    body[41..43].copy_from_slice(&[4, 3]);
+    (body[13], body[21], body[23], body[31]) = (64, 2, 77, 5);
+    body[39..41].copy_from_slice(&[2, 1]);
+    body[47..49].copy_from_slice(&[4, 3]);
     assert_eq!(frame, expected);
 }
 
@@ -230,9 +230,9 @@ fn what_means_nothing_is_refused() {
     // Kind of message, kind of change, node of the session, end of the range, mode.
     assert!(matches!(with(8, 11), Err(FrameError::Kind { what: "lock message", kind: 11 })));
     assert!(matches!(with(19, 3), Err(FrameError::Field { what: "kind of change", value: 3 })));
-    assert!(matches!(with(27, 4), Err(FrameError::Field { what: "node", .. })));
-    assert!(matches!(with(55, 0), Err(FrameError::Field { what: "end of a range", value: 0 })));
-    assert!(matches!(with(62, 2), Err(FrameError::Field { what: "mode", value: 2 })));
+    assert!(matches!(with(33, 4), Err(FrameError::Field { what: "node", .. })));
+    assert!(matches!(with(61, 0), Err(FrameError::Field { what: "end of a range", value: 0 })));
+    assert!(matches!(with(68, 2), Err(FrameError::Field { what: "mode", value: 2 })));
     for short in HEADER_SIZE..frame.len() {
         let mut cut = frame[..short].to_vec();
         cut[8..12].copy_from_slice(&((short - HEADER_SIZE) as u32).to_le_bytes());

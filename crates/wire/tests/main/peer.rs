@@ -2,8 +2,8 @@
 
 use cards_core::{
     Access, Body, Bounds, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant,
-    Handover, IoError, Message, NodeId, Note, Persistence, Refusal, RequestId, Source, Stamp, StoreOutcome,
-    VolumeId, VolumeSpec,
+    Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp,
+    StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
     self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
@@ -180,9 +180,9 @@ fn grants() -> impl Strategy<Value = Grant> {
 }
 
 fn messages() -> impl Strategy<Value = Message> {
-    (any::<u16>(), any::<u16>(), any::<u64>(), any::<u16>(), bodies()).prop_map(
+    (any::<u32>(), any::<u16>(), any::<u64>(), any::<u16>(), bodies()).prop_map(
         |(volume, shard, through, free, body)| {
-            let (volume, through) = (VolumeId(volume), Stamp(through));
+            let (volume, through) = (PgId(volume), Stamp(through));
             Message { volume, shard, through, free, body }
         },
     )
@@ -196,7 +196,7 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
     use ControlMessage as C;
     let request = || any::<u64>().prop_map(RequestId);
     let generation = || any::<u64>().prop_map(Generation);
-    let volume = || any::<u16>().prop_map(VolumeId);
+    let volume = || any::<u32>().prop_map(PgId);
     let refusal = prop_oneof![
         Just(Refusal::NoSuchVolume),
         ".{0,40}".prop_map(Refusal::PolicyIs),
@@ -252,9 +252,9 @@ fn disks() -> impl Strategy<Value = VolumeSpec> {
     let coherence = prop_oneof![Just(Coherence::Confirmed), Just(Coherence::Policy)];
     let handover = prop_oneof![Just(Handover::Cache), Just(Handover::Disk)];
     let sharing = (coherence, handover);
-    (any::<u16>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), sharing).prop_map(
+    (any::<u32>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), sharing).prop_map(
         |(id, name, size_bytes, shift, policy, (read_only, network_attached), sharing)| VolumeSpec {
-            id: VolumeId(id),
+            id: PgId(id),
             name,
             size_bytes,
             block_bytes: 1 << shift,
@@ -286,7 +286,7 @@ fn hellos() -> impl Strategy<Value = Hello> {
 
 pub(crate) fn hello() -> Hello {
     let disk = VolumeSpec {
-        id: VolumeId::new(NodeId(0), 0),
+        id: PgId::plain(NodeId(0), 0),
         name: "disk".to_owned(),
         size_bytes: 1 << 30,
         block_bytes: 65536,
@@ -377,12 +377,13 @@ fn a_read_is_byte_exact() {
         read_ahead: true,
         from_disk: false,
     };
-    let message = Message { volume: VolumeId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
+    let message = Message { volume: PgId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 6, 16, 2, 5]);
-    expected[12..17].copy_from_slice(&[0x11, 0x12, 0x14, 0, 0x21]);
-    expected[24..32].copy_from_slice(&[0x31, 0x32, 0x02, 0x03, 0x0a, 0x0b, 0x0c, 0x0d]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 7, 16, 2, 5]);
+    expected[12..17].copy_from_slice(&[0x14, 0, 0x31, 0x32, 0x21]);
+    expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+    expected[96..104].copy_from_slice(&[0x02, 0x03, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d]);
     assert_eq!(encode_message(&message, 0), expected);
 }
 
@@ -412,7 +413,7 @@ fn nodes_that_do_not_fit_are_told_what_differs() {
 
 #[test]
 fn lengths_are_judged_before_anything_follows() {
-    let message = |body| Message { volume: VolumeId(0), shard: 0, through: Stamp(0), free: 0, body };
+    let message = |body| Message { volume: PgId(0), shard: 0, through: Stamp(0), free: 0, body };
     let with_payload = |body, payload: u32, real: u32| {
         let mut bytes = encode_message(&message(body), real);
         bytes[8..12].copy_from_slice(&payload.to_le_bytes());
@@ -431,7 +432,7 @@ fn lengths_are_judged_before_anything_follows() {
     let acquire = Body::Acquire { generation: Generation(1), block: 0, turn: 1 };
     assert!(matches!(with_payload(acquire, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
     let mut control =
-        encode_control(&ControlMessage::Expired { volume: VolumeId(1), generation: Generation(1) }).unwrap();
+        encode_control(&ControlMessage::Expired { volume: PgId(1), generation: Generation(1) }).unwrap();
     control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
     let header = control.first_chunk::<HEADER_SIZE>().unwrap();
     assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));
@@ -446,7 +447,7 @@ fn what_is_too_long_is_not_sent() {
     let extents = ControlMessage::ExtentsDone { request: RequestId(1), result };
     assert!(matches!(encode_control(&extents), Err(FrameError::TooLong { .. })));
     let renewal = |cards| {
-        let cards = vec![(VolumeId(1), Generation(1)); cards];
+        let cards = vec![(PgId(1), Generation(1)); cards];
         encode_control(&ControlMessage::Renew { request: RequestId(1), cards })
     };
     let mut frame = renewal(ControlMessage::MAX_CARDS).unwrap();
@@ -461,7 +462,7 @@ fn the_largest_hello_fits() {
     let mut largest = hello();
     largest.disks[0].name = "n".repeat(MAX_NAME);
     largest.disks[0].policy = "p".repeat(MAX_POLICY);
-    largest.disks = vec![largest.disks[0].clone(); usize::from(VolumeId::MAX_DISKS)];
+    largest.disks = vec![largest.disks[0].clone(); usize::from(PgId::MAX_DISKS)];
     let frame = encode_hello(&largest).unwrap();
     assert_eq!(decode(&frame), Ok(peer::Body::Hello(largest)));
 }

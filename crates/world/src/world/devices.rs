@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cards_core::{BlockId, ControlInput, Input, Instant, NodeId, Token, VolumeId};
+use cards_core::{BlockId, ControlInput, Input, Instant, NodeId, PgId, Token};
 
 use super::{Asker, Event, World};
 use crate::client::{Outcome, Request};
@@ -37,9 +37,9 @@ pub enum PageEvent {
     /// An answer was thrown away, since pages of its block were withdrawn, or the lease ran out.
     Voided(NodeId, BlockId),
     /// Pages are gone because a write will follow.
-    Withdrawn(NodeId, VolumeId, Vec<Range<u32>>),
+    Withdrawn(NodeId, PgId, Vec<Range<u32>>),
     /// All pages are gone: so many.
-    Cleared(NodeId, VolumeId, Why, usize),
+    Cleared(NodeId, PgId, Why, usize),
 }
 
 impl<M: Models> World<M> {
@@ -61,12 +61,12 @@ impl<M: Models> World<M> {
         life.flat_map(|life| life.watches.values()).map(|watch| watch.open.len()).sum()
     }
 
-    fn device(&mut self, node: NodeId, volume: VolumeId) -> &mut Device {
+    fn device(&mut self, node: NodeId, volume: PgId) -> &mut Device {
         self.devices.get_mut(&(node, volume)).expect("a device of the configuration")
     }
 
     /// A client opens the device.
-    pub(super) fn open_device(&mut self, node: NodeId, volume: VolumeId) {
+    pub(super) fn open_device(&mut self, node: NodeId, volume: PgId) {
         let device = self.device(node, volume);
         if !std::mem::replace(&mut device.open, true) && device.connection.is_some() {
             self.say_keeps(node, volume, true);
@@ -74,7 +74,7 @@ impl<M: Models> World<M> {
     }
 
     /// Closes the device. Clients that came while it was closed already get no answer, either.
-    pub(super) fn close_device(&mut self, node: NodeId, volume: VolumeId) {
+    pub(super) fn close_device(&mut self, node: NodeId, volume: PgId) {
         for client in self.device(node, volume).abandon() {
             self.complete(client, Outcome::Lost);
         }
@@ -102,7 +102,7 @@ impl<M: Models> World<M> {
     }
 
     /// Asks the node for what clients of the device wait for and it has not been asked for, if it may.
-    fn ask(&mut self, node: NodeId, volume: VolumeId) {
+    fn ask(&mut self, node: NodeId, volume: PgId) {
         let now = self.clock(node);
         let device = self.device(node, volume);
         let Some(life) = device.connection.filter(|_| device.may_pass(now)) else { return };
@@ -127,17 +127,17 @@ impl<M: Models> World<M> {
     }
 
     /// The node has answered a device's read.
-    pub(super) fn answer(&mut self, node: NodeId, volume: VolumeId, question: Token, outcome: Outcome) {
+    pub(super) fn answer(&mut self, node: NodeId, volume: PgId, question: Token, outcome: Outcome) {
         let at = self.now + self.models.answer(node, volume);
         self.at_device(at, node, volume, AtDevice::Answer { question, outcome });
     }
 
-    fn at_device(&mut self, at: Instant, node: NodeId, volume: VolumeId, what: AtDevice) {
+    fn at_device(&mut self, at: Instant, node: NodeId, volume: PgId, what: AtDevice) {
         let life = self.place(node).life;
         self.events.push(at, Event::AtDevice { node, volume, life, what });
     }
 
-    pub(super) fn device_event(&mut self, node: NodeId, volume: VolumeId, life: u64, what: AtDevice) {
+    pub(super) fn device_event(&mut self, node: NodeId, volume: PgId, life: u64, what: AtDevice) {
         let is_connected = self.device(node, volume).connection == Some(life);
         match what {
             AtDevice::Connect if is_connected || !self.lives(node, life) => {}
@@ -187,12 +187,12 @@ impl<M: Models> World<M> {
         }
     }
 
-    fn clear(&mut self, node: NodeId, volume: VolumeId, why: Why) {
+    fn clear(&mut self, node: NodeId, volume: PgId, why: Why) {
         let at = self.now + self.models.withdraw(node, volume, why);
         self.at_device(at, node, volume, AtDevice::Cleared(why));
     }
 
-    fn notice(&mut self, node: NodeId, volume: VolumeId, notice: Notice) {
+    fn notice(&mut self, node: NodeId, volume: PgId, notice: Notice) {
         trace!(self, "{node:?} device of {volume:?} > {notice:?}");
         match notice {
             Notice::Valid(time) => {
@@ -215,7 +215,7 @@ impl<M: Models> World<M> {
         }
     }
 
-    fn answered(&mut self, node: NodeId, volume: VolumeId, question: Token, outcome: Outcome) {
+    fn answered(&mut self, node: NodeId, volume: PgId, question: Token, outcome: Outcome) {
         let now = self.clock(node);
         match self.device(node, volume).answered(now, question) {
             Fate::Passed { client, block } => {
@@ -233,7 +233,7 @@ impl<M: Models> World<M> {
     }
 
     /// The volume is attached at the node: its device can connect.
-    pub(super) fn device_connects(&mut self, node: NodeId, volume: VolumeId) {
+    pub(super) fn device_connects(&mut self, node: NodeId, volume: PgId) {
         if self.devices.contains_key(&(node, volume)) {
             let at = self.now + self.models.word(node, volume);
             self.at_device(at, node, volume, AtDevice::Connect);
@@ -242,20 +242,20 @@ impl<M: Models> World<M> {
 
     /// The node's process ends: its devices notice it, each in its own time.
     pub(super) fn orphan_devices(&mut self, node: NodeId) {
-        let volumes: Vec<VolumeId> = self.devices.range(of(node)).map(|((_, volume), _)| *volume).collect();
+        let volumes: Vec<PgId> = self.devices.range(of(node)).map(|((_, volume), _)| *volume).collect();
         for volume in volumes {
             let at = self.now + self.models.notice(node, volume);
             self.at_device(at, node, volume, AtDevice::Broken);
         }
     }
 
-    fn say_keeps(&mut self, node: NodeId, volume: VolumeId, pages: bool) {
+    fn say_keeps(&mut self, node: NodeId, volume: PgId, pages: bool) {
         self.device(node, volume).says_keeps();
         self.say(node, volume, Word::Keeps(pages));
     }
 
     /// The device says something to its node.
-    fn say(&mut self, node: NodeId, volume: VolumeId, word: Word) {
+    fn say(&mut self, node: NodeId, volume: PgId, word: Word) {
         let at = self.now + self.models.word(node, volume);
         let device = self.device(node, volume);
         let Some(life) = device.connection else { return };
@@ -266,7 +266,7 @@ impl<M: Models> World<M> {
     }
 
     /// The node says something to its device.
-    fn tell(&mut self, node: NodeId, volume: VolumeId, notice: Notice) {
+    fn tell(&mut self, node: NodeId, volume: PgId, notice: Notice) {
         let at = self.now + self.models.word(node, volume);
         let device = self.device(node, volume);
         let at = at.max(device.last_notice);
@@ -275,7 +275,7 @@ impl<M: Models> World<M> {
     }
 
     /// A device's word arrives at its node.
-    pub(super) fn word(&mut self, node: NodeId, volume: VolumeId) {
+    pub(super) fn word(&mut self, node: NodeId, volume: PgId) {
         let (life, word) = self.device(node, volume).words.pop_front().expect("one event for each word");
         if !self.lives(node, life) {
             return;
@@ -309,7 +309,7 @@ impl<M: Models> World<M> {
     }
 
     /// What a device is told of the lease when it comes; later ones are told as they come.
-    fn tell_lease(&mut self, node: NodeId, volume: VolumeId) {
+    fn tell_lease(&mut self, node: NodeId, volume: PgId) {
         let read_only = self.config.volumes.iter().any(|spec| spec.id == volume && spec.read_only);
         if read_only || volume.disk_node() == node {
             self.tell(node, volume, Notice::Valid(None));
@@ -319,7 +319,7 @@ impl<M: Models> World<M> {
     }
 
     /// The card's lease runs until then.
-    pub(super) fn leased(&mut self, node: NodeId, volume: VolumeId, until: Instant) {
+    pub(super) fn leased(&mut self, node: NodeId, volume: PgId, until: Instant) {
         let now = self.clock(node);
         let life = self.running(node);
         life.leases.insert(volume, until);
@@ -329,13 +329,7 @@ impl<M: Models> World<M> {
     }
 
     /// The core of the node wants pages withdrawn. No page is gone at once.
-    pub(super) fn withdraw(
-        &mut self,
-        node: NodeId,
-        volume: VolumeId,
-        waiter: Waiter,
-        blocks: Vec<Range<u32>>,
-    ) {
+    pub(super) fn withdraw(&mut self, node: NodeId, volume: PgId, waiter: Waiter, blocks: Vec<Range<u32>>) {
         let life = self.place(node).life;
         let watch = self.running(node).watches.get_mut(&volume).filter(|watch| watch.pages);
         match watch.map(|watch| watch.enter(waiter)) {
@@ -345,7 +339,7 @@ impl<M: Models> World<M> {
     }
 
     /// Tells the core that the pages it wanted withdrawn are gone.
-    pub(super) fn pages_gone(&mut self, node: NodeId, life: u64, volume: VolumeId, waiter: Waiter) {
+    pub(super) fn pages_gone(&mut self, node: NodeId, life: u64, volume: PgId, waiter: Waiter) {
         if !self.lives(node, life) {
             return;
         }
@@ -362,6 +356,6 @@ pub(super) fn everything() -> Vec<Range<u32>> {
 }
 
 /// The devices of a node.
-fn of(node: NodeId) -> std::ops::RangeInclusive<(NodeId, VolumeId)> {
-    (node, VolumeId(0))..=(node, VolumeId(u16::MAX))
+fn of(node: NodeId) -> std::ops::RangeInclusive<(NodeId, PgId)> {
+    (node, PgId(0))..=(node, PgId(u32::MAX))
 }

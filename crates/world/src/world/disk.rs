@@ -1,21 +1,14 @@
 //! Disk operations: they reach the medium half by half, and may outlive the process that began them.
 
 use cards_core::{
-    BlockId, CommandKind, ControlMessage, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, VolumeId,
+    BlockId, CommandKind, ControlMessage, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId,
 };
 
 use super::{DiskOp, Event, Loss, World};
 use crate::models::Models;
 
 impl<M: Models> World<M> {
-    pub(super) fn disk_start(
-        &mut self,
-        node: NodeId,
-        shard: u16,
-        op: OpId,
-        volume: VolumeId,
-        work: DiskWork,
-    ) {
+    pub(super) fn disk_start(&mut self, node: NodeId, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
         assert_eq!(volume.disk_node(), node, "{node:?} has no disk {volume:?}");
         if let DiskWork::Read { slot, .. } = work {
             self.shard(node, shard).memory.fill(slot);
@@ -101,7 +94,7 @@ impl<M: Models> World<M> {
     }
 
     /// Runs of sectors that are all zero, or not.
-    pub(super) fn extents(&self, volume: VolumeId, offset: u64, length: u32) -> Vec<Extent> {
+    pub(super) fn extents(&self, volume: PgId, offset: u64, length: u32) -> Vec<Extent> {
         let sector_bytes = self.sector_bytes();
         let first = (offset / u64::from(sector_bytes)) as usize;
         let mut extents: Vec<Extent> = Vec::new();

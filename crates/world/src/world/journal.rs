@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{CardJournal, ControlInput, Duration, Marks, NodeId, VolumeId, mix};
+use cards_core::{CardJournal, ControlInput, Duration, Marks, NodeId, PgId, mix};
 
 use super::{Event, World};
 use crate::models::Models;
@@ -16,7 +16,7 @@ impl<M: Models> World<M> {
         mix(self.config.seed ^ mix(self.place(node).life << 32 | u64::from(node.0) << 48 | number))
     }
 
-    pub(super) fn journal(&mut self, node: NodeId, number: u64, volume: VolumeId, journal: CardJournal) {
+    pub(super) fn journal(&mut self, node: NodeId, number: u64, volume: PgId, journal: CardJournal) {
         let takes = self.journal_chance(node, number) % LATEST.as_nanos() as u64;
         let now = self.now;
         let place = self.place_mut(node);
@@ -49,7 +49,7 @@ impl<M: Models> World<M> {
         self.place_mut(node).marks = marks;
     }
 
-    pub(super) fn marks_of(&self, node: NodeId, shard: u16) -> BTreeMap<VolumeId, Marks> {
+    pub(super) fn marks_of(&self, node: NodeId, shard: u16) -> BTreeMap<PgId, Marks> {
         let marks = self.place(node).marks.iter().filter(|((_, number), _)| *number == shard);
         marks.map(|(&(volume, _), marks)| (volume, marks.clone())).collect()
     }

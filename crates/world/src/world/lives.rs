@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, Placement, Shard,
-    ShardConfig, Token, VolumeId, mix,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, PgId, Placement, Shard,
+    ShardConfig, Token, mix,
 };
 use cards_policies::BuiltIn;
 
@@ -110,7 +110,7 @@ impl<M: Models> World<M> {
     }
 
     /// A disk failed to sync: the journal says so before the shards do.
-    pub(super) fn sync_failed(&mut self, node: NodeId, volume: VolumeId) {
+    pub(super) fn sync_failed(&mut self, node: NodeId, volume: PgId) {
         let journal = self.journals.get_mut(&volume).expect("every volume has a journal");
         journal.persistence.0 += 1;
         journal.loss = Loss::Sync;

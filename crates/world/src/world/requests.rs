@@ -1,8 +1,8 @@
 //! Requests of clients, and their completions.
 
 use cards_core::{
-    BlockId, BufferId, CommandKind, ControlInput, Input, IoError, NodeId, Payload, Persistence, Read, Token,
-    VolumeId,
+    BlockId, BufferId, CommandKind, ControlInput, Input, IoError, NodeId, Payload, Persistence, PgId, Read,
+    Token,
 };
 
 use super::{Asker, Lent, World};
@@ -93,7 +93,7 @@ impl<M: Models> World<M> {
         &mut self,
         node: NodeId,
         token: Token,
-        volume: VolumeId,
+        volume: PgId,
         kind: CommandKind,
         fua: bool,
     ) -> CommandKind {

@@ -1,8 +1,8 @@
 //! The pages of a local device, step by step: they are used until they are withdrawn, and a write waits for that.
 
 use cards_core::{
-    Access, BlockId, Coherence, CommandKind, DiskWork, Duration, Handover, Instant, Limits, NodeId,
-    PlacementKind, Token, VolumeId, VolumeSpec,
+    Access, BlockId, Coherence, CommandKind, DiskWork, Duration, Handover, Instant, Limits, NodeId, PgId,
+    PlacementKind, Token, VolumeSpec,
 };
 use cards_policies::Replacement;
 use cards_world::models::{Delivery, Disk, DiskTiming, Host, Kernel, Network, Parcel, Why};
@@ -10,7 +10,7 @@ use cards_world::{Action, NodeConfig, Outcome, PageEvent, Request, World, WorldC
 
 const DISK: NodeId = NodeId(0);
 const READER: NodeId = NodeId(1);
-const V: VolumeId = VolumeId::new(DISK, 0);
+const V: PgId = PgId::plain(DISK, 0);
 const BLOCK: BlockId = BlockId::new(V, 3);
 const LEASE: Duration = Duration::from_millis(400);
 /// How long pages take to go.
@@ -27,7 +27,7 @@ impl Network for Steady {
 }
 
 impl Disk for Steady {
-    fn start(&mut self, _: Instant, _: VolumeId, _: &DiskWork) -> DiskTiming {
+    fn start(&mut self, _: Instant, _: PgId, _: &DiskWork) -> DiskTiming {
         DiskTiming { halves: [Some(STEP), Some(STEP)], done: STEP, result: Ok(()) }
     }
 }
@@ -43,19 +43,19 @@ impl Host for Steady {
 }
 
 impl Kernel for Steady {
-    fn word(&mut self, _: NodeId, _: VolumeId) -> Duration {
+    fn word(&mut self, _: NodeId, _: PgId) -> Duration {
         STEP
     }
 
-    fn answer(&mut self, _: NodeId, _: VolumeId) -> Duration {
+    fn answer(&mut self, _: NodeId, _: PgId) -> Duration {
         STEP
     }
 
-    fn withdraw(&mut self, _: NodeId, _: VolumeId, _: Why) -> Duration {
+    fn withdraw(&mut self, _: NodeId, _: PgId, _: Why) -> Duration {
         WITHDRAWAL
     }
 
-    fn notice(&mut self, _: NodeId, _: VolumeId) -> Duration {
+    fn notice(&mut self, _: NodeId, _: PgId) -> Duration {
         STEP
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, RequestId, Stamp, Token, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId, PgId, RequestId, Stamp, Token};
 use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError};
 use crate::mistakes::{Mistake, makes};
@@ -35,7 +35,7 @@ pub(in crate::shard) struct Commands {
     later_until: Instant,
     /// Open commands that [follow](Self::followed) another one and wait for its end, by that one.
     chained: BTreeMap<RequestId, BTreeSet<RequestId>>,
-    slots: BTreeMap<VolumeId, Slots>,
+    slots: BTreeMap<PgId, Slots>,
 }
 
 impl Default for Commands {
@@ -85,7 +85,7 @@ struct Later {
     /// Its client is told that it has failed then, or a little later if it has just begun.
     give_up: Instant,
     token: Token,
-    volume: VolumeId,
+    volume: PgId,
     change: Change,
     fua: bool,
     payload: Payload,
@@ -95,7 +95,7 @@ struct Command {
     /// Who is told how it ends. None: that was told, it was given up, and the primary is asked not to do it
     /// ([`Body::Void`]). Until the answer its blocks stay locked: this node gets no invalidation for what it writes itself.
     client: Option<Token>,
-    volume: VolumeId,
+    volume: PgId,
     slot: u16,
     change: Change,
     fua: bool,
@@ -153,7 +153,7 @@ impl Commands {
         self.chained.values().map(BTreeSet::len).sum()
     }
 
-    fn is_full(&self, volume: VolumeId, max: u16) -> bool {
+    fn is_full(&self, volume: PgId, max: u16) -> bool {
         self.slots.get(&volume).is_some_and(|slots| slots.is_full(max))
     }
 
@@ -167,7 +167,7 @@ impl Commands {
     /// Blocks of a volume that open commands, or such as were given up, change.
     pub(in crate::shard) fn blocks_written(
         &self,
-        volume: VolumeId,
+        volume: PgId,
         indices: core::ops::RangeInclusive<u32>,
     ) -> impl Iterator<Item = u32> {
         let (first, last) = (BlockId::new(volume, *indices.start()), BlockId::new(volume, *indices.end()));
@@ -205,7 +205,7 @@ impl Commands {
     }
 
     /// The card was attached anew, by the same life of the primary. Meanwhile others may have written.
-    pub(in crate::shard) fn reattached(&mut self, volume: VolumeId, generation: Generation) {
+    pub(in crate::shard) fn reattached(&mut self, volume: PgId, generation: Generation) {
         for command in self.open.values_mut().filter(|c| c.volume == volume) {
             let before = command.sent_under.filter(|&before| before != generation);
             command.overtaken |= before.is_some_and(|before| before.life() == generation.life());
@@ -213,7 +213,7 @@ impl Commands {
     }
 
     /// Somebody else's write to these blocks begins. What this card has asked for may have been done before.
-    pub(in crate::shard) fn overtaken(&mut self, volume: VolumeId, blocks: &Range<u32>, card: Generation) {
+    pub(in crate::shard) fn overtaken(&mut self, volume: PgId, blocks: &Range<u32>, card: Generation) {
         for index in blocks.clone() {
             let Some(writing) = self.writing.get(&BlockId::new(volume, index)) else { continue };
             for request in &writing.open {
@@ -230,7 +230,7 @@ impl Shard {
     pub(in crate::shard) fn client_command(
         &mut self,
         token: Token,
-        id: VolumeId,
+        id: PgId,
         kind: CommandKind,
         offset: u64,
         length: u32,
@@ -503,7 +503,7 @@ impl Shard {
     }
 
     /// The card is new: what was given up under the old one will not be done any more.
-    pub(in crate::shard) fn end_doubts(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn end_doubts(&mut self, id: PgId) {
         let given_up = |c: &Command| c.volume == id && c.client.is_none();
         let doubts: Vec<RequestId> =
             self.commands.open.iter().filter(|(_, c)| given_up(c)).map(|(&request, _)| request).collect();

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, Slot, Stamp, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId, PgId, Slot, Stamp};
 use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
@@ -166,7 +166,7 @@ impl Shard {
     pub(in crate::shard) fn granted(
         &mut self,
         from: NodeId,
-        id: VolumeId,
+        id: PgId,
         generation: Generation,
         index: u32,
         grant: Grant,
@@ -179,7 +179,7 @@ impl Shard {
     }
 
     /// The primary's word about a region. Returns whether it was a grant, and not void.
-    pub(in crate::shard) fn take_grant(&mut self, id: VolumeId, place: Place, grant: Grant) -> bool {
+    pub(in crate::shard) fn take_grant(&mut self, id: PgId, place: Place, grant: Grant) -> bool {
         let Some(volume) = self.volumes.get_mut(&id) else { return false };
         let Some(region) = volume.card.held.regions.get_mut(&place.region) else { return false };
         if grant.turn <= region.released && !makes(Mistake::LateGranted) {
@@ -202,7 +202,7 @@ impl Shard {
     }
 
     /// Parked copies in segments that have just been granted become usable, or go.
-    fn unpark(&mut self, id: VolumeId, region: u32, granted: u64, as_of: Stamp) {
+    fn unpark(&mut self, id: PgId, region: u32, granted: u64, as_of: Stamp) {
         for segment in segments(granted) {
             let place = Place { region, segment };
             for index in self.indices(place) {
@@ -236,7 +236,7 @@ impl Shard {
     }
 
     /// The card is void: it holds nothing, and its copies are parked.
-    pub(in crate::shard) fn park_copies(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn park_copies(&mut self, id: PgId) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let heard = volume.card.heard;
         let turn = volume.card.held.next_turn();
@@ -268,7 +268,7 @@ impl Shard {
     /// blocks.
     pub(in crate::shard) fn release_around(
         &mut self,
-        id: VolumeId,
+        id: PgId,
         blocks: &Range<u32>,
         stamp: Stamp,
     ) -> Release {
@@ -307,7 +307,7 @@ impl Shard {
 
     /// Segments of the region with commands of this node's clients that the primary may have in hand. They are not
     /// released: others' writes there must go on asking this card, which tells it whether a command may be repeated.
-    fn commanded(&self, id: VolumeId, region: u32) -> u64 {
+    fn commanded(&self, id: PgId, region: u32) -> u64 {
         let first = self.index_of(region * REGION).unwrap_or(u32::MAX);
         let last = self.index_of(region * REGION + (REGION - 1)).unwrap_or(u32::MAX);
         let written = self.commands.blocks_written(id, first..=last);
@@ -315,7 +315,7 @@ impl Shard {
     }
 
     /// No copy of the segment's blocks is here or on its way in or out.
-    fn is_free(&self, id: VolumeId, place: Place) -> bool {
+    fn is_free(&self, id: PgId, place: Place) -> bool {
         self.indices(place).map(|index| BlockId::new(id, index)).all(|block| {
             let usable = self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::PARKED));
             !usable && !self.leaving.contains_key(&block) && !self.fetches.is_under_way(block)
@@ -323,7 +323,7 @@ impl Shard {
     }
 
     /// Regions of which this node remembers something are bounded: those with the fewest copies go, of these the coldest.
-    pub(in crate::shard) fn limit_regions(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn limit_regions(&mut self, id: PgId) {
         let most = (self.cache.slots() as usize / 8).max(self.config.limits.card_regions);
         if self.volumes.get(&id).is_none_or(|volume| volume.card.held.regions.len() <= most) {
             return;
@@ -348,7 +348,7 @@ impl Shard {
         }
     }
 
-    fn forget_region(&mut self, id: VolumeId, number: u32) {
+    fn forget_region(&mut self, id: PgId, number: u32) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         if volume.card.held.regions.get(&number).is_none_or(|region| region.asked_until > self.now) {
             return;
@@ -363,7 +363,7 @@ impl Shard {
     }
 
     /// At a card: the blocks that it may use copies of without asking, of each volume whose locks it holds.
-    pub fn held_blocks(&self) -> impl Iterator<Item = (VolumeId, Generation, BlockId)> {
+    pub fn held_blocks(&self) -> impl Iterator<Item = (PgId, Generation, BlockId)> {
         let cards = self.volumes.iter().filter(|(_, volume)| volume.primary.is_none());
         cards.flat_map(move |(&id, Volume { card, .. })| {
             card.generation.into_iter().flat_map(move |generation| {

@@ -16,7 +16,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::ids::{NodeId, OpId, RequestId, Stamp, VolumeId, WithdrawalId};
+use crate::ids::{NodeId, OpId, PgId, RequestId, Stamp, WithdrawalId};
 use crate::io::{Output, Payload};
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
@@ -33,7 +33,7 @@ pub(in crate::shard) struct Withdrawals {
 /// What is done when they are gone.
 enum Then {
     /// The invalidation is confirmed to the primary.
-    Confirm { to: NodeId, volume: VolumeId, stamp: Stamp, body: Body },
+    Confirm { to: NodeId, volume: PgId, stamp: Stamp, body: Body },
     /// The command of a client of this node is sent.
     Send(RequestId),
     /// At the primary: this node has no copies of the command's blocks.
@@ -47,19 +47,19 @@ impl Withdrawals {
 }
 
 impl Shard {
-    pub(in crate::shard) fn pages_kept(&mut self, id: VolumeId, kept: bool) {
+    pub(in crate::shard) fn pages_kept(&mut self, id: PgId, kept: bool) {
         if let Some(card) = self.card_mut(id) {
             card.pages = kept;
         }
     }
 
     /// Whether somebody at this node keeps pages of the volume.
-    pub(in crate::shard) fn has_pages(&self, id: VolumeId) -> bool {
+    pub(in crate::shard) fn has_pages(&self, id: PgId) -> bool {
         self.card(id).is_some_and(|card| card.pages)
     }
 
     /// Whether the primary asked before for the same, and its answer waits for pages to go.
-    pub(in crate::shard) fn is_confirming(&self, id: VolumeId, asked: Stamp) -> bool {
+    pub(in crate::shard) fn is_confirming(&self, id: PgId, asked: Stamp) -> bool {
         let same = |then: &Then| matches!(then, Then::Confirm { volume, stamp, .. } if (*volume, *stamp) == (id, asked));
         self.withdrawals.open.values().any(same)
     }
@@ -68,7 +68,7 @@ impl Shard {
     pub(in crate::shard) fn confirm(
         &mut self,
         to: NodeId,
-        id: VolumeId,
+        id: PgId,
         (blocks, released): (Range<u32>, u64),
         stamp: Stamp,
         body: Body,
@@ -92,7 +92,7 @@ impl Shard {
     /// Has the pages go that a command of this node's client changes. Whether it must wait for that.
     pub(in crate::shard) fn withdraw_for_client(
         &mut self,
-        id: VolumeId,
+        id: PgId,
         blocks: Range<u32>,
         request: RequestId,
     ) -> bool {
@@ -104,11 +104,11 @@ impl Shard {
     }
 
     /// At the primary: has the pages go that a command changes, if there can be any.
-    pub(in crate::shard) fn withdraw_for_disk(&mut self, id: VolumeId, blocks: Range<u32>, op: OpId) {
+    pub(in crate::shard) fn withdraw_for_disk(&mut self, id: PgId, blocks: Range<u32>, op: OpId) {
         self.withdraw(id, Vec::from([blocks]), Then::Write(op));
     }
 
-    fn withdraw(&mut self, volume: VolumeId, blocks: Vec<Range<u32>>, then: Then) {
+    fn withdraw(&mut self, volume: PgId, blocks: Vec<Range<u32>>, then: Then) {
         self.withdrawals.last += 1;
         let id = WithdrawalId(self.withdrawals.last);
         self.withdrawals.open.insert(id, then);

@@ -180,11 +180,11 @@ impl Fetches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::VolumeId;
+    use crate::ids::PgId;
     use crate::time::Instant;
 
     fn fetch(number: u64) -> Fetch {
-        let block = BlockId::new(VolumeId(0), number as u32);
+        let block = BlockId::new(PgId(0), number as u32);
         Fetch { state: State::Waiting, ..Fetch::new(RequestId(number), block, true, Instant::NEVER) }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let requests = fetches.requests_of(|_| true);
         assert!(requests.is_sorted() && requests.len() == fetches.len());
         for request in requests {
-            let block = BlockId::new(VolumeId(0), request.0 as u32);
+            let block = BlockId::new(PgId(0), request.0 as u32);
             assert_eq!(fetches.of_block(block).map(|fetch| fetch.request), Some(request));
             assert!(fetches.remove(request).is_some() && fetches.get(request).is_none());
             assert!(fetches.of_block(block).is_none());

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::{Fetches, State};
-use crate::ids::{BlockId, NodeId, RequestId, Slot, VolumeId};
+use crate::ids::{BlockId, NodeId, PgId, RequestId, Slot};
 use crate::message::IoError;
 use crate::shard::Shard;
 
@@ -54,7 +54,7 @@ impl Shard {
     }
 
     /// The volume can be used (again).
-    pub(in crate::shard) fn resume_volume(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn resume_volume(&mut self, id: PgId) {
         let waiting = self.fetches.requests_of(|fetch| {
             fetch.block.volume == id && matches!(fetch.state, State::Waiting | State::AwaitingLock)
         });
@@ -63,7 +63,7 @@ impl Shard {
     }
 
     /// This node's card of the volume has a lock back.
-    pub(in crate::shard) fn resume_locked(&mut self, id: VolumeId) {
+    pub(in crate::shard) fn resume_locked(&mut self, id: PgId) {
         let waiting =
             self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::AwaitingLock);
         waiting.into_iter().for_each(|request| self.make_ready(request));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
-use crate::ids::{BlockId, Generation, NodeId, OpId, RequestId, Stamp, Token, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId, OpId, PgId, RequestId, Stamp, Token};
 use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError, Message};
 use crate::mistakes::{Mistake, makes};
@@ -30,7 +30,7 @@ pub(in crate::shard) struct PeerCommand {
 
 /// A command at the primary.
 pub(in crate::shard) struct DiskCommand {
-    pub(in crate::shard) volume: VolumeId,
+    pub(in crate::shard) volume: PgId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(in crate::shard) stamp: Option<Stamp>,
     /// The life of the disk in which it was given to the disk.
@@ -98,7 +98,7 @@ impl Shard {
     pub(in crate::shard) fn peer_command(
         &mut self,
         from: NodeId,
-        id: VolumeId,
+        id: PgId,
         command: PeerCommand,
         payload: Payload,
     ) {
@@ -173,13 +173,7 @@ impl Shard {
     }
 
     /// A card asks whether its command is here.
-    pub(in crate::shard) fn probe(
-        &mut self,
-        from: NodeId,
-        id: VolumeId,
-        generation: Generation,
-        asked: Asked,
-    ) {
+    pub(in crate::shard) fn probe(&mut self, from: NodeId, id: PgId, generation: Generation, asked: Asked) {
         let Asked { place, block, turn } = asked;
         let Some(primary) = self.primary(id) else { return };
         let known = primary.answered.to(from).filter(|_| primary.is_current(from, generation));
@@ -201,13 +195,7 @@ impl Shard {
     }
 
     /// A card has given its command up. If it has not begun it never will; one that was not here uses its number up.
-    pub(in crate::shard) fn void(
-        &mut self,
-        from: NodeId,
-        id: VolumeId,
-        generation: Generation,
-        place: Place,
-    ) {
+    pub(in crate::shard) fn void(&mut self, from: NodeId, id: PgId, generation: Generation, place: Place) {
         let is_it = |command: &DiskCommand| command.volume == id && command.client.is(from, place);
         let is_current = self.primary(id).is_some_and(|primary| primary.is_current(from, generation));
         let held = self.held_commands.iter().position(is_it).filter(|_| is_current);
@@ -235,7 +223,7 @@ impl Shard {
 
     pub(in crate::shard) fn disk_command(
         &mut self,
-        id: VolumeId,
+        id: PgId,
         change: Change,
         fua: bool,
         payload: Payload,
@@ -493,7 +481,7 @@ impl Shard {
     fn send_done(
         &mut self,
         to: NodeId,
-        id: VolumeId,
+        id: PgId,
         (generation, request): (Generation, RequestId),
         Outcome { stamp, persistence, result }: Outcome,
         Grant { turn, bounds, .. }: Grant,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::marks::Marks;
-use crate::ids::{BlockId, Generation, NodeId, Stamp, VolumeId};
+use crate::ids::{BlockId, Generation, NodeId, PgId, Stamp};
 use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
@@ -162,7 +162,7 @@ impl Directory {
 
 impl Shard {
     /// Cards whose copies of the blocks must go before they are written.
-    pub(in crate::shard) fn holders(&self, id: VolumeId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
+    pub(in crate::shard) fn holders(&self, id: PgId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
         let place = self.place(blocks.start);
         self.primary(id).map_or_else(Vec::new, |primary| primary.directory.holders(place, writer))
     }
@@ -172,7 +172,7 @@ impl Shard {
     pub(in crate::shard) fn acquire(
         &mut self,
         from: NodeId,
-        id: VolumeId,
+        id: PgId,
         generation: Generation,
         index: u32,
         turn: u64,
@@ -194,7 +194,7 @@ impl Shard {
     pub(in crate::shard) fn enter_commander(
         &mut self,
         node: NodeId,
-        id: VolumeId,
+        id: PgId,
         blocks: &Range<u32>,
         turn: u64,
     ) {
@@ -210,13 +210,7 @@ impl Shard {
     }
 
     /// What the answer to a command grants: what the command acquired.
-    pub(in crate::shard) fn grant_of(
-        &self,
-        node: NodeId,
-        id: VolumeId,
-        blocks: &Range<u32>,
-        turn: u64,
-    ) -> Grant {
+    pub(in crate::shard) fn grant_of(&self, node: NodeId, id: PgId, blocks: &Range<u32>, turn: u64) -> Grant {
         let place = self.place(blocks.start);
         let directory = self.primary(id).map(|primary| &primary.directory);
         match directory.filter(|d| !blocks.is_empty() && d.names(node, place)) {

@@ -13,7 +13,7 @@
 //!
 //! The single I/O space hands ranges over through the disk (SIOS-10), and so does a volume with [`Handover::Disk`].
 
-use crate::ids::{BlockId, BufferId, NodeId, Slot, VolumeId};
+use crate::ids::{BlockId, BufferId, NodeId, PgId, Slot};
 use crate::index::{Entry, Index};
 use crate::io::{Output, Patch, Payload};
 use crate::message::{CommandKind, Source};
@@ -65,7 +65,7 @@ impl Writers {
 }
 
 impl Shard {
-    pub(in crate::shard) fn hands_over(&self, id: VolumeId) -> bool {
+    pub(in crate::shard) fn hands_over(&self, id: PgId) -> bool {
         self.volumes
             .get(&id)
             .is_some_and(|v| v.spec.handover == Handover::Cache && v.confirms() && !v.spec.read_only)

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::ids::{Stamp, VolumeId};
+use crate::ids::{PgId, Stamp};
 use crate::shard::Shard;
 use crate::shard::regions::Bounds;
 
@@ -30,7 +30,7 @@ impl Shard {
     /// What the next life of this node may go by, if nobody but this shard writes the volume's disk until then and no
     /// contents are lost. None for a volume of another node's disk, or one whose copies are not confirmed.
     #[must_use]
-    pub fn marks(&self, volume: VolumeId) -> Option<Marks> {
+    pub fn marks(&self, volume: PgId) -> Option<Marks> {
         let volume = self.volumes.get(&volume).filter(|v| !v.needs_no_lease())?;
         Some(volume.primary.as_ref()?.directory.marks())
     }

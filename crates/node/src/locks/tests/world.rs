@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cards_core::rendezvous::Members;
-use cards_core::{Instant, NodeId, PlacementKind, VolumeId, mix};
+use cards_core::{Instant, NodeId, PgId, PlacementKind, mix};
 use cards_locks::{GroupKey, HomeInput, LockError, LockRange, Locked, Mode, Part, SessionId, Wait, Want};
 use cards_wire::peer::{self, HEADER_SIZE, Header};
 use tokio::sync::oneshot;
@@ -13,7 +13,7 @@ use crate::locks::{LockView, Refusal, Service, limits};
 
 pub(super) const LEASE: Duration = Duration::from_secs(9);
 pub(super) const TTL: Duration = Duration::from_secs(10);
-pub(super) const V: VolumeId = VolumeId(0);
+pub(super) const V: PgId = PgId(0);
 const STEP_MS: u64 = 10;
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 

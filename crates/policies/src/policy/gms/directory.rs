@@ -103,7 +103,7 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
     use std::vec::Vec;
@@ -138,7 +138,7 @@ mod tests {
         let mut holders = Holders::default();
         holders.add(NodeId(1), false);
         for index in 0..10_000 {
-            let block = BlockId::new(VolumeId(0), index);
+            let block = BlockId::new(PgId(0), index);
             directory.set(block, holders, 0);
             assert_eq!(directory.get(block), holders);
         }

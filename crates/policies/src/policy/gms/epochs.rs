@@ -14,7 +14,7 @@
 use alloc::collections::BTreeMap;
 
 use cards_core::policy::Context;
-use cards_core::{BlockId, Duration, Instant, NodeId, Note, VolumeId};
+use cards_core::{BlockId, Duration, Instant, NodeId, Note, PgId};
 
 use super::histogram::{Histogram, PARTS, code, decode, pack, unpack};
 use super::plan::Plan;
@@ -65,7 +65,7 @@ pub(super) struct Epochs {
 /// At the initiator, between two epochs.
 struct Gathering {
     number: u32,
-    volume: VolumeId,
+    volume: PgId,
     until: Instant,
     /// Places of each node's cache, and the parts that are still to come.
     summaries: BTreeMap<NodeId, (u32, u8)>,
@@ -211,7 +211,7 @@ impl Epochs {
         full || self.begun.is_none_or(|begun| cx.now() >= begun + self.length)
     }
 
-    fn start(&mut self, cx: &mut Context<'_>, volume: VolumeId, globals: &Hosted) {
+    fn start(&mut self, cx: &mut Context<'_>, volume: PgId, globals: &Hosted) {
         let number = self.number.wrapping_add(1);
         let mut asked = 0;
         let peers = cx.nodes().filter(|&node| node != cx.me() && cx.is_up(node));
@@ -231,7 +231,7 @@ impl Epochs {
     }
 
     /// The ages of this node's pages: of the oldest ones, of which no more are replaced in any case.
-    fn histogram(&self, cx: &Context<'_>, volume: VolumeId, globals: &Hosted) -> Histogram {
+    fn histogram(&self, cx: &Context<'_>, volume: PgId, globals: &Hosted) -> Histogram {
         let (capacity, resident) = cx.capacity();
         let most = self.pages.unwrap_or(capacity) as usize;
         let mut histogram = Histogram::default();

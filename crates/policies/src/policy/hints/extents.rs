@@ -61,13 +61,13 @@ impl Openers {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
 
     #[test]
     fn an_extent_is_opened_once() {
-        let block = |index| BlockId::new(VolumeId(0), index);
+        let block = |index| BlockId::new(PgId(0), index);
         let mut opened = Opened::default();
         assert!(opened.is_first(block(0)));
         assert!(!opened.is_first(block(EXTENT - 1)));
@@ -82,7 +82,7 @@ mod tests {
     fn openers_do_not_grow_without_bound() {
         let mut openers = Openers::default();
         for index in 0..=EXTENTS as u32 {
-            openers.add(BlockId::new(VolumeId(0), index * EXTENT), NodeId(1));
+            openers.add(BlockId::new(PgId(0), index * EXTENT), NodeId(1));
         }
         assert_eq!((openers.of.len(), openers.full), (EXTENTS, true));
     }

@@ -31,13 +31,13 @@ impl Early {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::VolumeId;
+    use cards_core::PgId;
 
     use super::*;
 
     #[test]
     fn the_last_word_about_a_block_counts_once() {
-        let block = |index| BlockId::new(VolumeId(0), index);
+        let block = |index| BlockId::new(PgId(0), index);
         let mut early = Early::default();
         early.put(block(1), true);
         early.put(block(1), false);

@@ -1,8 +1,6 @@
 //! What processes ask of a node: reads by blocks, changes by stripes.
 
-use cards_core::{
-    BlockId, BufferId, CommandKind, Input, Instant, Payload, Read, STRIPE_BLOCKS, Token, VolumeId,
-};
+use cards_core::{BlockId, BufferId, CommandKind, Input, Instant, Payload, PgId, Read, STRIPE_BLOCKS, Token};
 use cards_policies::read_ahead::{ReadAhead, Window};
 use cards_trace::Op;
 
@@ -34,7 +32,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn read(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: VolumeId) {
+    pub(super) fn read(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: PgId) {
         for block in io.first..io.first + u64::from(io.blocks) {
             let now = kernel.now();
             let id = BlockId::new(id, block as u32);
@@ -53,7 +51,7 @@ impl Cluster {
     }
 
     /// Fetches what the process will probably read next.
-    pub(super) fn run_ahead(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: VolumeId) {
+    pub(super) fn run_ahead(&mut self, kernel: &mut Kernel<ClusterEvent>, io: &Io, id: PgId) {
         let (window, block_bytes) = (self.setup.read_ahead, self.setup.block_bytes);
         if window == Window::Off {
             return;
@@ -76,7 +74,7 @@ impl Cluster {
         &mut self,
         kernel: &mut Kernel<ClusterEvent>,
         io: &Io,
-        volume: VolumeId,
+        volume: PgId,
         kind: CommandKind,
     ) {
         let end = io.offset + u64::from(io.bytes);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use cards_core::{CommandKind, VolumeId};
+use cards_core::{CommandKind, PgId};
 
 use crate::kernel::IoToken;
 
@@ -30,7 +30,7 @@ struct Commands {
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
     pub(super) token: IoToken,
-    pub(super) volume: VolumeId,
+    pub(super) volume: PgId,
     pub(super) kind: CommandKind,
     /// In bytes.
     pub(super) offset: u64,

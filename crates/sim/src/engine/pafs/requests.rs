@@ -1,6 +1,6 @@
 //! Requests of clients.
 
-use cards_core::{BlockId, Instant, NodeId, VolumeId};
+use cards_core::{BlockId, Instant, NodeId, PgId};
 use cards_pafs::{Access, AccessKind, Found, Frame};
 use cards_trace::Op;
 
@@ -68,13 +68,13 @@ impl Pafs {
             // Metadata: the server of where the range begins.
             _ => (io.offset / size, io.offset / size),
         };
-        let first_server = self.owners.owner(io.volume, first);
+        let first_server = self.owners.owner(io.volume.into(), first);
         if first / extents == last / extents {
             self.requests.begin(io, if io.op.is_data() { io.blocks } else { 1 }, kernel.now());
             self.request(kernel, &io, first_server);
             return;
         }
-        let owner = |extent: u64| self.owners.owner(io.volume, extent * extents);
+        let owner = |extent: u64| self.owners.owner(io.volume.into(), extent * extents);
         let mut servers: Vec<u16> = (first / extents..=last / extents).map(owner).collect();
         servers.sort_unstable();
         servers.dedup();
@@ -97,7 +97,7 @@ impl Pafs {
                 // Files begin at the start of a block: one whose first part is kept belongs to another file.
                 let first = io.offset.div_ceil(self.block_bytes.into());
                 let end = io.first + u64::from(io.blocks);
-                self.call(kernel, server, |s, out| s.discard(VolumeId(io.volume), first, end, out));
+                self.call(kernel, server, |s, out| s.discard(PgId(io.volume.into()), first, end, out));
                 self.reply(kernel, token, server);
             }
             Op::Flush | Op::Open | Op::Close | Op::Send { .. } => self.reply(kernel, token, server),
@@ -110,7 +110,7 @@ impl Pafs {
         let mut index = io.first;
         while index < end {
             let extent_end = ((index / extents + 1) * extents).min(end);
-            if self.owners.owner(io.volume, index) == server {
+            if self.owners.owner(io.volume.into(), index) == server {
                 self.access_extent(kernel, server, io, index..extent_end);
             }
             index = extent_end;
@@ -132,7 +132,7 @@ impl Pafs {
                     _ if io.covers(index, size) => AccessKind::WriteWhole,
                     _ => AccessKind::WritePart,
                 };
-                let block = BlockId::new(VolumeId(io.volume), index as u32);
+                let block = BlockId::new(PgId(io.volume.into()), index as u32);
                 s.access(Access { token: io.token, client: NodeId(io.node), block, kind }, out);
             }
         });

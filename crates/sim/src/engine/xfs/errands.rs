@@ -196,11 +196,11 @@ impl Errands {
                 Step::Ask { from, to } | Step::Tell { from, to } => kernel.model.send(at, from, to),
                 Step::Data { from, to } => kernel.model.send_data(at, from, to, self.block_bytes),
                 Step::DiskRead { key } => {
-                    kernel.model.disk_read(at, key.volume, key.index.into(), 1, self.block_bytes)
+                    kernel.model.disk_read(at, key.volume.into(), key.index.into(), 1, self.block_bytes)
                 }
                 Step::DiskWrite { key, wait } => {
                     let written =
-                        kernel.model.disk_write(at, key.volume, key.index.into(), 1, self.block_bytes);
+                        kernel.model.disk_write(at, key.volume.into(), key.index.into(), 1, self.block_bytes);
                     if !wait {
                         // Nobody waits, but a run is not over before the disk has written.
                         let aside = self.open();

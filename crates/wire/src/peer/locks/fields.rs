@@ -22,7 +22,7 @@ const COMPLETE: u8 = 2;
 
 impl Writer {
     pub(super) fn region(&mut self, region: RegionId) {
-        self.u16(region.volume.0);
+        self.volume(region.volume);
         self.u32(region.index);
     }
 
