@@ -224,6 +224,9 @@ impl Observers {
         for node in (0..self.nodes).map(NodeId) {
             self.grace.lives(node, world.life(node), world.now());
         }
+        for spec in &world.config().volumes {
+            self.grace.term(spec.id, world.epoch(spec.id), world.primary(spec.id), world.now());
+        }
         for seen in seen {
             if let Seen::Sent { at, from, to, word: Word::Control(message), .. } = seen {
                 let judged = self.pages.said(*from, *to, message).map_err(Observer::Pages.finds())?;
@@ -277,7 +280,7 @@ impl Observers {
     ) -> Result<(), String> {
         self.efficiency.answered(world.config(), ticket, &completion.outcome);
         let at = completion.at;
-        let away = ticket.node != ticket.volume.disk_node();
+        let away = ticket.node != world.primary(ticket.volume);
         if self.takeovers.is_in_the_way_of(ticket) {
             self.count(Observer::Takeovers, 1);
         }

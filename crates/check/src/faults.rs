@@ -49,6 +49,8 @@ pub enum Fault {
     NoNotice,
     /// A disk took long.
     SlowDisk,
+    /// Another node has become the primary of a volume.
+    Move,
     /// A node stood still.
     Pause,
     /// A node stood still for longer than a lease.

@@ -16,6 +16,7 @@ pub(crate) struct Nodes {
     options: NodeOptions,
     rng: Rng,
     loss_rng: Rng,
+    move_rng: Rng,
     /// Deaths of disk nodes that are losses of power, per mille.
     power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
@@ -36,6 +37,8 @@ pub(crate) enum Deed {
     Cut,
     /// Some node does not hear another, which hears it.
     Deafen,
+    /// Another node becomes the primary of a volume.
+    Move,
     /// A dead node comes back.
     Restart(NodeId),
     /// `at` learns that its connection to that life of `peer` is gone.
@@ -53,6 +56,7 @@ impl Nodes {
             paused: BTreeMap::new(),
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
+            move_rng: stream(options, 23),
             power: options.losses.power,
             unproven: BTreeSet::new(),
         }
@@ -65,7 +69,7 @@ impl Nodes {
         }
         run.later(Duration::ZERO, RunDeed::Nodes(Deed::Connect));
         if run.options.mode == Mode::Storm {
-            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen] {
+            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move] {
                 self.again(run, deed);
             }
         }
@@ -101,12 +105,13 @@ impl Nodes {
 
     pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
         match deed {
-            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen => {
+            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen | Deed::Move => {
                 if run.phase == Phase::Storm {
                     match deed {
                         Deed::Crash => self.crash(run, workload),
                         Deed::Pause => self.pause(run),
                         Deed::Deafen => self.deafen(run),
+                        Deed::Move => self.move_primary(run),
                         _ => self.cut(run),
                     }
                     self.again(run, deed);
@@ -142,10 +147,12 @@ impl Nodes {
             Deed::Crash => self.options.crash_every,
             Deed::Pause => self.options.pause_every,
             Deed::Deafen => self.options.deafen_every,
+            Deed::Move => self.options.move_every,
             _ => self.options.cut_every,
         };
         if every > Duration::ZERO {
-            let delay = every * self.rng.range(100, 1900) as u32 / 1000;
+            let rng = if deed == Deed::Move { &mut self.move_rng } else { &mut self.rng };
+            let delay = every * rng.range(100, 1900) as u32 / 1000;
             run.later(delay, RunDeed::Nodes(deed));
         }
     }
@@ -217,12 +224,27 @@ impl Nodes {
                 self.sever(run, node, other, time);
             }
         }
-        if !has_disk && self.rng.chance(self.options.stays_dead) {
+        let leads = run.options.world.shared.iter().any(|&volume| run.world.primary(volume) == node);
+        if !has_disk && !leads && self.rng.chance(self.options.stays_dead) {
             self.stay_dead.push(node);
             return;
         }
         let down = self.rng.skewed(self.options.downtime);
         run.later(down, RunDeed::Nodes(Deed::Restart(node)));
+    }
+
+    fn move_primary(&mut self, run: &mut Run) {
+        let (volumes, nodes) = (&run.options.world.shared, run.running_nodes());
+        if volumes.is_empty() || nodes.is_empty() {
+            return;
+        }
+        let (volume, to) = (self.move_rng.pick(volumes), self.move_rng.pick(&nodes));
+        let now = run.world.now();
+        if run.world.primary(volume) != to {
+            run.world.models().count(Fault::Move);
+            run.errors.moved(volume, now);
+            run.world.schedule(now, Action::MovePrimary { volume, to });
+        }
     }
 
     fn pause(&mut self, run: &mut Run) {

@@ -16,6 +16,8 @@
 //!   devices that go on while their node stands still or is dead, and come and go. Words between a device and its node come
 //!   in order. A device lets all pages go when the lease that it was told of has run out, by when the disk node has waited
 //!   for one and a half; and a node starts when its devices have no pages that they got from its last process.
+//! - Primaries of volumes that all nodes reach: they move, at any time, to nodes that run. The medium takes nothing of the last
+//!   one any more; what that had under way has reached it by then or never will.
 //! - Takeovers: a card that has a volume for itself, while others go on writing.
 //! - Members: views that come late, in an order of their own at each node but never backwards, or not at all while the
 //!   coordinator is lost; members that leave, or are declared dead while they live, and come back.
@@ -164,6 +166,8 @@ pub struct NodeOptions {
     pub isolate: u32,
     /// A node that comes back cannot prove that its last process has ended, per mille.
     pub unproven: u32,
+    /// The primary of a volume that all nodes reach moves to another node.
+    pub move_every: Duration,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.

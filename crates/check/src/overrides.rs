@@ -35,6 +35,9 @@ pub struct Overrides {
     /// Writers of each volume that can be written
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub writers: Option<u32>,
+    /// Mean time in milliseconds until a volume's primary moves, in every storm: all nodes reach all disks
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub move_ms: Option<u64>,
     /// How far clocks differ: within what is promised, or beyond it, where stale reads must be noticed
     #[arg(long, value_name = "HOW", value_enum)]
     pub drift: Option<Drift>,
@@ -103,6 +106,11 @@ impl Overrides {
         if let Some(storm_ms) = self.storm_ms {
             options.storm = Duration::from_millis(storm_ms);
         }
+        if let Some(move_ms) = self.move_ms
+            && options.mode == Mode::Storm
+        {
+            options.share_disks(Duration::from_millis(move_ms));
+        }
         if let Some(nodes) = self.nodes {
             keep_nodes(options, nodes);
         }
@@ -139,6 +147,7 @@ impl Overrides {
         let numbers = [
             ("loss", self.loss.map(u64::from)),
             ("storm-ms", self.storm_ms),
+            ("move-ms", self.move_ms),
             ("nodes", self.nodes.map(u64::from)),
             ("clients", self.clients.map(u64::from)),
             ("writers", self.writers.map(u64::from)),
@@ -170,7 +179,10 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     options.world.nodes.truncate(usize::from(nodes));
     // No two volumes of a run have the same disk number, whatever their nodes.
     let moved = |id: PgId| PgId::plain(NodeId(id.disk_node().0 % nodes), id.disk());
-    options.world.volumes.iter_mut().for_each(|spec| spec.id = moved(spec.id));
+    for spec in &mut options.world.volumes {
+        (spec.id, spec.primary) = (moved(spec.id), moved(spec.id).disk_node());
+    }
+    options.world.shared.iter_mut().for_each(|volume| *volume = moved(*volume));
     let (readers, world) = (&mut options.readers, &mut options.world);
     let kept = readers.iter_mut().chain(&mut world.devices).chain(&mut world.exclusive);
     kept.for_each(|(_, volume)| *volume = moved(*volume));

@@ -6,8 +6,8 @@
 //! when that arrived, half as long again). So a card that the disk node has given up uses no copies any more, and writes need
 //! not wait for it. The promise holds while no clock runs more than a third faster than another.
 //!
-//! After a start the disk node writes nothing until no card of its earlier life can be alive: until every
-//! other member has said that it knows of the new life, or a lease has run out.
+//! A primary begins its term by writing nothing until no card of an earlier term can be alive: until every other member has
+//! said that it knows of the new term, or a lease has run out.
 
 mod alarms;
 mod card;
@@ -19,7 +19,6 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 
 use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
@@ -55,8 +54,8 @@ pub struct ControlConfig {
     pub disks: Vec<VolumeSpec>,
     /// What their journals say; nothing of a disk that is not written.
     pub journals: Vec<DiskJournal>,
-    /// Nodes that may have cards from an earlier life of this one: it writes when all have heard of the new life, or
-    /// their leases are over.
+    /// Nodes that may have cards from earlier terms of these disks' primaries: they are written when all have heard of this
+    /// one, or their leases are over.
     pub acquainted: Vec<NodeId>,
     /// What was noted of the cards of its disks in earlier lives ([`ControlOutput::Journal`]), for all disks whose
     /// journals will be kept over this life.
@@ -77,6 +76,17 @@ pub struct DiskJournal {
     pub held: bool,
 }
 
+/// What a primary begins its term with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Term {
+    /// What the disk's journal says.
+    pub journal: DiskJournal,
+    /// What was noted of cards in earlier terms.
+    pub cards: CardJournal,
+    /// Nodes that may have cards of earlier terms.
+    pub acquainted: Vec<NodeId>,
+}
+
 /// Everything that can happen to a [`Control`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlInput {
@@ -90,6 +100,14 @@ pub enum ControlInput {
         succeeds: Option<u64>,
         /// Its disks.
         disks: Vec<VolumeSpec>,
+    },
+    /// A volume that is no plain disk has another primary, has grown, or is sealed: nobody will write it. Of a change of the
+    /// primary, and of a seal, the primary before hears first; the next one when that does nothing for the volume any more.
+    Group {
+        /// What it is now. It counts if its epoch is no lower than what is known.
+        spec: VolumeSpec,
+        /// What this node is to begin with, if it is the primary now and was not in this epoch.
+        term: Option<Term>,
     },
     /// A peer cannot be reached.
     PeerDown {
@@ -253,8 +271,8 @@ pub enum ControlTimer {
     Expire(NodeId),
     /// When another node's card has not been renewed for too long, though its node may have renewed others.
     ExpireCard(PgId, NodeId),
-    /// When no card of an earlier life can be alive any more.
-    Grace,
+    /// When no card of an earlier term can be alive any more.
+    Grace(PgId),
 }
 
 /// What is known of this node's card of a volume.
@@ -273,6 +291,8 @@ pub struct Control {
     config: ControlConfig,
     now: Instant,
     specs: BTreeMap<PgId, VolumeSpec>,
+    /// The same, by primary.
+    led: BTreeSet<(NodeId, PgId)>,
     /// The life of each peer that was seen last.
     lives: BTreeMap<NodeId, u64>,
     cards: BTreeMap<PgId, Card>,
@@ -298,31 +318,25 @@ impl Control {
         let mut control = Self {
             now,
             specs: BTreeMap::new(),
+            led: BTreeSet::new(),
             lives: BTreeMap::new(),
             cards: BTreeMap::new(),
             renewals: BTreeMap::new(),
             pending: BTreeMap::new(),
             questions: BTreeSet::new(),
             partings: Partings::default(),
-            desk: Desk::new(&config, now),
+            desk: Desk::default(),
             alarms: Alarms::default(),
             last_request: config.incarnation << 20,
             outputs: VecDeque::new(),
             config,
         };
-        for spec in control.config.disks.clone() {
-            control.learn(spec);
+        let ControlConfig { disks, journals, mut cards, acquainted, .. } = control.config.clone();
+        disks.iter().for_each(|spec| control.learn(spec.clone()));
+        for spec in disks {
+            let journal = journals.iter().find(|journal| journal.volume == spec.id);
+            control.begin_term(spec.id, journal, cards.remove(&spec.id), &acquainted);
         }
-        for DiskJournal { volume, persistence: life, loss, held } in control.config.journals.clone() {
-            control.push_shards(Input::Persistence { volume, life, loss });
-            if held {
-                control.push_shards(Input::Hold { volume });
-            }
-        }
-        if let Some(at) = control.desk.grace_until {
-            control.alarms.set(ControlTimer::Grace, at);
-        }
-        control.end_grace();
         control
     }
 
@@ -351,6 +365,12 @@ impl Control {
         self.desk.cards_of(volume)
     }
 
+    /// Of some volume of this node's, nothing is written yet: cards of an earlier term may be alive.
+    #[must_use]
+    pub fn is_in_grace(&self) -> bool {
+        self.desk.is_in_grace()
+    }
+
     /// Takes one input. Drain the outputs before the next.
     pub fn handle(&mut self, now: Instant, input: ControlInput) {
         self.now = now;
@@ -358,6 +378,7 @@ impl Control {
             ControlInput::PeerUp { node, incarnation, succeeds, disks } => {
                 self.peer_up(node, incarnation, succeeds, disks);
             }
+            ControlInput::Group { spec, term } => self.group(spec, term),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
             ControlInput::Attach { token, volume, policy, access, takeover } => {
@@ -395,10 +416,7 @@ impl Control {
                 ControlTimer::Request(request) => self.send_pending(request),
                 ControlTimer::Expire(node) => self.expire(node),
                 ControlTimer::ExpireCard(volume, node) => self.drop_holder(volume, node),
-                ControlTimer::Grace => {
-                    self.desk.grace_until = Some(self.now);
-                    self.end_grace();
-                }
+                ControlTimer::Grace(volume) => self.end_grace(volume),
             }
         }
     }
@@ -408,11 +426,8 @@ impl Control {
             return;
         }
         match message {
-            ControlMessage::Seen { incarnation } => {
-                if incarnation == self.config.incarnation {
-                    self.desk.unseen.remove(&from);
-                    self.end_grace();
-                }
+            ControlMessage::Seen { terms } => {
+                terms.into_iter().for_each(|(volume, epoch)| self.peer_seen(from, volume, epoch));
             }
             ControlMessage::Attach { request, volume, policy, access, takeover } => {
                 let wish = Wish { policy, access, takeover };
@@ -445,29 +460,72 @@ impl Control {
             self.desk_forgets(node, before == succeeds || makes(Mistake::BelieveSuccession));
         }
         for spec in disks {
-            if spec.id.disk_node() == node {
+            if spec.id.disk_node() == node && spec.primary == node {
                 self.learn(spec);
             }
         }
-        let cards: Vec<PgId> = self.cards.range(volumes_of(node)).map(|(&volume, _)| volume).collect();
-        for volume in cards {
+        let volumes: Vec<PgId> = self.led_by(node).collect();
+        for &volume in &volumes {
             if reborn {
                 self.suspend(volume);
             }
             self.send_attach(volume);
         }
         self.send_renew(node);
-        self.send_seen(node, incarnation);
-        for request in self.questions_about(volumes_of(node)) {
-            self.send_pending(request);
+        self.send_seen(node, &volumes);
+        volumes.into_iter().for_each(|volume| self.ask_again(volume));
+    }
+
+    /// See [`ControlInput::Group`].
+    fn group(&mut self, spec: VolumeSpec, term: Option<Term>) {
+        let id = spec.id;
+        let before = self.specs.get(&id).map(|before| (before.primary, before.epoch, before.size_bytes));
+        let now = (spec.primary, spec.epoch, spec.size_bytes);
+        if before.is_some_and(|(_, epoch, size)| (spec.epoch, spec.size_bytes) < (epoch, size)) {
+            return;
         }
+        let is_new = before.is_none_or(|(primary, epoch, _)| (primary, epoch) != (now.0, now.1));
+        if is_new {
+            self.suspend(id);
+            self.end_term(id);
+        }
+        self.learn(spec);
+        if !is_new {
+            return;
+        }
+        if let Some(Term { journal, cards, acquainted }) = term.filter(|_| now.0 == self.config.node) {
+            self.begin_term(id, Some(&journal), Some(cards), &acquainted);
+        }
+        self.send_attach(id);
+        self.send_seen(now.0, &[id]);
+        self.ask_again(id);
     }
 
     fn learn(&mut self, spec: VolumeSpec) {
-        if self.specs.get(&spec.id) != Some(&spec) {
-            self.specs.insert(spec.id, spec.clone());
-            self.push_shards(Input::Volume { spec });
+        let before = self.specs.get(&spec.id);
+        if before == Some(&spec) {
+            return;
         }
+        if let Some(before) = before {
+            self.led.remove(&(before.primary, spec.id));
+        }
+        self.led.insert((spec.primary, spec.id));
+        self.specs.insert(spec.id, spec.clone());
+        self.push_shards(Input::Volume { spec });
+    }
+
+    /// The node that orders a volume's writes, as far as is known.
+    fn primary_of(&self, volume: PgId) -> NodeId {
+        self.specs.get(&volume).map_or(volume.disk_node(), |spec| spec.primary)
+    }
+
+    fn is_primary_of(&self, volume: PgId) -> bool {
+        self.primary_of(volume) == self.config.node
+    }
+
+    /// Volumes that a node is the primary of.
+    fn led_by(&self, node: NodeId) -> impl Iterator<Item = PgId> + use<'_> {
+        self.led.range((node, PgId(0))..=(node, PgId(u32::MAX))).map(|&(_, volume)| volume)
     }
 
     /// Nobody can write the volume, so nobody need know which of its cards are alive.
@@ -492,11 +550,6 @@ impl Control {
     fn push_shards(&mut self, input: Input) {
         self.outputs.push_back(ControlOutput::Shards { input });
     }
-}
-
-/// All volumes that a node can have.
-fn volumes_of(node: NodeId) -> RangeInclusive<PgId> {
-    PgId::plain(node, 0)..=PgId::plain(node, PgId::MAX_DISKS - 1)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, PgId, Slot, Token,
 use crate::message::{CommandKind, IoError, Message, Source};
 use crate::persistence::{Loss, Persistence};
 use crate::placement::Placement;
+use crate::shard::Marks;
 use crate::time::Instant;
 use crate::volume::{Access, VolumeSpec};
 
@@ -113,6 +114,8 @@ pub enum Input {
         volume: PgId,
         /// The card.
         generation: Generation,
+        /// What it may do.
+        access: Access,
     },
     /// The card that is attached next may send commands again that were first sent under this card of an earlier life
     /// of the disk node, or a later one: nobody was let past them. Others may have been overtaken without a word.
@@ -178,8 +181,18 @@ pub enum Input {
         /// Where.
         node: NodeId,
     },
-    /// At the disk node, after its start: no card of its earlier life can be alive any more, writes may begin.
-    WritesAllowed,
+    /// At the primary: no card of an earlier term can be alive any more, writes may begin.
+    WritesAllowed {
+        /// The volume.
+        volume: PgId,
+    },
+    /// What the last primary has left to this shard: before the [`Input::Volume`] by which this node is the next.
+    Marks {
+        /// The volume.
+        volume: PgId,
+        /// When it was written last.
+        marks: Marks,
+    },
     /// At the disk node: the persistence life of the disk, which only grows.
     Persistence {
         /// The volume.

@@ -56,6 +56,7 @@ pub use algorithms::Algorithms;
 pub use cache::{Cache, Frames};
 pub use control::{
     CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer, DiskJournal,
+    Term,
 };
 pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, PgId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token,

@@ -358,10 +358,10 @@ pub enum IoError {
 /// A message about a card, not about blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlMessage {
-    /// I know this life of yours and use no copies of an earlier one's volumes.
+    /// I know these terms of yours and use no copies of earlier ones.
     Seen {
-        /// The receiver's incarnation.
-        incarnation: u64,
+        /// Volumes whose primary the receiver is, and their epochs; at most [`Self::MAX_CARDS`].
+        terms: Vec<(PgId, u64)>,
     },
     /// Attach a volume of yours here.
     Attach {

@@ -106,7 +106,6 @@ pub struct Shard {
     withdrawals: Withdrawals,
     /// Commands that wait for an earlier one on the same blocks, oldest first.
     held_commands: VecDeque<DiskCommand>,
-    writes_allowed: bool,
     /// Commands that come are left to the next life.
     closing: bool,
     up: Vec<bool>,
@@ -146,7 +145,6 @@ impl Shard {
             writers: Writers::default(),
             withdrawals: Withdrawals::default(),
             held_commands: VecDeque::new(),
-            writes_allowed: config.nodes == 1,
             closing: false,
             up: vec![false; nodes],
             free_of: vec![u16::MAX; nodes],
@@ -340,7 +338,7 @@ impl Shard {
             Input::PeerDown { node } => self.peer_down(node),
             Input::Members { placement } => self.members_changed(placement),
             Input::Volume { spec } => self.volume_known(spec),
-            Input::Attached { volume, generation } => self.attached(volume, generation),
+            Input::Attached { volume, generation, access } => self.attached(volume, generation, access),
             Input::RepeatFrom { volume, generation } => {
                 if let Some(card) = self.card_mut(volume) {
                     card.repeat_from = generation;
@@ -359,10 +357,9 @@ impl Shard {
             Input::CardFenced { volume, node } => self.card_fenced(volume, node),
             Input::CardLost { volume, node } => self.card_lost(volume, node),
             Input::CardDetached { volume, node } => self.card_detached(volume, node),
-            Input::WritesAllowed => {
-                self.writes_allowed = true;
-                self.release_volumes();
-                self.start_held_commands();
+            Input::WritesAllowed { volume } => self.writes_allowed(volume),
+            Input::Marks { volume, marks } => {
+                self.config.marks.insert(volume, marks);
             }
             Input::Persistence { volume, life, loss } => self.persistence_is(volume, life, loss),
             Input::Hold { volume } => self.hold(volume),

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::ids::PgId;
+use crate::ids::{NodeId, PgId, Stamp};
 
 /// How readers of a volume are kept from stale copies when it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,8 +53,13 @@ impl Access {
 /// The description of a volume, the same at every node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {
-    /// Its physical ID.
+    /// Its number; that of a plain disk is its physical ID.
     pub id: PgId,
+    /// The node that orders its writes. A plain disk's is the node that has it.
+    pub primary: NodeId,
+    /// Which term of a primary this is: higher than those of all earlier ones, at whatever node. A plain disk's counts the
+    /// lives of its node. Stamps and generations begin with it.
+    pub epoch: u64,
     /// Its name, unique in the cluster.
     pub name: String,
     /// Its size in bytes.
@@ -65,6 +70,9 @@ pub struct VolumeSpec {
     pub policy: String,
     /// Nobody can write it: no leases, no invalidation.
     pub read_only: bool,
+    /// Of a volume that nobody can write: by this number other contents under the same name are told apart, after
+    /// a restart of the primary as well. Else zero.
+    pub content: u64,
     /// The disk node keeps no copies of what others read (network-attached; remote disk drivers, section 4).
     pub network_attached: bool,
     /// How copies are kept coherent.
@@ -78,5 +86,18 @@ impl VolumeSpec {
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.size_bytes.div_ceil(self.block_bytes as u64)
+    }
+
+    /// Before all writes of this term of the primary, and after all of earlier ones.
+    #[must_use]
+    pub const fn first_stamp(&self) -> Stamp {
+        Stamp(self.epoch << 20)
+    }
+
+    /// The same volume as in another description: its primary may have changed, and it may have grown.
+    #[must_use]
+    pub fn continues(&self, before: &Self) -> bool {
+        let Self { primary, epoch, size_bytes, .. } = *before;
+        self.size_bytes >= size_bytes && Self { primary, epoch, size_bytes, ..self.clone() } == *before
     }
 }

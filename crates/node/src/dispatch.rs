@@ -167,8 +167,7 @@ impl Local {
     /// must not be seen in the other order.
     pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
         let mut outputs = Vec::new();
-        let mut allowed = false;
-        {
+        let begun = {
             let mut control = self.node.control();
             control.handle(self.node.now(), input);
             while let Some(output) = control.poll() {
@@ -176,7 +175,6 @@ impl Local {
                     ControlOutput::Shards { input } => {
                         match input {
                             Input::Lease { volume, until } => self.leased(volume, until),
-                            Input::WritesAllowed => allowed = true,
                             Input::CardDetached { volume, node } => self.given_up(volume, node),
                             _ => {}
                         }
@@ -193,9 +191,9 @@ impl Local {
             if self.node.control_wake.swap(at, Ordering::SeqCst) > at {
                 self.node.threads[0].armed(at);
             }
-        }
-        if allowed {
-            self.node.writes_begun.store(true, Ordering::SeqCst);
+            !control.is_in_grace()
+        };
+        if begun && !self.node.writes_begun.swap(true, Ordering::SeqCst) {
             self.node.release_journals();
         }
         for output in outputs {

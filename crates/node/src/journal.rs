@@ -451,7 +451,7 @@ fn fresh() -> u64 {
 }
 
 /// Names the boot of this machine: its page cache lasts as long.
-fn boot_id() -> io::Result<String> {
+pub(crate) fn boot_id() -> io::Result<String> {
     if let Ok(given) = std::env::var(BOOT_ID) {
         return Ok(given);
     }

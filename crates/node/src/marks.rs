@@ -62,6 +62,14 @@ impl Medium {
     }
 }
 
+/// A number for what is on a disk that nobody can write here: the same as long as nobody else writes it either. One of this
+/// life of the node where nobody can tell.
+pub(crate) fn content(disk: &str, incarnation: u64) -> u64 {
+    let medium = super::journal::boot_id().ok().and_then(|boot| Medium::of(disk, &boot));
+    let told = medium.map_or_else(|| incarnation.to_string(), |medium| format!("{medium:?}"));
+    told.bytes().fold(1, |known, byte| cards_core::mix(known ^ u64::from(byte)))
+}
+
 /// Writes the file for the shards of one disk's volume, in their order, durably.
 ///
 /// # Errors

@@ -33,6 +33,7 @@ use crate::journal::{self, Changes, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
+use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
 use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link};
@@ -486,7 +487,9 @@ fn build(
         .into_iter()
         .enumerate()
         .map(|(number, OpenedDisk { disk, spec })| {
-            (disk, VolumeSpec { id: PgId::plain(me, number as u16), ..spec })
+            let content = if spec.read_only { marks::content(disk.name(), incarnation) } else { 0 };
+            let id = PgId::plain(me, number as u16);
+            (disk, VolumeSpec { id, primary: me, epoch: incarnation, content, ..spec })
         })
         .unzip();
     let algorithms = BuiltIn::with(config.replacement);
@@ -635,11 +638,14 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
         }
         let spec = VolumeSpec {
             id: PgId(0),
+            primary: NodeId(0),
+            epoch: 0,
             name,
             size_bytes: opened.size(),
             block_bytes: block,
             policy,
             read_only: opened.read_only(),
+            content: 0,
             network_attached: disk.attached == Attached::Network,
             coherence: disk.coherence.into(),
             handover: disk.handover.into(),

@@ -136,11 +136,14 @@ mod tests {
     fn media() -> Media {
         let spec = VolumeSpec {
             id: PgId::plain(NodeId(0), 0),
+            primary: NodeId(0),
+            epoch: 1,
             name: "disk".into(),
             size_bytes: 4096,
             block_bytes: 4096,
             policy: "rd".into(),
             read_only: false,
+            content: 0,
             network_attached: false,
             coherence: Coherence::Confirmed,
             handover: Handover::Disk,

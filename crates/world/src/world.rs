@@ -14,6 +14,7 @@ mod journal;
 mod lives;
 mod mail;
 mod requests;
+mod roles;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +35,7 @@ use crate::node::{Life, ShardLife, Unit};
 use crate::trace::Trace;
 
 use devices::{AtDevice, everything};
+use roles::Role;
 
 pub use devices::PageEvent;
 
@@ -58,6 +60,8 @@ pub struct WorldConfig {
     pub sectors: u32,
     /// All volumes. Each is at its disk node.
     pub volumes: Vec<VolumeSpec>,
+    /// Those whose medium all nodes reach, so that their primaries can move.
+    pub shared: Vec<PgId>,
     /// Nodes that have a volume as a local device, which a kernel keeps pages of.
     pub devices: Vec<(NodeId, PgId)>,
     /// Nodes whose clients of a volume keep what they read themselves: the node then drops it.
@@ -123,6 +127,20 @@ pub enum Action {
         at: NodeId,
         /// The members.
         members: Vec<NodeId>,
+    },
+    /// The node becomes the primary of a volume with a shared medium.
+    MovePrimary {
+        /// Which volume.
+        volume: PgId,
+        /// The next primary.
+        to: NodeId,
+    },
+    /// `at` hears who the primary of a volume is.
+    TellRole {
+        /// Who learns it.
+        at: NodeId,
+        /// Of which volume.
+        volume: PgId,
     },
     /// A client opens a device of the configuration.
     OpenDevice(NodeId, PgId),
@@ -219,7 +237,7 @@ struct Place {
     /// What its disks' journals have ...
     journals: BTreeMap<PgId, CardJournal>,
     /// ... and will have, and when the last of that is durable.
-    journaling: VecDeque<(u64, PgId, CardJournal)>,
+    journaling: VecDeque<(u64, PgId, Option<CardJournal>)>,
     journaled_at: Instant,
     /// What its shards knew of writes when its last life ended, if that was kept.
     marks: BTreeMap<(PgId, u16), Marks>,
@@ -234,6 +252,7 @@ pub struct World<M> {
     places: Vec<Place>,
     media: BTreeMap<PgId, Media>,
     journals: BTreeMap<PgId, DiskJournal>,
+    roles: BTreeMap<PgId, Role>,
     losses: VecDeque<Loss>,
     disk_ops: BTreeMap<u64, DiskOp>,
     outstanding: BTreeMap<Token, Asker>,
@@ -278,6 +297,7 @@ impl<M: Models> World<M> {
             places: (0..nodes).map(|_| place()).collect(),
             media: config.volumes.iter().map(|spec| (spec.id, Media::new(spec, config.sectors))).collect(),
             journals: config.volumes.iter().map(|spec| (spec.id, first_journal(spec.id))).collect(),
+            roles: config.shared.iter().map(|&volume| (volume, Role::first(volume))).collect(),
             losses: VecDeque::new(),
             disk_ops: BTreeMap::new(),
             outstanding: BTreeMap::new(),
@@ -480,7 +500,10 @@ impl<M: Models> World<M> {
     fn paused(&self, event: &Event) -> Option<Instant> {
         let node = match event {
             Event::Action(
-                Action::PeerUp { at, .. } | Action::PeerDown { at, .. } | Action::Members { at, .. },
+                Action::PeerUp { at, .. }
+                | Action::PeerDown { at, .. }
+                | Action::Members { at, .. }
+                | Action::TellRole { at, .. },
             ) => *at,
             Event::Action(Action::Submit { request: Request::ReadDevice { .. }, .. }) => return None,
             Event::Action(Action::Submit { node, .. }) => *node,
@@ -489,6 +512,7 @@ impl<M: Models> World<M> {
                 | Action::Crash(_)
                 | Action::LosePower(_)
                 | Action::Pause(..)
+                | Action::MovePrimary { .. }
                 | Action::Wake(_),
             ) => return None,
             Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
@@ -518,6 +542,8 @@ impl<M: Models> World<M> {
             Action::PeerUp { at, peer, proof } => self.peer_up(at, peer, proof),
             Action::PeerDown { at, peer } => self.peer_down(at, peer),
             Action::Members { at, members } => self.members(at, members),
+            Action::MovePrimary { volume, to } => self.move_primary(volume, to),
+            Action::TellRole { at, volume } => self.tell_role(at, volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),
             Action::CloseDevice(node, volume) => self.close_device(node, volume),
             Action::Submit { token, node, request } => self.request(token, node, request),
@@ -670,10 +696,10 @@ impl<M: Models> World<M> {
                     }
                     match input {
                         Input::Lease { volume, until } => self.leased(node, volume, until),
-                        Input::WritesAllowed => {
-                            let own = self.journals.values_mut();
-                            own.filter(|disk| disk.volume.disk_node() == node)
-                                .for_each(|disk| disk.held = false);
+                        Input::WritesAllowed { volume } => {
+                            if let Some(journal) = self.journals.get_mut(&volume) {
+                                journal.held = false;
+                            }
                         }
                         _ => {}
                     }

@@ -59,11 +59,14 @@ fn volume(disk: u16) -> PgId {
 fn spec(disk: u16) -> VolumeSpec {
     VolumeSpec {
         id: volume(disk),
+        primary: volume(disk).disk_node(),
+        epoch: 1,
         name: format!("disk{disk}"),
         size_bytes: 1 << 40,
         block_bytes: BLOCK,
         policy: "rd".to_owned(),
         read_only: false,
+        content: 0,
         network_attached: false,
         coherence: Coherence::Confirmed,
         handover: Handover::Disk,

@@ -19,6 +19,9 @@ pub struct Errors {
     takeovers: Vec<(PgId, Instant, Instant)>,
     /// When writes of a volume were lost.
     losses: Vec<(PgId, Instant)>,
+    /// Volumes whose primaries move, and when one did.
+    shared: Vec<PgId>,
+    moves: Vec<(PgId, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
     /// How long the news of a disk's failure may be under way.
@@ -59,6 +62,8 @@ impl Errors {
             detached: Vec::new(),
             takeovers: Vec::new(),
             losses: Vec::new(),
+            shared: options.world.shared.clone(),
+            moves: Vec::new(),
             grace,
             spread: options.world.peer_timeout * 4,
             strict: options.lone.is_some(),
@@ -133,6 +138,11 @@ impl Errors {
         self.losses.push((volume, now));
     }
 
+    /// Another node has become the volume's primary.
+    pub(crate) fn moved(&mut self, volume: PgId, now: Instant) {
+        self.moves.push((volume, now));
+    }
+
     /// Failures that were told so far.
     pub(crate) fn count(&self) -> u64 {
         self.failures.len() as u64
@@ -182,9 +192,16 @@ impl Errors {
         }
         let disk_node = failure.volume.disk_node();
         let ends = [failure.node, disk_node];
+        let is_shared = self.shared.contains(&failure.volume);
+        let moved = |&(volume, at): &(PgId, Instant)| {
+            volume == failure.volume && at <= failure.to && failure.from <= at + self.grace
+        };
         let unreachable = self.was_taken_over(failure.volume, failure.from, failure.to)
+            || self.moves.iter().any(moved)
             || self.reasons.iter().any(|reason| {
                 let concerns = match reason.other {
+                    // Any of them may have been the primary.
+                    _ if is_shared => true,
                     None => ends.contains(&reason.one),
                     Some(other) => ends.contains(&reason.one) && ends.contains(&other),
                 };

@@ -9,7 +9,7 @@ pub(crate) fn exclusion(run: &Run) -> Result<u64, String> {
     for node in run.running_nodes() {
         for (number, card) in run.world.shards(node).enumerate() {
             for (volume, generation, block) in card.held_blocks() {
-                let disk_node = volume.disk_node();
+                let disk_node = run.world.primary(volume);
                 if !run.world.is_running(disk_node) {
                     continue;
                 }

@@ -54,14 +54,14 @@ fn shards(run: &Run, node: NodeId) -> Result<(), String> {
 /// The disk node knows the cards of those who live, and no others.
 fn cards(run: &Run, node: NodeId) -> Result<(), String> {
     let Some(control) = run.world.control(node) else { return Ok(()) };
-    let leased = |spec: &&cards_core::VolumeSpec| spec.id.disk_node() == node && !spec.read_only;
+    let leased = |spec: &&cards_core::VolumeSpec| run.world.primary(spec.id) == node && !spec.read_only;
     for spec in run.options.world.volumes.iter().filter(leased) {
         if let Some(dead) = control.cards_of(spec.id).find(|&other| !run.world.is_running(other)) {
             return Err(format!("{node:?} still has a card of {:?} for {dead:?}, which is dead", spec.id));
         }
     }
     match control.next_timeout() {
-        Some((at, timer @ (ControlTimer::Attach(_) | ControlTimer::Request(_) | ControlTimer::Grace)))
+        Some((at, timer @ (ControlTimer::Attach(_) | ControlTimer::Request(_) | ControlTimer::Grace(_))))
             if at != Instant::NEVER =>
         {
             Err(format!("{node:?} has nothing to ask for at the end, but {timer:?} is set for {at:?}"))

@@ -66,7 +66,9 @@ impl Pages {
                 ControlMessage::Detach { volume: given, generation } => {
                     given == volume && generation == *card
                 }
-                ControlMessage::Seen { incarnation } => to == volume.disk_node() && card.life() < incarnation,
+                ControlMessage::Seen { ref terms } => {
+                    terms.iter().any(|&(known, epoch)| known == volume && card.life() < epoch)
+                }
                 _ => false,
             };
             let left = pages.iter().find(|(_, card)| card.as_ref().is_some_and(is_void));

@@ -3,7 +3,7 @@
 use cards_core::{Coherence, Duration, Handover, NodeId};
 use cards_world::NodeConfig;
 
-use super::{Clocks, DeviceOptions, LossOptions, Mode, Options};
+use super::{Clocks, DeviceOptions, LossOptions, MemberOptions, Mode, Options, TakeoverOptions};
 use crate::rng::Rng;
 
 /// Nodes of a run at most.
@@ -70,7 +70,28 @@ impl Options {
             options.world.exclusive.clear();
         }
         options.draw_limits(&mut Rng::new(seed, 21));
+        if !late {
+            options.draw_moves(&mut Rng::new(seed, 22));
+        }
         options
+    }
+
+    /// Volumes that all nodes reach, whose primaries move.
+    fn draw_moves(&mut self, rng: &mut Rng) {
+        if rng.chance(120) {
+            self.share_disks(Duration::from_millis(rng.range(40, 1_200)));
+        }
+    }
+
+    /// All nodes reach all disks.
+    pub(crate) fn share_disks(&mut self, move_every: Duration) {
+        self.nodes.move_every = move_every;
+        self.world.shared = self.world.volumes.iter().map(|spec| spec.id).collect();
+        // What these are judged by is bound to a disk's node.
+        (self.takeovers, self.losses) = (TakeoverOptions::default(), LossOptions::default());
+        (self.devices, self.members) = (DeviceOptions::default(), MemberOptions::default());
+        self.world.devices.clear();
+        self.world.exclusive.clear();
     }
 
     /// Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.

@@ -38,11 +38,14 @@ impl Options {
                 let node = NodeId(rng.below(nodes) as u16);
                 VolumeSpec {
                     id: PgId::plain(node, number as u16),
+                    primary: node,
+                    epoch: 0,
                     name: format!("volume{number}"),
                     size_bytes: blocks * block_bytes - short * block_bytes / u64::from(sectors),
                     block_bytes: block_bytes as u32,
                     policy: policy.to_owned(),
                     read_only: rng.chance(if storm { 100 } else { 500 }),
+                    content: 0,
                     network_attached: rng.chance(300),
                     coherence: if policy.starts_with("hscc") && storm && rng.chance(80) {
                         Coherence::Policy
@@ -68,6 +71,7 @@ impl Options {
             block_bytes: block_bytes as u32,
             sectors,
             volumes,
+            shared: Vec::new(),
             devices: Vec::new(),
             exclusive: Vec::new(),
             placement: rng.pick(&[PlacementKind::Rendezvous, PlacementKind::Modulo]),
@@ -114,6 +118,7 @@ impl Options {
             isolate: 0,
             unproven: 0,
             deafen_every: Duration::ZERO,
+            move_every: Duration::ZERO,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))

@@ -70,6 +70,7 @@ impl Options {
             pause_every: Duration::ZERO,
             cut_every: Duration::ZERO,
             deafen_every: Duration::ZERO,
+            move_every: Duration::ZERO,
             isolate: 0,
             detach: 0,
             timer_late: options.nodes.timer_late.min(lease / 20),

@@ -82,6 +82,7 @@ impl Options {
         every("pauses", nodes.pause_every, format!(", for up to {:?}", nodes.pause));
         every("cuts", nodes.cut_every, format!(", for up to {:?}", nodes.cut));
         every("one-way cuts", nodes.deafen_every, format!(", for up to {:?}", nodes.cut));
+        every("moves", nodes.move_every, " of a volume's primary".to_owned());
         every("takeovers", takeovers.every, format!(", for up to {:?} and two leases", takeovers.hold));
         every("members", members.change_every, format!(", heard of within {:?}", members.late));
         every("coordinator", members.lose_every, format!(", lost for up to {:?}", members.lost));

@@ -15,6 +15,8 @@ pub enum Kind {
     Cuts,
     /// Nodes that do not hear another one, which hears them.
     OneWayCuts,
+    /// Primaries that move.
+    Moves,
     /// Members that hear nothing of a disk node's next life.
     Isolation,
     /// Messages are lost.
@@ -57,11 +59,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
         Self::OneWayCuts,
+        Self::Moves,
         Self::Isolation,
         Self::Loss,
         Self::Duplicates,
@@ -90,6 +93,7 @@ impl Kind {
             Self::Pauses => "no-pauses",
             Self::Cuts => "no-cuts",
             Self::OneWayCuts => "no-one-way-cuts",
+            Self::Moves => "no-moves",
             Self::Isolation => "no-isolation",
             Self::Loss => "no-loss",
             Self::Duplicates => "no-duplicates",
@@ -119,6 +123,7 @@ impl Kind {
             Self::Pauses => "No node stands still",
             Self::Cuts => "No connection breaks",
             Self::OneWayCuts => "No connection breaks in one direction only",
+            Self::Moves => "No volume's primary moves",
             Self::Isolation => "Everybody hears of a disk node's next life",
             Self::Loss => "No message is lost",
             Self::Duplicates => "No message comes twice",
@@ -149,6 +154,7 @@ impl Kind {
             Self::Pauses => nodes.pause_every = Duration::ZERO,
             Self::Cuts => nodes.cut_every = Duration::ZERO,
             Self::OneWayCuts => nodes.deafen_every = Duration::ZERO,
+            Self::Moves => nodes.move_every = Duration::ZERO,
             Self::Isolation => nodes.isolate = 0,
             Self::Loss => network.loss = 0,
             Self::Duplicates => network.duplicate = 0,

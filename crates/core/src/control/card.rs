@@ -2,10 +2,9 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 
 use super::journal::Then;
-use super::{Control, ControlOutput, ControlTimer, RESEND, volumes_of};
+use super::{Control, ControlOutput, ControlTimer, RESEND};
 use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, PgId, RequestId, Token};
 use crate::io::Input;
@@ -28,6 +27,12 @@ pub(super) struct Card {
     lease: Duration,
     /// What the disk node said last, if it was no.
     pub(super) refused: Option<Refusal>,
+}
+
+impl Card {
+    pub(super) fn access(&self) -> Access {
+        self.wish.access
+    }
 }
 
 /// What is asked for when a volume is attached.
@@ -83,8 +88,8 @@ impl Control {
             && let Some(generation) = card.generation
         {
             match self.suffices(volume, card.wish.access, &wish) {
-                Ok(()) if volume.disk_node() == self.config.node => {
-                    self.when_durable(Then::Own(token, volume, generation));
+                Ok(()) if self.is_primary_of(volume) => {
+                    self.when_durable(Then::Own(Some(token), volume, generation));
                 }
                 result => {
                     let result = result.map(|()| generation);
@@ -93,13 +98,13 @@ impl Control {
             }
             return;
         }
-        if volume.disk_node() == self.config.node {
+        if self.is_primary_of(volume) && !self.cards.contains_key(&volume) {
             match self.attach_own(volume, &wish) {
                 Ok(generation) => {
                     let mut card = self.new_card(wish, None);
                     card.generation = Some(generation);
                     self.cards.insert(volume, card);
-                    self.when_durable(Then::Own(token, volume, generation));
+                    self.when_durable(Then::Own(Some(token), volume, generation));
                 }
                 Err(refusal) => {
                     let result = Err(refusal);
@@ -167,6 +172,11 @@ impl Control {
         if parting {
             return;
         }
+        if self.is_primary_of(volume) {
+            self.reattach_own(volume);
+            return;
+        }
+        let Some(card) = self.cards.get_mut(&volume) else { return };
         card.asked.get_or_insert(now);
         let message = ControlMessage::Attach {
             request: card.request,
@@ -175,7 +185,21 @@ impl Control {
             access: card.wish.access,
             takeover: card.wish.takeover,
         };
-        self.push_send(volume.disk_node(), message);
+        self.push_send(self.primary_of(volume), message);
+    }
+
+    /// This node has become the primary of a volume that it has a card of.
+    fn reattach_own(&mut self, volume: PgId) {
+        let Some(wish) = self.cards.get(&volume).map(|card| card.wish.clone()) else { return };
+        let Ok(generation) = self.attach_own(volume, &wish) else { return };
+        let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
+        let Some(card) = self.cards.get_mut(&volume) else { return };
+        (card.generation, card.refused) = (Some(generation), None);
+        let tokens = core::mem::take(&mut card.tokens);
+        self.alarms.clear(ControlTimer::Attach(volume));
+        self.when_durable(Then::Shards(Input::RepeatFrom { volume, generation: repeat_from }));
+        self.when_durable(Then::Own(None, volume, generation));
+        tokens.into_iter().for_each(|token| self.when_durable(Then::Own(Some(token), volume, generation)));
     }
 
     pub(super) fn attached(
@@ -188,7 +212,7 @@ impl Control {
     ) {
         let no_lease = self.needs_no_lease(volume);
         let now = self.now;
-        if from != volume.disk_node() {
+        if from != self.primary_of(volume) {
             return;
         }
         let Some(card) = self.cards.get_mut(&volume).filter(|card| card.request == request) else {
@@ -213,9 +237,9 @@ impl Control {
             let before = self.alarms.at(ControlTimer::Renew(from));
             self.alarms.set(ControlTimer::Renew(from), before.map_or(at, |before| at.min(before)));
         }
-        let tokens = core::mem::take(&mut card.tokens);
+        let (tokens, access) = (core::mem::take(&mut card.tokens), card.wish.access);
         self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
-        self.push_shards(Input::Attached { volume, generation });
+        self.push_shards(Input::Attached { volume, generation, access });
         if !no_lease {
             self.push_shards(Input::Lease { volume, until });
         }
@@ -225,7 +249,7 @@ impl Control {
     }
 
     pub(super) fn refused(&mut self, from: NodeId, request: RequestId, volume: PgId, refusal: Refusal) {
-        if from != volume.disk_node() {
+        if from != self.primary_of(volume) {
             return;
         }
         let fresh = self.next_request();
@@ -253,9 +277,10 @@ impl Control {
 
     /// This node's cards of another node's volumes whose leases are to be renewed.
     fn leased(&self, node: NodeId) -> impl Iterator<Item = (PgId, Generation, &Card)> {
-        let cards = self.cards.range(volumes_of(node)).filter(move |_| node != self.config.node);
-        let cards = cards.filter(|&(&volume, _)| !self.needs_no_lease(volume));
-        cards.filter_map(|(&volume, card)| card.generation.map(|generation| (volume, generation, card)))
+        let leased =
+            self.led_by(node).filter(move |&volume| node != self.config.node && !self.needs_no_lease(volume));
+        let cards = leased.filter_map(|volume| Some((volume, self.cards.get(&volume)?)));
+        cards.filter_map(|(volume, card)| card.generation.map(|generation| (volume, generation, card)))
     }
 
     /// A card is gone: if it was the last one, nothing is renewed until there is one again.
@@ -293,7 +318,7 @@ impl Control {
 
     pub(super) fn expired(&mut self, from: NodeId, volume: PgId, generation: Generation) {
         let current = self.cards.get(&volume).and_then(|card| card.generation);
-        if from == volume.disk_node() && current == Some(generation) {
+        if from == self.primary_of(volume) && current == Some(generation) {
             self.suspend(volume);
             self.send_attach(volume);
         }
@@ -309,7 +334,7 @@ impl Control {
         }
         card.request = fresh;
         card.asked = None;
-        self.end_renewals(volume.disk_node());
+        self.end_renewals(self.primary_of(volume));
         if !keeps {
             self.push_shards(Input::Suspended { volume });
             self.part(volume);
@@ -319,13 +344,13 @@ impl Control {
     pub(super) fn detach(&mut self, volume: PgId) {
         let Some(card) = self.cards.remove(&volume) else { return };
         self.alarms.clear(ControlTimer::Attach(volume));
-        self.end_renewals(volume.disk_node());
+        self.end_renewals(self.primary_of(volume));
         self.answer_attach(&card, volume);
-        for request in self.questions_about(volume..=volume) {
+        for request in self.questions_about(volume) {
             self.give_up(request);
         }
         self.push_shards(Input::Suspended { volume });
-        if volume.disk_node() == self.config.node {
+        if self.is_primary_of(volume) {
             self.detach_own(volume);
         } else {
             self.part(volume);
@@ -336,7 +361,7 @@ impl Control {
     }
 
     pub(super) fn extents(&mut self, token: Token, volume: PgId, offset: u64, length: u32) {
-        if volume.disk_node() == self.config.node {
+        if self.is_primary_of(volume) {
             self.extents_own(token, volume, offset, length);
             return;
         }
@@ -356,14 +381,24 @@ impl Control {
         }
         self.alarms.set(ControlTimer::Request(request), pending.give_up.min(now + RESEND));
         let &Pending { volume, offset, length, .. } = pending;
-        self.push_send(volume.disk_node(), ControlMessage::Extents { request, volume, offset, length });
+        let primary = self.primary_of(volume);
+        if primary == self.config.node {
+            let Some(Pending { token, .. }) = self.end_pending(request) else { return };
+            self.extents_own(token, volume, offset, length);
+            return;
+        }
+        self.push_send(primary, ControlMessage::Extents { request, volume, offset, length });
     }
 
-    /// The questions about these volumes that wait for an answer.
-    pub(super) fn questions_about(&self, volumes: RangeInclusive<PgId>) -> Vec<RequestId> {
-        let first = (*volumes.start(), RequestId(0));
-        let last = (*volumes.end(), RequestId(u64::MAX));
-        self.questions.range(first..=last).map(|&(_, request)| request).collect()
+    /// The questions about the volume that wait for an answer.
+    fn questions_about(&self, volume: PgId) -> Vec<RequestId> {
+        let of_volume = (volume, RequestId(0))..=(volume, RequestId(u64::MAX));
+        self.questions.range(of_volume).map(|&(_, request)| request).collect()
+    }
+
+    /// They are asked of whoever is the primary now.
+    pub(super) fn ask_again(&mut self, volume: PgId) {
+        self.questions_about(volume).into_iter().for_each(|request| self.send_pending(request));
     }
 
     fn end_pending(&mut self, request: RequestId) -> Option<Pending> {
@@ -385,7 +420,7 @@ impl Control {
         request: RequestId,
         result: Result<Vec<Extent>, IoError>,
     ) {
-        if self.pending.get(&request).is_some_and(|pending| pending.volume.disk_node() == from)
+        if self.pending.get(&request).is_some_and(|pending| self.primary_of(pending.volume) == from)
             && let Some(Pending { token, .. }) = self.end_pending(request)
         {
             self.outputs.push_back(ControlOutput::ExtentsDone { token, result });

@@ -1,11 +1,11 @@
-//! The disk node's side: who has a card of its volumes, and what each may do.
+//! The primary's side: who has a card of its volumes, and what each may do.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::card::Wish;
-use super::journal::{Journals, Then};
-use super::{Control, ControlConfig, ControlOutput, ControlTimer};
+use super::journal::{CardJournal, Journals, Then};
+use super::{Control, ControlOutput, ControlTimer, DiskJournal};
 use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
@@ -14,6 +14,7 @@ use crate::time::{Duration, Instant};
 use crate::volume::Access;
 
 /// See the module's head.
+#[derive(Default)]
 pub(super) struct Desk {
     cards: BTreeMap<(PgId, NodeId), Holder>,
     /// What this node's own cards may do.
@@ -25,13 +26,20 @@ pub(super) struct Desk {
     /// The operations on this node's disks, and who wants their results.
     extents: BTreeMap<OpId, Asker>,
     askers: BTreeSet<Asker>,
-    /// Members that have not yet said that they know this life.
-    pub(super) unseen: BTreeSet<NodeId>,
-    /// When the members of an earlier life have lost their leases; none once writes are allowed.
-    pub(super) grace_until: Option<Instant>,
+    /// Terms in which nothing is written yet.
+    graces: BTreeMap<PgId, Grace>,
     pub(super) journals: Journals,
-    last_generation: u64,
+    last_generation: BTreeMap<PgId, Generation>,
     last_op: u64,
+}
+
+/// The beginning of a term, until no card of an earlier one can be alive.
+struct Grace {
+    epoch: u64,
+    /// Members that have not yet said that they know the term.
+    unseen: BTreeSet<NodeId>,
+    /// When they have lost their leases.
+    until: Instant,
 }
 
 /// What a node has here.
@@ -72,20 +80,8 @@ enum Asker {
 }
 
 impl Desk {
-    pub(super) fn new(config: &ControlConfig, now: Instant) -> Self {
-        Self {
-            cards: BTreeMap::new(),
-            own: BTreeMap::new(),
-            takeovers: BTreeMap::new(),
-            guests: BTreeMap::new(),
-            extents: BTreeMap::new(),
-            askers: BTreeSet::new(),
-            unseen: config.acquainted.iter().copied().filter(|&n| n != config.node).collect(),
-            grace_until: Some(now + term(config.lease)),
-            journals: Journals::new(config, now + term(config.lease)),
-            last_generation: config.incarnation << 20,
-            last_op: 0,
-        }
+    pub(super) fn is_in_grace(&self) -> bool {
+        !self.graces.is_empty()
     }
 
     pub(super) fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
@@ -97,9 +93,10 @@ impl Desk {
         cards.map(|(&(_, node), holder)| (node, holder))
     }
 
-    fn next_generation(&mut self) -> Generation {
-        self.last_generation += 1;
-        Generation(self.last_generation)
+    fn next_generation(&mut self, volume: PgId) -> Generation {
+        let last = self.last_generation.entry(volume).or_default();
+        last.0 += 1;
+        *last
     }
 
     fn next_op(&mut self) -> OpId {
@@ -114,19 +111,70 @@ fn term(lease: Duration) -> Duration {
 }
 
 impl Control {
-    /// Allows writes once no card of an earlier life can be alive.
-    pub(super) fn end_grace(&mut self) {
-        let Some(until) = self.desk.grace_until else { return };
-        if self.desk.unseen.is_empty() || self.now >= until {
-            self.desk.grace_until = None;
-            self.alarms.clear(ControlTimer::Grace);
-            self.push_shards(Input::WritesAllowed);
+    /// This node is the volume's primary from now on, and begins with what was noted by the last one.
+    pub(super) fn begin_term(
+        &mut self,
+        volume: PgId,
+        journal: Option<&DiskJournal>,
+        cards: Option<CardJournal>,
+        acquainted: &[NodeId],
+    ) {
+        let Some(epoch) = self.specs.get(&volume).map(|spec| spec.epoch) else { return };
+        let until = self.now + term(self.config.lease);
+        self.desk.last_generation.insert(volume, Generation(epoch << 20));
+        self.desk.journals.begin(volume, epoch, cards, until);
+        if let Some(&DiskJournal { persistence: life, loss, held, .. }) = journal {
+            self.push_shards(Input::Persistence { volume, life, loss });
+            if held {
+                self.push_shards(Input::Hold { volume });
+            }
+        }
+        let unseen = acquainted.iter().copied().filter(|&node| node != self.config.node).collect();
+        self.desk.graces.insert(volume, Grace { epoch, unseen, until });
+        self.alarms.set(ControlTimer::Grace(volume), until);
+        self.end_grace(volume);
+    }
+
+    /// This node is the volume's primary no longer.
+    pub(super) fn end_term(&mut self, volume: PgId) {
+        let holders: Vec<NodeId> = self.desk.cards_of(volume).collect();
+        for node in holders {
+            self.remove_holder(volume, node);
+        }
+        for guest in self.desk.guests.values_mut() {
+            guest.granted.remove(&volume);
+        }
+        self.desk.own.remove(&volume);
+        self.desk.takeovers.remove(&volume);
+        self.desk.graces.remove(&volume);
+        self.alarms.clear(ControlTimer::Grace(volume));
+        self.desk.journals.end(volume);
+    }
+
+    /// The node uses nothing of an earlier term.
+    pub(super) fn peer_seen(&mut self, node: NodeId, volume: PgId, epoch: u64) {
+        if let Some(grace) = self.desk.graces.get_mut(&volume).filter(|grace| grace.epoch == epoch) {
+            grace.unseen.remove(&node);
+            self.end_grace(volume);
+        }
+    }
+
+    /// Allows writes once no card of an earlier term can be alive.
+    pub(super) fn end_grace(&mut self, volume: PgId) {
+        let over = |grace: &Grace| grace.unseen.is_empty() || self.now >= grace.until;
+        if self.desk.graces.get(&volume).is_some_and(over) {
+            self.desk.graces.remove(&volume);
+            self.alarms.clear(ControlTimer::Grace(volume));
+            self.push_shards(Input::WritesAllowed { volume });
         }
     }
 
     fn check_attach(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
-        let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
-        let spec = spec.ok_or(Refusal::NoSuchVolume)?;
+        let spec = self.specs.get(&volume).ok_or(Refusal::NoSuchVolume)?;
+        if !self.is_primary_of(volume) {
+            // Who asks has heard earlier that this node is to be the primary, or later that it is no more.
+            return Err(Refusal::NoAnswer);
+        }
         wish.fits(spec, &*self.config.algorithms)?;
         if let Some(holder) = self.claim_against(node, volume) {
             return Err(Refusal::Exclusive(holder));
@@ -204,7 +252,7 @@ impl Control {
     pub(super) fn attach_own(&mut self, volume: PgId, wish: &Wish) -> Result<Generation, Refusal> {
         self.admit(self.config.node, volume, wish)?;
         self.desk.own.insert(volume, wish.access);
-        let generation = self.desk.next_generation();
+        let generation = self.desk.next_generation(volume);
         self.note_attached(volume, self.config.node, generation, wish.access);
         Ok(generation)
     }
@@ -261,7 +309,7 @@ impl Control {
                     self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                     return;
                 }
-                let generation = self.desk.next_generation();
+                let generation = self.desk.next_generation(volume);
                 let access = wish.access;
                 let expires = self.needs_no_lease(volume).then_some(Instant::NEVER);
                 let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
@@ -291,15 +339,20 @@ impl Control {
         last.is_some_and(|&last| request <= last)
     }
 
-    pub(super) fn drop_holder(&mut self, volume: PgId, node: NodeId) {
-        if let Some(holder) = self.desk.cards.remove(&(volume, node)) {
-            self.alarms.clear(ControlTimer::ExpireCard(volume, node));
-            if let Some(guest) = self.desk.guests.get_mut(&node) {
-                guest.cards.remove(&volume);
-                if guest.cards.is_empty() {
-                    self.alarms.clear(ControlTimer::Expire(node));
-                }
+    fn remove_holder(&mut self, volume: PgId, node: NodeId) -> Option<Holder> {
+        let holder = self.desk.cards.remove(&(volume, node))?;
+        self.alarms.clear(ControlTimer::ExpireCard(volume, node));
+        if let Some(guest) = self.desk.guests.get_mut(&node) {
+            guest.cards.remove(&volume);
+            if guest.cards.is_empty() {
+                self.alarms.clear(ControlTimer::Expire(node));
             }
+        }
+        Some(holder)
+    }
+
+    pub(super) fn drop_holder(&mut self, volume: PgId, node: NodeId) {
+        if let Some(holder) = self.remove_holder(volume, node) {
             self.note_dropped(volume, node, holder.generation, holder.access);
             self.when_durable(Then::Shards(Input::CardDetached { volume, node }));
         }
@@ -407,12 +460,14 @@ impl Control {
         offset: u64,
         length: u32,
     ) {
-        self.ask_disk(volume, offset, length, Asker::Peer(node, request));
+        // Who asks an earlier primary, or the next one too soon, asks again.
+        if self.is_primary_of(volume) {
+            self.ask_disk(volume, offset, length, Asker::Peer(node, request));
+        }
     }
 
     fn ask_disk(&mut self, volume: PgId, offset: u64, length: u32, asker: Asker) {
-        let spec = self.specs.get(&volume).filter(|_| volume.disk_node() == self.config.node);
-        let inside = spec.is_some_and(|spec| {
+        let inside = self.specs.get(&volume).is_some_and(|spec| {
             length > 0 && offset.checked_add(u64::from(length)).is_some_and(|end| end <= spec.size_bytes)
         });
         if !inside {

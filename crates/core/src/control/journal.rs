@@ -6,7 +6,8 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use super::{Control, ControlConfig, ControlOutput};
+use super::card::Card;
+use super::{Control, ControlOutput};
 use crate::ids::{Generation, NodeId, PgId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Refusal};
@@ -28,12 +29,12 @@ pub struct CardJournal {
 }
 
 impl CardJournal {
-    /// No life that it speaks of is later than `incarnation`, or is this one.
-    fn is_before(&self, incarnation: u64) -> bool {
+    /// No term that it speaks of is later than `epoch`, or is this one.
+    fn is_before(&self, epoch: u64) -> bool {
         let dropped = self.dropped.values().copied();
         let cards = dropped.chain(self.exclusive.map(|(_, generation)| generation)).map(Generation::life);
         self.since != 0
-            && cards.chain(self.writers.values().copied()).chain([self.since]).all(|life| life < incarnation)
+            && cards.chain(self.writers.values().copied()).chain([self.since]).all(|life| life < epoch)
     }
 }
 
@@ -49,6 +50,7 @@ pub(super) struct Journals {
 }
 
 struct Kept {
+    epoch: u64,
     /// The driver keeps it over lives.
     is_durable: bool,
     now: CardJournal,
@@ -63,25 +65,47 @@ pub(super) enum Then {
     Shards(Input),
     Send(NodeId, ControlMessage),
     /// A card of this node's own volume is attached.
-    Own(Token, PgId, Generation),
+    Own(Option<Token>, PgId, Generation),
+}
+
+impl Then {
+    /// The volume that it is about.
+    fn volume(&self) -> Option<PgId> {
+        match self {
+            Self::Own(_, volume, _)
+            | Self::Send(
+                _,
+                ControlMessage::Attached { volume, .. } | ControlMessage::Expired { volume, .. },
+            )
+            | Self::Shards(
+                Input::CardAttached { volume, .. }
+                | Input::CardFenced { volume, .. }
+                | Input::CardLost { volume, .. }
+                | Input::CardDetached { volume, .. }
+                | Input::RepeatFrom { volume, .. },
+            ) => Some(*volume),
+            Self::Send(..) | Self::Shards(_) => None,
+        }
+    }
 }
 
 /// No more may wait. A node repeats what it wants.
 const WAITING_MAX: usize = 4096;
 
 impl Journals {
-    /// `until`: when no card of an earlier life can be alive.
-    pub(super) fn new(config: &ControlConfig, until: Instant) -> Self {
-        let volumes = config.disks.iter().map(|spec| {
-            let known = config.cards.get(&spec.id);
-            let now = known.filter(|journal| journal.is_before(config.incarnation)).cloned();
-            let now =
-                now.unwrap_or_else(|| CardJournal { since: config.incarnation, ..CardJournal::default() });
-            let claim =
-                now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
-            (spec.id, Kept { is_durable: known.is_some(), before: now.writers.clone(), claim, now })
-        });
-        Self { volumes: volumes.collect(), ..Self::default() }
+    /// A term of a volume's primary begins. `until`: when no card of an earlier one can be alive.
+    pub(super) fn begin(&mut self, volume: PgId, epoch: u64, known: Option<CardJournal>, until: Instant) {
+        let is_durable = known.is_some();
+        let now = known.filter(|journal| journal.is_before(epoch));
+        let now = now.unwrap_or_else(|| CardJournal { since: epoch, ..CardJournal::default() });
+        let claim = now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
+        self.volumes.insert(volume, Kept { epoch, is_durable, before: now.writers.clone(), claim, now });
+    }
+
+    /// The term ends, and with it what waits to be done in it.
+    pub(super) fn end(&mut self, volume: PgId) {
+        self.volumes.remove(&volume);
+        self.waiting.retain(|(_, then)| then.volume() != Some(volume));
     }
 
     /// All changes are durable.
@@ -131,7 +155,7 @@ impl Control {
 
     /// A card is attached, once that is noted.
     pub(super) fn note_attached(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
-        let life = self.config.incarnation;
+        let life = self.desk.journals.volumes.get(&volume).map_or(0, |kept| kept.epoch);
         self.note(volume, |journal| {
             let is_new = access.may_write() && journal.writers.insert(node, life) != Some(life);
             let exclusive = (access == Access::Exclusive).then_some((node, card));
@@ -187,12 +211,15 @@ impl Control {
                 self.push_send(node, message);
             }
             Then::Own(token, volume, generation) => {
-                let still = self.cards.get(&volume).is_some_and(|card| card.generation == Some(generation));
-                if still {
-                    self.push_shards(Input::Attached { volume, generation });
+                let card = self.cards.get(&volume).filter(|card| card.generation == Some(generation));
+                let access = card.map(Card::access);
+                if let Some(access) = access {
+                    self.push_shards(Input::Attached { volume, generation, access });
                 }
-                let result = if still { Ok(generation) } else { Err(Refusal::NoAnswer) };
-                self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                let result = if access.is_some() { Ok(generation) } else { Err(Refusal::NoAnswer) };
+                if let Some(token) = token {
+                    self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+                }
             }
         }
     }

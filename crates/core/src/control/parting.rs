@@ -5,8 +5,9 @@
 //! new life.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
-use super::{Control, ControlOutput, volumes_of};
+use super::{Control, ControlOutput};
 use crate::ids::{Generation, NodeId, PgId};
 use crate::message::ControlMessage;
 use crate::mistakes::{Mistake, makes};
@@ -18,8 +19,6 @@ pub(super) struct Partings {
     kept: BTreeSet<PgId>,
     /// Volumes whose pages are being withdrawn, and the card that is then given back.
     open: BTreeMap<PgId, Option<Generation>>,
-    /// Lives of disk nodes that are acknowledged when no volume of theirs is in `open`.
-    seen: BTreeMap<NodeId, u64>,
 }
 
 impl Control {
@@ -48,16 +47,23 @@ impl Control {
     pub(super) fn send_detach(&mut self, volume: PgId, generation: Generation) {
         match self.partings.open.get_mut(&volume) {
             Some(given_back) => *given_back = Some(generation),
-            None => self.push_send(volume.disk_node(), ControlMessage::Detach { volume, generation }),
+            None => {
+                let to = self.primary_of(volume);
+                self.push_send(to, ControlMessage::Detach { volume, generation });
+            }
         }
     }
 
-    /// Tells a disk node that its life is known, and what was before it is void.
-    pub(super) fn send_seen(&mut self, node: NodeId, incarnation: u64) {
-        if self.partings.open.range(volumes_of(node)).next().is_some() {
-            self.partings.seen.insert(node, incarnation);
-        } else {
-            self.push_send(node, ControlMessage::Seen { incarnation });
+    /// Tells a primary that its terms are known, and what was before them is void: of volumes whose pages are gone.
+    pub(super) fn send_seen(&mut self, primary: NodeId, volumes: &[PgId]) {
+        let known = volumes.iter().filter(|&&volume| !self.is_parting(volume));
+        let terms: Vec<(PgId, u64)> =
+            known.filter_map(|&volume| Some((volume, self.specs.get(&volume)?.epoch))).collect();
+        if primary == self.config.node {
+            return;
+        }
+        for terms in terms.chunks(ControlMessage::MAX_CARDS) {
+            self.push_send(primary, ControlMessage::Seen { terms: terms.to_vec() });
         }
     }
 
@@ -68,9 +74,6 @@ impl Control {
             self.send_detach(volume, generation);
         }
         self.send_attach(volume);
-        let node = volume.disk_node();
-        if let Some(incarnation) = self.partings.seen.remove(&node) {
-            self.send_seen(node, incarnation);
-        }
+        self.send_seen(self.primary_of(volume), &[volume]);
     }
 }

@@ -27,11 +27,14 @@ struct Pair {
 fn spec(read_only: bool) -> VolumeSpec {
     VolumeSpec {
         id: V,
+        primary: V.disk_node(),
+        epoch: 1,
         name: "disk".to_string(),
         size_bytes: 1 << 20,
         block_bytes: 4096,
         policy: "hscc".to_string(),
         read_only,
+        content: 0,
         network_attached: false,
         coherence: Coherence::Confirmed,
         handover: Handover::Cache,
@@ -59,9 +62,9 @@ impl Algorithms for Specs {
 }
 
 fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
-    let other = |id, read_only| VolumeSpec { id, ..spec(read_only) };
+    let other = |id, read_only| VolumeSpec { id, epoch: incarnation, ..spec(read_only) };
     let disks =
-        if node == 0 { vec![spec(read_only), other(W, false), other(READ_ONLY, true)] } else { vec![] };
+        if node == 0 { vec![other(V, read_only), other(W, false), other(READ_ONLY, true)] } else { vec![] };
     let disk_wait = Duration::from_secs(30);
     ControlConfig {
         node: NodeId(node),
@@ -102,7 +105,8 @@ impl Pair {
     }
 
     fn meet_successor(&mut self, node: u16, peer: u16, incarnation: u64, succeeds: Option<u64>) {
-        let disks = self.controls[usize::from(peer)].config.disks.clone();
+        let disks = self.controls[usize::from(peer)].config.disks.iter();
+        let disks = disks.map(|spec| VolumeSpec { epoch: incarnation, ..spec.clone() }).collect();
         self.give(node, ControlInput::PeerUp { node: NodeId(peer), incarnation, succeeds, disks });
     }
 
@@ -233,7 +237,7 @@ fn a_card_is_known_at_the_disk_node_before_it_is_used() {
     let known =
         at(0, Input::CardAttached { volume: V, node: NodeId(1), life: 1, generation, access: Access::Write })
             .unwrap();
-    let used = at(1, Input::Attached { volume: V, generation }).unwrap();
+    let used = at(1, Input::Attached { volume: V, generation, access: Access::Write }).unwrap();
     assert!(known < used);
 }
 
@@ -610,12 +614,12 @@ fn after_a_start_writes_wait_for_the_cards_of_the_earlier_life() {
     p.meet(0, 1, 1);
     p.meet(0, 2, 1);
     p.run();
-    assert!(!p.told(0, &Input::WritesAllowed), "nobody has heard of the new life yet");
+    assert!(!p.told(0, &Input::WritesAllowed { volume: V }), "nobody has heard of the new life yet");
     p.meet(1, 0, 2);
     assert!(p.told(1, &Input::Suspended { volume: V }), "copies are dropped first");
     p.meet(2, 0, 2);
     p.run();
-    assert!(p.told(0, &Input::WritesAllowed));
+    assert!(p.told(0, &Input::WritesAllowed { volume: V }));
     assert_eq!(p.controls[0].cards_of(V).collect::<Vec<_>>(), [NodeId(1)], "attached again by itself");
 }
 
@@ -626,9 +630,9 @@ fn after_a_start_writes_wait_no_longer_than_a_lease() {
     p.outputs.clear();
     p.cut = true;
     p.pass(LEASE);
-    assert!(!p.told(0, &Input::WritesAllowed));
+    assert!(!p.told(0, &Input::WritesAllowed { volume: V }));
     p.pass(LEASE);
-    assert!(p.told(0, &Input::WritesAllowed));
+    assert!(p.told(0, &Input::WritesAllowed { volume: V }));
 }
 
 #[test]
@@ -755,10 +759,10 @@ fn a_new_life_is_acknowledged_when_pages_are_gone() {
     // It is not acknowledged by another connection either.
     p.meet(1, 0, 2);
     p.pass(LEASE / 3);
-    assert!(!p.told(0, &Input::WritesAllowed));
+    assert!(!p.told(0, &Input::WritesAllowed { volume: V }));
     p.give(1, ControlInput::Withdrawn { volume: V });
     p.run();
-    assert!(p.told(0, &Input::WritesAllowed));
+    assert!(p.told(0, &Input::WritesAllowed { volume: V }));
     p.pass(LEASE / 3);
     assert!(p.is_attached(1));
 }

@@ -34,6 +34,7 @@ pub struct Context<'a> {
     pub(crate) random: &'a mut u64,
     pub(crate) me: NodeId,
     pub(crate) volume: PgId,
+    pub(crate) primary: NodeId,
     pub(crate) placement: &'a Placement,
     pub(crate) cache: &'a mut Cache,
     pub(crate) index: &'a mut Index,
@@ -72,10 +73,10 @@ impl Context<'_> {
         self.me
     }
 
-    /// The node with the physical disk.
+    /// The volume's primary, which has the disk. (In the papers and in the policies' names: the disk node.)
     #[must_use]
     pub const fn disk_node(&self) -> NodeId {
-        self.volume.disk_node()
+        self.primary
     }
 
     /// The volume.

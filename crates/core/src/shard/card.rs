@@ -13,17 +13,22 @@ use alloc::vec::Vec;
 
 use super::{Limits, Shard};
 use crate::cache::Mark;
-use crate::ids::{BlockId, Generation, NodeId, PgId, Slot, Stamp};
+use crate::ids::{BlockId, Generation, NodeId, PgId, Stamp};
 use crate::index::Entry;
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
 use crate::time::Instant;
+use crate::volume::Access;
 use held::{Held, Release};
 
 /// See the module's head.
 pub(super) struct Card {
     /// While it is attached.
     pub(super) generation: Option<Generation>,
+    /// What it may do.
+    access: Access,
+    /// The node has become the primary under it: its clients' commands wait until it is attached.
+    pub(super) awaited: bool,
     /// Lives of the primary that this node has had cards of: the latest few by number. They need not follow each other:
     /// its clock may have been set back between two.
     lives: BTreeSet<u64>,
@@ -53,6 +58,8 @@ impl Card {
     pub(super) fn new(limits: Limits, held: Held, pages: bool) -> Self {
         Self {
             generation: None,
+            access: Access::Read,
+            awaited: false,
             lives: BTreeSet::new(),
             life: None,
             ceiling: None,
@@ -65,6 +72,16 @@ impl Card {
             held,
             limits,
         }
+    }
+
+    /// Commands of the node's clients wait for it, although the node is the primary.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited && self.generation.is_none()
+    }
+
+    /// It is attached, and may write.
+    pub(super) fn may_write(&self) -> bool {
+        self.generation.is_some() && self.access.may_write()
     }
 
     pub(super) fn is_leased(&self, now: Instant) -> bool {
@@ -126,11 +143,11 @@ impl Shard {
     }
 
     /// This node's card is attached. It holds nothing yet.
-    pub(super) fn attached(&mut self, id: PgId, generation: Generation) {
+    pub(super) fn attached(&mut self, id: PgId, generation: Generation, access: Access) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let (card, is_primary) = (&mut volume.card, volume.primary.is_some());
         let renewed = card.generation != Some(generation);
-        card.generation = Some(generation);
+        (card.generation, card.access) = (Some(generation), access);
         let first = Stamp(generation.life() << 20);
         // An earlier life with more writes than it had stamps has used those of this one.
         let back = card.life.is_some_and(|before| {
@@ -151,6 +168,9 @@ impl Shard {
         if renewed {
             self.commands.reattached(id, generation);
             self.end_doubts(id);
+        }
+        if is_primary {
+            self.take_over_commands(id);
         }
         self.resume_volume(id);
         self.tick_policy(id);
@@ -178,14 +198,13 @@ impl Shard {
             self.drop_copies(id);
             return;
         }
-        let leaving: Vec<BlockId> = self.leaving.keys().copied().filter(|b| b.volume == id).collect();
-        leaving.into_iter().for_each(|block| self.forget_leaving(block));
+        self.forget_leaving_of(id);
         self.park_copies(id);
     }
 
     /// What a message says of complete writes.
     pub(super) fn hear(&mut self, from: NodeId, id: PgId, through: Stamp) {
-        if from == id.disk_node()
+        if from == self.primary_of(id)
             && let Some(card) = self.card_mut(id)
         {
             card.hear(through);
@@ -203,7 +222,7 @@ impl Shard {
         count: u16,
     ) {
         let Some(card) = self.card(id) else { return };
-        if from != id.disk_node() || count > crate::ids::STRIPE_BLOCKS as u16 {
+        if from != self.primary_of(id) || count > crate::ids::STRIPE_BLOCKS as u16 {
             return;
         }
         let is_current = card.generation == Some(generation);
@@ -243,15 +262,13 @@ impl Shard {
     }
 
     pub(super) fn drop_copies(&mut self, id: PgId) {
-        let slots: Vec<Slot> =
-            self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
-        for slot in slots {
-            self.unkeep(slot);
-        }
+        self.slots_of(id).into_iter().for_each(|slot| self.unkeep(slot));
+        self.forget_leaving_of(id);
+    }
+
+    pub(super) fn forget_leaving_of(&mut self, id: PgId) {
         let leaving: Vec<BlockId> = self.leaving.keys().copied().filter(|b| b.volume == id).collect();
-        for block in leaving {
-            self.forget_leaving(block);
-        }
+        leaving.into_iter().for_each(|block| self.forget_leaving(block));
     }
 
     /// Hides this node's copies of blocks while they are written; drops those that somebody is reading.

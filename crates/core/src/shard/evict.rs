@@ -95,7 +95,7 @@ impl Shard {
 
     /// Who delivered a copy, unless that was the primary, which everybody finds.
     fn previous_holder(&self, slot: Slot) -> Option<NodeId> {
-        let disk_node = self.cache.block(slot).volume.disk_node();
+        let disk_node = self.primary_of(self.cache.block(slot).volume);
         self.cache.previous(slot).filter(|&previous| previous != disk_node)
     }
 
@@ -211,7 +211,7 @@ impl Shard {
                 }
                 // A copy that comes back to where it came from has the previous node that it had there.
                 let previous = match store.previous == self.config.node {
-                    true => self.index.get(block).previous.unwrap_or(block.volume.disk_node()),
+                    true => self.index.get(block).previous.unwrap_or(self.primary_of(block.volume)),
                     false => store.previous,
                 };
                 self.keep(slot, block, Some(previous), store.age_ms, true);

@@ -172,7 +172,7 @@ impl Shard {
     /// What a request of another node for the block would lead to here.
     pub fn explain_request(&mut self, now: Instant, block: BlockId, inquirer: Inquirer) -> Option<Course> {
         let now = self.now.max(now);
-        let (me, disk_node) = (self.config.node, block.volume.disk_node());
+        let (me, disk_node) = (self.config.node, self.primary_of(block.volume));
         let Inquirer { requester, via, hops, from_disk } = inquirer;
         let volume = self.volumes.get(&block.volume)?;
         if requester == me {
@@ -230,7 +230,7 @@ impl Shard {
         if self.is_being_written(block) {
             return Course::WaitsForWrite;
         }
-        let (me, disk_node) = (self.config.node, block.volume.disk_node());
+        let (me, disk_node) = (self.config.node, self.primary_of(block.volume));
         let itself = Asked { requester: me, via: me, failed: false };
         let target = self.consult(now, block, |policy, cx| match policy.would_ask(cx, block) {
             _ if policy.is_random() => None,

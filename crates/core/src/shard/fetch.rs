@@ -221,7 +221,7 @@ impl Shard {
             volume.card.held.used(place, self.now);
         }
         let from_disk_node = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
-        let own_disk = block.volume.disk_node() == self.config.node;
+        let own_disk = self.primary(block.volume).is_some();
         let may_take = own_disk || self.spare_slots_left();
         let Some(slot) = reserved.or_else(|| if may_take { self.cache.take() } else { None }) else {
             self.stats.slot_waits += 1;
@@ -235,7 +235,7 @@ impl Shard {
         if let Some(fetch) = self.fetches.get_mut(request) {
             fetch.slot = Some(slot);
         }
-        let target = if from_disk_node { block.volume.disk_node() } else { self.choose(block) };
+        let target = if from_disk_node { self.primary_of(block.volume) } else { self.choose(block) };
         let writer = self.last_writer(block, self.config.node).filter(|_| !from_disk_node);
         match (target == self.config.node, writer) {
             (false, _) => self.ask(request, target, from_disk_node),
@@ -253,7 +253,7 @@ impl Shard {
 
     /// Whom the policy would ask; this node stands for its own disk.
     fn choose(&mut self, block: BlockId) -> NodeId {
-        let (me, disk_node) = (self.config.node, block.volume.disk_node());
+        let (me, disk_node) = (self.config.node, self.primary_of(block.volume));
         let target = self.with_policy(block.volume, |policy, cx| match policy.lookup(cx, block) {
             Target::DiskNode => disk_node,
             // The home's own miss is a request to itself.
@@ -301,11 +301,13 @@ impl Shard {
 
     /// Enters a state; a node that was asked has a limited time to answer.
     fn wait_in(&mut self, request: RequestId, state: State) {
+        let Some(fetch) = self.fetches.get(request) else { return };
+        let primary = self.primary_of(fetch.block.volume);
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.state = state;
         let deadline = match state {
             // Nobody can stand in for the primary, and it may have a long queue.
-            State::Asked(node) if node == fetch.block.volume.disk_node() => {
+            State::Asked(node) if node == primary => {
                 let patience = self.config.peer_timeout * 4;
                 // A question that is lost is repeated in time, however little is left.
                 let half = (fetch.give_up.since(self.now) / 2).max(self.config.peer_timeout);

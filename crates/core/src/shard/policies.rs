@@ -18,6 +18,7 @@ impl Shard {
             frame_data: &mut self.frame_data,
             me: self.config.node,
             volume,
+            primary: known.spec.primary,
             placement: &self.placement,
             cache: &mut self.cache,
             index: &mut self.index,

@@ -1,5 +1,5 @@
-//! The primary: who orders the writes to a volume, is asked for locks, and answers commands. It is at the node that has
-//! the disk.
+//! The primary: who orders the writes to a volume, is asked for locks, and answers commands. It is a role, which a node has
+//! for a [`term`]; for a plain disk, the node that has the disk, for each of its lives.
 //!
 //! Its state is about the cards of other nodes: who has one, what each may have copies of ([`directory`]), which of their
 //! [`commands`] are under way and how they were answered ([`answered`]), and what is left to its next life ([`marks`]).
@@ -11,6 +11,7 @@ pub(super) mod commands;
 pub(super) mod directory;
 pub(super) mod handover;
 pub(super) mod marks;
+mod term;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -31,6 +32,8 @@ use crate::volume::Access;
 pub(super) struct Primary {
     /// The cards of other nodes.
     pub(super) cards: BTreeMap<NodeId, PeerCard>,
+    /// Before all writes of this term.
+    pub(super) first: Stamp,
     pub(super) last_stamp: Stamp,
     /// Writes that have begun and are not complete.
     pub(super) open: BTreeMap<Stamp, OpId>,
@@ -43,10 +46,12 @@ pub(super) struct Primary {
     /// The persistence life of the disk, and what a flush is told that was not flushed in it.
     pub(super) persistence: Persistence,
     pub(super) loss: Loss,
-    /// The disk may have lost contents that cards of an earlier life of this node still use.
+    /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,
+    /// No card of an earlier term is left: until then nothing is written.
+    pub(super) writes_allowed: bool,
     /// When some of it is forgotten.
-    forget_at: Instant,
+    pub(super) forget_at: Instant,
     /// Blocks that were written in this life, and by whom, as long as there are few.
     touched: BTreeMap<u32, Touched>,
     touched_max: usize,
@@ -88,10 +93,11 @@ impl Touched {
 }
 
 impl Primary {
-    /// `first` is before all writes of this life, and after all of earlier ones.
-    pub(super) fn new(limits: Limits, first: Stamp, marks: Option<&Marks>) -> Self {
+    /// `first` is before all writes of this term, and after all of earlier ones.
+    fn new(limits: Limits, first: Stamp, marks: Option<&Marks>, writes_allowed: bool) -> Self {
         Self {
             cards: BTreeMap::new(),
+            first,
             last_stamp: first,
             open: BTreeMap::new(),
             writing: BTreeSet::new(),
@@ -100,6 +106,7 @@ impl Primary {
             persistence: Persistence::default(),
             loss: Loss::default(),
             held: false,
+            writes_allowed,
             forget_at: Instant::NEVER,
             touched: BTreeMap::new(),
             touched_max: limits.touched,
@@ -248,20 +255,19 @@ impl Shard {
 
     /// A loss of power is a write by nobody, which takes effect when no card can use the contents that are gone.
     pub(super) fn hold(&mut self, id: PgId) {
-        let held = !self.writes_allowed;
         if let Some(primary) = self.primary_mut(id) {
-            primary.held = held;
+            primary.held = !primary.writes_allowed;
         }
     }
 
-    /// No card of an earlier life is left.
-    pub(super) fn release_volumes(&mut self) {
-        let held = self.volumes.iter_mut().filter_map(|(&id, volume)| {
-            let primary = volume.primary.as_mut()?;
-            core::mem::take(&mut primary.held).then_some(id)
-        });
-        let held: Vec<PgId> = held.collect();
-        held.into_iter().for_each(|id| self.resume_volume(id));
+    /// No card of an earlier term is left.
+    pub(super) fn writes_allowed(&mut self, id: PgId) {
+        let Some(primary) = self.primary_mut(id) else { return };
+        primary.writes_allowed = true;
+        if core::mem::take(&mut primary.held) {
+            self.resume_volume(id);
+        }
+        self.start_held_commands();
     }
 
     /// The life of the disk, see [`crate::Input::Persistence`].

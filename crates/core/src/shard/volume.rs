@@ -6,7 +6,7 @@ use super::Shard;
 use super::card::Card;
 use super::card::held::Held;
 use super::primary::Primary;
-use crate::ids::{NodeId, Stamp};
+use crate::ids::{NodeId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::policy::Policy;
 use crate::time::Instant;
@@ -53,7 +53,7 @@ impl Volume {
 
     /// At the primary: whether a card may write.
     pub(super) fn may_write(&self, node: NodeId) -> bool {
-        let own = node == self.spec.id.disk_node() && self.card.generation.is_some();
+        let own = node == self.spec.primary && self.card.may_write();
         let peer = self.primary.as_ref().is_some_and(|primary| primary.lets_write(node));
         !self.spec.read_only && (own || peer)
     }
@@ -63,30 +63,62 @@ impl Shard {
     pub(super) fn volume_known(&mut self, spec: VolumeSpec) {
         let id = spec.id;
         let known = self.volumes.get(&id);
-        if known.is_some_and(|known| known.spec == spec) {
+        if known.is_some_and(|known| spec.continues(&known.spec)) {
+            self.volume_changed(spec);
             return;
         }
+        if known.is_some_and(|known| known.primary.is_some()) {
+            self.end_term(id);
+        }
+        let known = self.volumes.get(&id);
         let held = known.map_or_else(Held::default, |known| Held::after(&known.card.held));
         let pages = self.has_pages(id);
         let Some(policy) = self.config.algorithms.policy(&spec.policy) else { return };
-        let is_primary = id.disk_node() == self.config.node;
         self.drop_copies(id);
         if policy.needs_frame_data() {
             self.frame_data.enable(self.cache.slots());
         }
-        if policy.set_apart() > 0 && !is_primary {
-            let algorithms = &self.config.algorithms;
-            self.cache.set_apart(policy.set_apart(), |capacity| algorithms.replacer(capacity));
-            self.make_room();
-        }
-        let first = Stamp(self.config.incarnation << 20);
-        // Once: they know nothing of what this life has written.
-        let marks = self.config.marks.remove(&id);
-        let primary = is_primary.then(|| Primary::new(self.config.limits, first, marks.as_ref()));
+        let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
-        self.volumes.insert(id, Volume { spec, policy, policy_wake: Instant::NEVER, card, primary });
-        if is_primary && self.hands_over(id) {
-            self.writers.enable(self.config.limits.writers);
+        self.volumes.insert(id, Volume { spec, policy, policy_wake: Instant::NEVER, card, primary: None });
+        match is_primary {
+            true => self.begin_term(id),
+            false => self.set_apart(id),
+        }
+    }
+
+    /// The volume has grown, or another node is its primary from now on, or another term of one has begun.
+    fn volume_changed(&mut self, spec: VolumeSpec) {
+        let (id, me) = (spec.id, self.config.node);
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let before = core::mem::replace(&mut volume.spec, spec);
+        let spec = &volume.spec;
+        let (is_primary, primary_moved) = (spec.primary == me, spec.primary != before.primary);
+        if before.epoch == spec.epoch && !primary_moved {
+            return;
+        }
+        if before.primary == me {
+            self.end_term(id);
+            self.set_apart(id);
+        }
+        if is_primary {
+            self.begin_term(id);
+            if let Some(card) = self.card_mut(id) {
+                card.awaited = true;
+            }
+        } else if primary_moved {
+            self.ask_anew(id);
+        }
+    }
+
+    /// Sets places apart for what the policy stores at nodes other than the primary's.
+    fn set_apart(&mut self, id: PgId) {
+        let Some(volume) = self.volumes.get(&id) else { return };
+        let percent = volume.policy.set_apart();
+        if percent > 0 {
+            let algorithms = &self.config.algorithms;
+            self.cache.set_apart(percent, |capacity| algorithms.replacer(capacity));
+            self.make_room();
         }
     }
 }

@@ -40,15 +40,15 @@ impl Cluster {
         self.give(0, Input::CardDetached { volume: V, node: holder });
         let access = Access::Write;
         self.give(0, Input::CardAttached { volume: V, node: holder, life: 1, generation, access });
-        self.give(node, Input::Attached { volume: V, generation });
+        self.give(node, Input::Attached { volume: V, generation, access: Access::Write });
         self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
     }
 
     fn restart_as(&mut self, incarnation: u64) {
         self.nodes[0] = Shard::new(self.setup.config(0, incarnation), 1);
-        self.give(0, Input::Volume { spec: self.setup.spec() });
+        self.give(0, Input::Volume { spec: self.setup.spec_in(incarnation) });
         (1..self.setup.nodes).for_each(|n| self.give(0, Input::PeerUp { node: NodeId(n) }));
-        self.give(0, Input::WritesAllowed);
+        self.give(0, Input::WritesAllowed { volume: V });
     }
 }
 
@@ -340,7 +340,7 @@ fn a_store_from_a_higher_life_that_a_card_never_saw_is_not_believed() {
     let mut c = Cluster::cold(Setup { policy: "hdc", ..SETUP });
     c.restart_as(0);
     c.nodes[2] = Shard::new(c.setup.config(2, 2), 1);
-    c.give(2, Input::Volume { spec: c.setup.spec() });
+    c.give(2, Input::Volume { spec: c.setup.spec_in(0) });
     (0..2).for_each(|n| c.give(2, Input::PeerUp { node: NodeId(n) }));
     c.attach_to_life(1, Generation(6));
     c.attach_to_life(2, Generation(7));

@@ -53,11 +53,14 @@ impl Setup {
     pub(crate) fn spec(&self) -> VolumeSpec {
         VolumeSpec {
             id: V,
+            primary: NodeId(0),
+            epoch: 1,
             name: "disk".to_string(),
             size_bytes: 1 << 30,
             block_bytes: BLOCK_BYTES,
             policy: self.policy.to_string(),
             read_only: self.read_only,
+            content: 0,
             network_attached: self.network_attached,
             coherence: self.coherence,
             handover: self.handover,
@@ -121,7 +124,7 @@ impl Cluster {
                 cluster.give(node, Input::PeerUp { node: NodeId(peer) });
             }
         }
-        cluster.give(0, Input::WritesAllowed);
+        cluster.give(0, Input::WritesAllowed { volume: V });
         for node in 0..setup.nodes {
             let generation = Generation(u64::from(node) + 1);
             if node > 0 {
@@ -136,7 +139,7 @@ impl Cluster {
                     },
                 );
             }
-            cluster.give(node, Input::Attached { volume: V, generation });
+            cluster.give(node, Input::Attached { volume: V, generation, access: Access::Write });
             cluster.give(node, Input::Lease { volume: V, until: setup.lease });
         }
         cluster.run();

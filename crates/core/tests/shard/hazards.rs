@@ -246,7 +246,7 @@ fn a_floor_from_nowhere_is_not_believed() {
             access: Access::Write,
         },
     );
-    c.give(1, Input::Attached { volume: V, generation: Generation(9) });
+    c.give(1, Input::Attached { volume: V, generation: Generation(9), access: Access::Write });
     c.give(1, Input::Lease { volume: V, until: Instant::NEVER });
     c.run();
     assert_eq!(c.nodes[1].read(c.now, Token(7), BlockId::new(V, 5)), Read::Pending);
@@ -406,7 +406,7 @@ fn a_command_from_before_a_gap_is_not_done_again_after_a_restart() {
         c.run_but_lose_first_done();
         if gap_in_life {
             c.give(1, Input::Suspended { volume: V });
-            c.give(1, Input::Attached { volume: V, generation: Generation(77) });
+            c.give(1, Input::Attached { volume: V, generation: Generation(77), access: Access::Write });
         } else {
             c.give(1, Input::RepeatFrom { volume: V, generation: Generation(3) });
         }
@@ -472,7 +472,7 @@ fn a_command_that_was_sent_to_the_next_life_is_not_given_up_for_a_later_one() {
     c.give(1, Input::Timeout);
     c.run();
     assert!(!c.answers.iter().any(|(_, o)| matches!(o, Output::Done { .. })), "{:?}", c.answers);
-    c.give(0, Input::WritesAllowed);
+    c.give(0, Input::WritesAllowed { volume: V });
     c.run();
     for token in [1, 2].map(Token) {
         assert!(
@@ -488,15 +488,22 @@ fn a_command_that_was_sent_to_the_next_life_is_not_given_up_for_a_later_one() {
 /// A card of the disk node's next life.
 const LATER: Generation = Generation(2 << 20 | 1);
 
+impl Setup {
+    /// In another term.
+    pub(super) fn spec_in(&self, epoch: u64) -> VolumeSpec {
+        VolumeSpec { epoch, ..self.spec() }
+    }
+}
+
 impl Cluster {
     pub(super) fn restart_disk_node(&mut self) {
         self.restart_disk_node_into_grace();
-        self.give(0, Input::WritesAllowed);
+        self.give(0, Input::WritesAllowed { volume: V });
     }
 
     /// Nobody knows yet whether cards of its earlier life are alive.
     pub(super) fn restart_disk_node_into_grace(&mut self) {
-        let spec = self.setup.spec();
+        let spec = self.setup.spec_in(2);
         self.nodes[0] = Shard::new(self.setup.config(0, 2), 1);
         self.give(0, Input::Volume { spec });
         for n in 1..self.nodes.len() as u16 {
@@ -517,7 +524,7 @@ impl Cluster {
                 access: Access::Write,
             },
         );
-        self.give(node, Input::Attached { volume: V, generation: LATER });
+        self.give(node, Input::Attached { volume: V, generation: LATER, access: Access::Write });
         self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
         self.run();
     }
@@ -604,7 +611,7 @@ fn a_given_up_command_still_tells_the_others() {
         0,
         Input::CardAttached { volume: V, node: NodeId(4), life: 1, generation: LATER, access: Access::Write },
     );
-    c.give(4, Input::Attached { volume: V, generation: LATER });
+    c.give(4, Input::Attached { volume: V, generation: LATER, access: Access::Write });
     c.run();
     assert!([1, 2, 3].iter().all(|&n| !c.has(n, block)), "stale copies for ever");
 }

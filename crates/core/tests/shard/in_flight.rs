@@ -34,10 +34,10 @@ fn write(token: u64, block: u64) -> Input {
 fn a_disk_node_that_is_silent_does_not_hold_up_writes_to_another() {
     let mut c = Cluster::new(RD);
     let other = PgId::plain(NodeId(2), 0);
-    let spec = VolumeSpec { id: other, name: "other".to_string(), ..c.setup.spec() };
+    let spec = VolumeSpec { id: other, primary: NodeId(2), name: "other".to_string(), ..c.setup.spec() };
     (0..3).for_each(|node| c.give(node, Input::Volume { spec: spec.clone() }));
     let generation = Generation(50);
-    c.give(1, Input::Attached { volume: other, generation });
+    c.give(1, Input::Attached { volume: other, generation, access: Access::Write });
     c.give(1, Input::Lease { volume: other, until: Instant::NEVER });
     let Input::Command { token, kind, offset, length, fua, payload, .. } = write(1, 0) else { panic!() };
     c.give(1, Input::Command { token, volume: other, kind, offset, length, fua, payload });

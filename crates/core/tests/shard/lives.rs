@@ -153,11 +153,11 @@ impl Cluster {
 
     fn restart_with_a_lower_number(&mut self) {
         let config = self.setup.config(0, 0);
-        let spec = self.setup.spec();
+        let spec = self.setup.spec_in(0);
         self.nodes[0] = Shard::new(config, 1);
         self.give(0, Input::Volume { spec });
         (1..3).for_each(|node| self.give(0, Input::PeerUp { node: NodeId(node) }));
-        self.give(0, Input::WritesAllowed);
+        self.give(0, Input::WritesAllowed { volume: V });
         self.attach_reader(Generation(7));
     }
 
@@ -166,7 +166,7 @@ impl Cluster {
         self.give(2, Input::Suspended { volume: V });
         self.give(0, Input::CardDetached { volume: V, node });
         self.give(0, Input::CardAttached { volume: V, node, life: 1, generation, access });
-        self.give(2, Input::Attached { volume: V, generation });
+        self.give(2, Input::Attached { volume: V, generation, access: Access::Write });
         self.give(2, Input::Lease { volume: V, until: Instant::NEVER });
         self.run();
     }

@@ -9,9 +9,9 @@ impl Cluster {
     fn restart_disk_node_with(&mut self, marks: Marks) {
         let config = ShardConfig { marks: [(V, marks)].into(), ..self.setup.config(0, 2) };
         self.nodes[0] = Shard::new(config, 1);
-        self.give(0, Input::Volume { spec: self.setup.spec() });
+        self.give(0, Input::Volume { spec: self.setup.spec_in(2) });
         (1..self.setup.nodes).for_each(|n| self.give(0, Input::PeerUp { node: NodeId(n) }));
-        self.give(0, Input::WritesAllowed);
+        self.give(0, Input::WritesAllowed { volume: V });
     }
 
     fn logged(&self, what: &str) -> usize {
@@ -27,7 +27,7 @@ impl Cluster {
             0,
             Input::CardAttached { volume: V, node: holder, life: 1, generation, access: Access::Write },
         );
-        self.give(node, Input::Attached { volume: V, generation });
+        self.give(node, Input::Attached { volume: V, generation, access: Access::Write });
         self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
         self.run();
     }
@@ -246,7 +246,7 @@ fn a_new_life_that_remembers_keeps_what_was_not_written() {
     // Whoever comes back with a lower number is another order, in which these stamps mean nothing.
     let config = ShardConfig { marks: [(V, marks.clone())].into(), ..c.setup.config(0, 0) };
     let mut lower = Shard::new(config, 1);
-    lower.handle(c.now, Input::Volume { spec: c.setup.spec() });
+    lower.handle(c.now, Input::Volume { spec: c.setup.spec_in(0) });
     assert_ne!(lower.marks(V), Some(marks));
 }
 
@@ -271,9 +271,9 @@ fn a_lower_life_of_the_disk_node_is_another_order() {
     c.write(1, 5);
     c.read(2, 9);
     c.nodes[0] = Shard::new(c.setup.config(0, 0), 1);
-    c.give(0, Input::Volume { spec: c.setup.spec() });
+    c.give(0, Input::Volume { spec: c.setup.spec_in(0) });
     (1..3).for_each(|n| c.give(0, Input::PeerUp { node: NodeId(n) }));
-    c.give(0, Input::WritesAllowed);
+    c.give(0, Input::WritesAllowed { volume: V });
     c.attach_anew(2, Generation(6 << 20));
     assert!(!c.has(2, 9));
     let before = c.disk_reads;

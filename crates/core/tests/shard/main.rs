@@ -245,7 +245,7 @@ fn a_suspended_card_serves_nothing() {
             access: Access::Write,
         },
     );
-    c.give(1, Input::Attached { volume: V, generation: Generation(9) });
+    c.give(1, Input::Attached { volume: V, generation: Generation(9), access: Access::Write });
     c.give(1, Input::Lease { volume: V, until: Instant::NEVER });
     c.run();
     assert!(matches!(c.answers[..], [(NodeId(1), Output::Ready { .. })]));
@@ -256,7 +256,7 @@ fn a_lease_that_has_run_out_stops_hits() {
     let mut c = Cluster::new(SETUP);
     c.read(1, 5);
     c.give(1, Input::Suspended { volume: V });
-    c.give(1, Input::Attached { volume: V, generation: Generation(2) });
+    c.give(1, Input::Attached { volume: V, generation: Generation(2), access: Access::Write });
     c.give(1, Input::Lease { volume: V, until: Instant(1_000) });
     c.run();
     c.read(1, 5);

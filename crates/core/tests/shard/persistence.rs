@@ -94,7 +94,7 @@ fn a_held_disk_is_read_when_writes_are_allowed() {
     c.run();
     let ready = |c: &Cluster| c.answers.iter().filter(|(_, o)| matches!(o, Output::Ready { .. })).count();
     assert_eq!((c.disk_reads, ready(&c)), (before, 0));
-    c.give(0, Input::WritesAllowed);
+    c.give(0, Input::WritesAllowed { volume: V });
     c.run();
     assert_eq!((c.disk_reads, ready(&c)), (before + 3, 3));
 }

@@ -105,7 +105,6 @@ impl Cluster {
                 for peer in (0..setup.nodes).filter(|&peer| peer != node) {
                     shard.handle(Instant(0), Input::PeerUp { node: NodeId(peer) });
                 }
-                shard.handle(Instant(0), Input::WritesAllowed);
                 shards.push(shard);
             }
         }
@@ -144,11 +143,14 @@ impl Cluster {
         let id = self.volume_id(number);
         let spec = VolumeSpec {
             id,
+            primary: id.disk_node(),
+            epoch: 0,
             name: format!("volume-{number}"),
             size_bytes: u64::from(u32::MAX) * u64::from(self.setup.block_bytes),
             block_bytes: self.setup.block_bytes,
             policy: self.setup.policy.clone(),
             read_only: false,
+            content: 0,
             network_attached: self.setup.network_attached,
             coherence: self.setup.coherence,
             handover: self.setup.handover,
@@ -158,6 +160,7 @@ impl Cluster {
         for shard in 0..self.shards.len() as u32 {
             self.give(kernel, shard, Input::Volume { spec: spec.clone() });
             if self.node_of(shard) == disk_node.0 {
+                self.give(kernel, shard, Input::WritesAllowed { volume: id });
                 for node in (0..self.setup.nodes).map(NodeId).filter(|&node| node != disk_node) {
                     self.give(
                         kernel,
@@ -169,7 +172,7 @@ impl Cluster {
         }
         for shard in 0..self.shards.len() as u32 {
             self.give(kernel, shard, Input::Lease { volume: id, until: Instant::NEVER });
-            self.give(kernel, shard, Input::Attached { volume: id, generation });
+            self.give(kernel, shard, Input::Attached { volume: id, generation, access: Access::Write });
         }
     }
 

@@ -20,9 +20,13 @@ const EXTENTS_DONE: u8 = 9;
 pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
     let mut out = Writer::default();
     match message {
-        ControlMessage::Seen { incarnation } => {
+        ControlMessage::Seen { terms } => {
             out.byte(SEEN);
-            out.u64(*incarnation);
+            out.length("list of terms", terms.len(), ControlMessage::MAX_CARDS)?;
+            for (volume, epoch) in terms {
+                out.volume(*volume);
+                out.u64(*epoch);
+            }
         }
         ControlMessage::Attach { request, volume, policy, access, takeover } => {
             out.byte(ATTACH);
@@ -86,7 +90,11 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
 pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
     let mut reader = Reader::new(body);
     let message = match reader.byte("kind of control message")? {
-        SEEN => ControlMessage::Seen { incarnation: reader.u64("incarnation")? },
+        SEEN => {
+            let count = reader.length("list of terms", ControlMessage::MAX_CARDS)?;
+            let terms = (0..count).map(|_| Ok((reader.volume()?, reader.u64("epoch")?)));
+            ControlMessage::Seen { terms: terms.collect::<Result<_, FrameError>>()? }
+        }
         ATTACH => ControlMessage::Attach {
             request: reader.request()?,
             volume: reader.volume()?,

@@ -143,21 +143,27 @@ pub(super) fn name_of_any_version(body: &[u8]) -> Option<String> {
 fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
     let VolumeSpec {
         id,
+        primary,
+        epoch,
         name,
         size_bytes,
         block_bytes,
         policy,
         read_only,
+        content,
         network_attached,
         coherence,
         handover,
     } = disk;
     out.volume(*id);
+    out.u16(primary.0);
+    out.u64(*epoch);
     out.string("volume name", name, MAX_NAME)?;
     out.u64(*size_bytes);
     out.u32(*block_bytes);
     out.string("policy", policy, MAX_POLICY)?;
     out.flag(*read_only);
+    out.u64(*content);
     out.flag(*network_attached);
     out.byte(match coherence {
         Coherence::Confirmed => 0,
@@ -173,11 +179,14 @@ fn encode_disk(out: &mut Writer, disk: &VolumeSpec) -> Result<(), FrameError> {
 fn decode_disk(reader: &mut Reader<'_>) -> Result<VolumeSpec, FrameError> {
     let spec = VolumeSpec {
         id: reader.volume()?,
+        primary: reader.node()?,
+        epoch: reader.u64("epoch")?,
         name: reader.string("volume name", MAX_NAME)?,
         size_bytes: reader.u64("size of a volume")?,
         block_bytes: reader.u32("block size")?,
         policy: reader.string("policy", MAX_POLICY)?,
         read_only: reader.flag("read-only flag")?,
+        content: reader.u64("identity of contents")?,
         network_attached: reader.flag("network-attached flag")?,
         coherence: match reader.byte("coherence")? {
             0 => Coherence::Confirmed,

@@ -243,7 +243,8 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         (volume(), generation()).prop_map(|(volume, generation)| C::Detach { volume, generation }),
         (request(), volume(), any::<u64>(), any::<u32>())
             .prop_map(|(request, volume, offset, length)| C::Extents { request, volume, offset, length }),
-        any::<u64>().prop_map(|incarnation| C::Seen { incarnation }),
+        proptest::collection::vec((volume(), any::<u64>()), 0..=C::MAX_CARDS)
+            .prop_map(|terms| C::Seen { terms }),
         (request(), extents).prop_map(|(request, result)| C::ExtentsDone { request, result }),
     ]
 }
@@ -255,11 +256,14 @@ fn disks() -> impl Strategy<Value = VolumeSpec> {
     (any::<u32>(), ".{0,40}", 0..1u64 << 43, 12..=20u32, ".{0,40}", any::<(bool, bool)>(), sharing).prop_map(
         |(id, name, size_bytes, shift, policy, (read_only, network_attached), sharing)| VolumeSpec {
             id: PgId(id),
+            primary: NodeId((id % 1000) as u16),
+            epoch: size_bytes << 7,
             name,
             size_bytes,
             block_bytes: 1 << shift,
             policy,
             read_only,
+            content: size_bytes.rotate_left(9),
             network_attached,
             coherence: sharing.0,
             handover: sharing.1,
@@ -287,11 +291,14 @@ fn hellos() -> impl Strategy<Value = Hello> {
 pub(crate) fn hello() -> Hello {
     let disk = VolumeSpec {
         id: PgId::plain(NodeId(0), 0),
+        primary: NodeId(0),
+        epoch: 1,
         name: "disk".to_owned(),
         size_bytes: 1 << 30,
         block_bytes: 65536,
         policy: "hscc depth=2".to_owned(),
         read_only: false,
+        content: 0,
         network_attached: true,
         coherence: Coherence::Confirmed,
         handover: Handover::Disk,

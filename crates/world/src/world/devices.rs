@@ -311,7 +311,7 @@ impl<M: Models> World<M> {
     /// What a device is told of the lease when it comes; later ones are told as they come.
     fn tell_lease(&mut self, node: NodeId, volume: PgId) {
         let read_only = self.config.volumes.iter().any(|spec| spec.id == volume && spec.read_only);
-        if read_only || volume.disk_node() == node {
+        if read_only || self.primary(volume) == node {
             self.tell(node, volume, Notice::Valid(None));
         } else if let Some(&until) = self.running(node).leases.get(&volume) {
             self.leased(node, volume, until);

@@ -9,7 +9,7 @@ use crate::models::Models;
 
 impl<M: Models> World<M> {
     pub(super) fn disk_start(&mut self, node: NodeId, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
-        assert_eq!(volume.disk_node(), node, "{node:?} has no disk {volume:?}");
+        assert_eq!(self.primary(volume), node, "{node:?} is not the primary of {volume:?}");
         if let DiskWork::Read { slot, .. } = work {
             self.shard(node, shard).memory.fill(slot);
         }

@@ -21,7 +21,7 @@ impl<M: Models> World<M> {
         let now = self.now;
         let place = self.place_mut(node);
         place.journaled_at = place.journaled_at.max(now + Duration::from_nanos(takes));
-        place.journaling.push_back((number, volume, journal));
+        place.journaling.push_back((number, volume, Some(journal)));
         let (at, life) = (place.journaled_at, place.life);
         self.events.push(at, Event::Journaled { node, life });
     }
@@ -32,7 +32,9 @@ impl<M: Models> World<M> {
         }
         let place = self.place_mut(node);
         if let Some((number, volume, journal)) = place.journaling.pop_front() {
-            place.journals.insert(volume, journal);
+            if let Some(journal) = journal {
+                place.journals.insert(volume, journal);
+            }
             self.control_input(node, ControlInput::Journaled { number });
         }
     }
@@ -50,7 +52,9 @@ impl<M: Models> World<M> {
     }
 
     pub(super) fn marks_of(&self, node: NodeId, shard: u16) -> BTreeMap<PgId, Marks> {
-        let marks = self.place(node).marks.iter().filter(|((_, number), _)| *number == shard);
+        let led = |volume: &PgId| self.primary(*volume) == node;
+        let marks =
+            self.place(node).marks.iter().filter(|((volume, number), _)| *number == shard && led(volume));
         marks.map(|(&(volume, _), marks)| (volume, marks.clone())).collect()
     }
 
@@ -60,7 +64,9 @@ impl<M: Models> World<M> {
         let place = self.place_mut(node);
         let durable = chance as usize % (place.journaling.len() + 1);
         for (_, volume, journal) in place.journaling.drain(..).take(durable) {
-            place.journals.insert(volume, journal);
+            if let Some(journal) = journal {
+                place.journals.insert(volume, journal);
+            }
         }
     }
 }

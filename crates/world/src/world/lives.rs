@@ -1,6 +1,6 @@
 //! Nodes start and die, and learn of each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cards_core::{
@@ -22,6 +22,10 @@ impl<M: Models> World<M> {
         }
         let life = self.place(node).life + 1;
         trace!(self, "{node:?} boots, life {life}");
+        self.place_mut(node).life = life;
+        self.begin_lives(node);
+        let disks = self.led_by(node);
+        let led: BTreeSet<PgId> = disks.iter().map(|spec| spec.id).collect();
         let config = &self.config;
         let own = &config.nodes[usize::from(node.0)];
         let algorithms = BuiltIn::with(own.replacement);
@@ -31,21 +35,15 @@ impl<M: Models> World<M> {
             incarnation: life,
             lease: config.lease,
             algorithms: Arc::clone(&algorithms),
-            disks: config.volumes.iter().filter(|spec| spec.id.disk_node() == node).cloned().collect(),
             disk_wait: config.disk_wait,
-            journals: self
-                .journals
-                .values()
-                .filter(|disk| disk.volume.disk_node() == node)
-                .copied()
-                .collect(),
+            journals: self.journals.values().filter(|disk| led.contains(&disk.volume)).copied().collect(),
             acquainted: (0..self.places.len() as u16).map(NodeId).collect(),
-            cards: config
-                .volumes
+            cards: disks
                 .iter()
-                .filter(|spec| spec.id.disk_node() == node && !spec.read_only)
+                .filter(|spec| !spec.read_only)
                 .map(|spec| (spec.id, self.place(node).journals.get(&spec.id).cloned().unwrap_or_default()))
                 .collect(),
+            disks,
         };
         let placement = Placement::new(config.placement, self.places.len() as u16);
         let shards = (0..config.shards).map(|shard| {
@@ -81,7 +79,6 @@ impl<M: Models> World<M> {
             commands: BTreeMap::new(),
         };
         let place = self.place_mut(node);
-        place.life = life;
         place.running = Some(running);
         place.pauses.clear();
         place.links.fill(None);
@@ -89,6 +86,7 @@ impl<M: Models> World<M> {
         for shard in 0..self.config.shards {
             self.drain_shard(node, shard);
         }
+        self.hear_of_roles(node);
     }
 
     /// The machine of a node loses its power: what its disks have not synced may be gone.
@@ -99,7 +97,8 @@ impl<M: Models> World<M> {
         self.crash(node);
         trace!(self, "{node:?} has lost its power");
         self.place_mut(node).marks.clear();
-        for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| volume.disk_node() == node) {
+        let led: Vec<PgId> = self.led_by(node).into_iter().map(|spec| spec.id).collect();
+        for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| led.contains(volume)) {
             let models = &mut self.models;
             let changed = media.lose_power(|| models.survives_power_loss(volume));
             self.losses.push_back(super::Loss { volume, changed });
@@ -161,8 +160,7 @@ impl<M: Models> World<M> {
         }
         let incarnation = self.place(peer).life;
         self.place_mut(at).links[usize::from(peer.0)] = Some(incarnation);
-        let volumes = self.config.volumes.iter();
-        let disks = volumes.filter(|spec| spec.id.disk_node() == peer).cloned().collect();
+        let disks = self.led_by(peer);
         let succeeds = incarnation.checked_sub(1).filter(|_| proof);
         self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
         for shard in 0..self.config.shards {

@@ -72,11 +72,14 @@ impl Bench {
         let node = NodeConfig { capacity_blocks: 16, replacement: Replacement::Lru, park: true };
         let spec = VolumeSpec {
             id: V,
+            primary: V.disk_node(),
+            epoch: 1,
             name: "volume".to_owned(),
             size_bytes: 16 * 4096,
             block_bytes: 4096,
             policy: "rd".to_owned(),
             read_only: false,
+            content: 0,
             network_attached: false,
             coherence: Coherence::Confirmed,
             handover: Handover::Cache,
@@ -87,6 +90,7 @@ impl Bench {
             block_bytes: 4096,
             sectors: 2,
             volumes: vec![spec],
+            shared: Vec::new(),
             devices: vec![(device, V)],
             exclusive: Vec::new(),
             placement: PlacementKind::Rendezvous,

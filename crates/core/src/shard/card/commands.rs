@@ -11,6 +11,7 @@ use crate::message::{Body, CommandKind, Grant, IoError};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
 use crate::shard::Shard;
+use crate::shard::card::Card;
 use crate::shard::change::{Change, overlap};
 use crate::shard::primary::commands::Client;
 use crate::shard::regions::Bounds;
@@ -80,15 +81,22 @@ impl Slots {
     }
 }
 
+/// What a client has asked for.
+pub(in crate::shard) struct Wanted {
+    pub(in crate::shard) token: Token,
+    pub(in crate::shard) change: Change,
+    pub(in crate::shard) fua: bool,
+    pub(in crate::shard) payload: Payload,
+    /// A primary of this card may have done it.
+    pub(in crate::shard) sent_under: Option<Generation>,
+}
+
 /// A command of a client that has not begun.
 struct Later {
     /// Its client is told that it has failed then, or a little later if it has just begun.
     give_up: Instant,
-    token: Token,
     volume: PgId,
-    change: Change,
-    fua: bool,
-    payload: Payload,
+    wanted: Wanted,
 }
 
 struct Command {
@@ -258,12 +266,17 @@ impl Shard {
         if !kind.is_flush() {
             self.stats.writes += u64::from(change.blocks(self.config.block_bytes).len() as u32);
         }
-        if id.disk_node() == self.config.node {
-            self.disk_command(id, change, fua, payload, Client::Local(token));
+        let awaits_card = self.card(id).is_some_and(Card::is_awaited);
+        if self.primary(id).is_some() && !awaits_card {
+            self.disk_command(id, change, fua, payload, Client::Local { token, again: false });
             return;
         }
-        let give_up = self.now + self.config.disk_wait;
-        let later = Later { give_up, token, volume: id, change, fua, payload };
+        self.card_command(id, Wanted { token, change, fua, payload, sent_under: None });
+    }
+
+    /// A command of a client for another node's primary.
+    pub(in crate::shard) fn card_command(&mut self, volume: PgId, wanted: Wanted) {
+        let later = Later { give_up: self.now + self.config.disk_wait, volume, wanted };
         if self.must_wait(&later) {
             self.commands.later.push_back(later);
             self.wake_for_later();
@@ -284,8 +297,8 @@ impl Shard {
 
     pub(in crate::shard) fn give_up_later_commands(&mut self) {
         while let Some(command) = self.commands.later.pop_front_if(|command| command.give_up <= self.now) {
-            self.put_back(command.payload);
-            let (token, result) = (command.token, Err(IoError::NoAnswer));
+            self.put_back(command.wanted.payload);
+            let (token, result) = (command.wanted.token, Err(IoError::NoAnswer));
             self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
         }
         self.wake_for_later();
@@ -296,7 +309,7 @@ impl Shard {
         if self.commands.is_full(command.volume, self.config.limits.slots) {
             return true;
         }
-        let mut blocks = command.change.blocks(self.config.block_bytes);
+        let mut blocks = command.wanted.change.blocks(self.config.block_bytes);
         blocks.any(|index| self.fetches.goes_first(BlockId::new(command.volume, index)))
     }
 
@@ -313,7 +326,8 @@ impl Shard {
     }
 
     fn begin_command(&mut self, later: Later) {
-        let Later { give_up, token, volume: id, change, fua, payload } = later;
+        let Later { give_up, volume: id, wanted } = later;
+        let Wanted { token, change, fua, payload, sent_under } = wanted;
         let max = self.config.limits.slots;
         let Some(slot) = self.commands.slots.entry(id).or_default().take(max) else { return };
         // From here on: what comes later in the slot has a higher number.
@@ -340,7 +354,7 @@ impl Shard {
             change,
             fua,
             payload,
-            sent_under: None,
+            sent_under,
             sent_with: None,
             refused: false,
             overtaken: false,
@@ -393,7 +407,7 @@ impl Shard {
         let (slot, fua, turn) = (command.slot, command.fua, command.turn);
         let body = Body::Command { generation, request, slot, kind, offset, length, fua, again, turn };
         let (id, payload) = (command.volume, command.payload);
-        self.send(id.disk_node(), id, body, payload);
+        self.send(self.primary_of(id), id, body, payload);
     }
 
     /// Its timer comes after so long, at the latest when it is given up.
@@ -419,7 +433,7 @@ impl Shard {
             true => Body::Void { generation, request, slot },
             false => Body::Probe { generation, request, slot, block, turn },
         };
-        self.send(id.disk_node(), id, body, Payload::None);
+        self.send(self.primary_of(id), id, body, Payload::None);
     }
 
     /// No kernel has pages of its blocks any more.
@@ -434,7 +448,7 @@ impl Shard {
     pub(in crate::shard) fn send_commands_again(&mut self, node: NodeId) {
         let open = self.commands.open.iter();
         let again: Vec<RequestId> =
-            open.filter(|(_, c)| c.volume.disk_node() == node).map(|(&request, _)| request).collect();
+            open.filter(|(_, c)| self.primary_of(c.volume) == node).map(|(&request, _)| request).collect();
         again.into_iter().for_each(|request| self.send_command(request));
     }
 
@@ -502,6 +516,40 @@ impl Shard {
         }
     }
 
+    /// This node is the primary now: takes out what its clients have asked for, in order. What an earlier primary may
+    /// have done over others' writes fails.
+    pub(in crate::shard) fn take_commands(&mut self, id: PgId) -> Vec<Wanted> {
+        let mut taken = Vec::new();
+        let repeat_from = self.card(id).map_or(Generation(u64::MAX), |card| card.repeat_from);
+        let open = self.commands.open.iter().filter(|(_, command)| command.volume == id);
+        let open: Vec<RequestId> = open.map(|(&request, _)| request).collect();
+        for request in open {
+            self.commands.chained.remove(&request);
+            let Some(command) = self.take_command(request) else { continue };
+            let Command { client, change, fua, payload, sent_under, overtaken, .. } = command;
+            let blocks = change.blocks(self.config.block_bytes);
+            let sent_under = sent_under.filter(|_| !blocks.is_empty());
+            let doubtful = sent_under.is_some_and(|sent_under| overtaken || sent_under < repeat_from);
+            blocks.for_each(|index| self.end_writing(request, BlockId::new(id, index), None));
+            match client {
+                Some(token) if !doubtful => taken.push(Wanted { token, change, fua, payload, sent_under }),
+                Some(token) => {
+                    self.put_back(payload);
+                    let (persistence, result) = (Persistence::NONE, Err(IoError::OutcomeUnknown));
+                    self.outputs.push_back(Output::Done { token, persistence, result });
+                }
+                None => self.put_back(payload),
+            }
+        }
+        let later = core::mem::take(&mut self.commands.later);
+        let (of_volume, others) =
+            later.into_iter().partition::<VecDeque<Later>, _>(|later| later.volume == id);
+        self.commands.later = others;
+        self.wake_for_later();
+        taken.extend(of_volume.into_iter().map(|later| later.wanted));
+        taken
+    }
+
     /// The card is new: what was given up under the old one will not be done any more.
     pub(in crate::shard) fn end_doubts(&mut self, id: PgId) {
         let given_up = |c: &Command| c.volume == id && c.client.is_none();
@@ -520,7 +568,7 @@ impl Shard {
         let Some(command) = self.commands.open.get(&request) else { return };
         // An answer to another card ends nothing: what the command was sent with last may have it done yet, over what
         // this node writes when it takes this for the end.
-        if command.volume.disk_node() != from || command.sent_with != Some(generation) {
+        if self.primary_of(command.volume) != from || command.sent_with != Some(generation) {
             return;
         }
         match answer.result {

@@ -124,9 +124,14 @@ impl Held {
     }
 
     /// A copy in the region, as of a stamp, is parked.
-    fn parked(&mut self, number: u32, as_of: Stamp, now: Instant) {
+    pub(in crate::shard) fn parked(&mut self, number: u32, as_of: Stamp, now: Instant) {
         let parked_as_of = &mut self.region(number, now).parked_as_of;
         *parked_as_of = Some(parked_as_of.map_or(as_of, |known| known.min(as_of)));
+    }
+
+    /// As of which stamp parked copies in the region are good, if there are any.
+    pub(in crate::shard) fn parked_as_of(&self, number: u32) -> Option<Stamp> {
+        self.regions.get(&number)?.parked_as_of
     }
 
     /// This node's own write is complete: contents from before it are old, even if what its answer grants is void.
@@ -160,7 +165,7 @@ impl Shard {
         self.stats.locks_asked += 1;
         self.limit_regions(block.volume);
         let body = Body::Acquire { generation, block: block.index, turn };
-        self.send(block.volume.disk_node(), block.volume, body, Payload::None);
+        self.send(self.primary_of(block.volume), block.volume, body, Payload::None);
     }
 
     pub(in crate::shard) fn granted(
@@ -172,7 +177,7 @@ impl Shard {
         grant: Grant,
     ) {
         let volume = self.volumes.get(&id).filter(|v| v.card.generation == Some(generation));
-        if volume.is_some() && from == id.disk_node() {
+        if volume.is_some_and(|volume| volume.spec.primary == from) {
             self.take_grant(id, self.place(index), grant);
             self.resume_locked(id);
         }
@@ -252,9 +257,7 @@ impl Shard {
         }
         volume.card.held.forgot_pages = false;
         volume.card.held.regions.retain(|_, region| region.parked_as_of.is_some());
-        let slots: Vec<_> =
-            self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
-        for slot in slots {
+        for slot in self.slots_of(id) {
             if self.cache.is(slot, Mark::LOCKED) {
                 // A write to it is under way: what it will be is not known.
                 self.unkeep(slot);

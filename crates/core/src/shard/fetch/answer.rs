@@ -98,6 +98,7 @@ impl Shard {
 
     /// A delivery that cannot be used: ask the primary, unless the block waits anyway.
     fn data_refused(&mut self, request: RequestId, block: BlockId, from: NodeId, fresh: bool) {
+        let from_primary = from == self.primary_of(block.volume);
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if fetch.block != block || fetch.landing || !fetch.is_asked() {
             return;
@@ -108,7 +109,7 @@ impl Shard {
         let first = !core::mem::replace(&mut fetch.from_disk_node, true);
         if self.now < fetch.patient_until {
             fetch.wake_at(fetch.patient_until.min(fetch.give_up), &mut self.timers);
-        } else if first || from == block.volume.disk_node() {
+        } else if first || from_primary {
             fetch.patient_until = self.now + RESEND;
             self.make_ready(request);
         }
@@ -121,11 +122,12 @@ impl Shard {
         block: BlockId,
         error: IoError,
     ) {
+        let from_primary = from == self.primary_of(block.volume);
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if fetch.block != block || fetch.landing || !fetch.is_asked() {
             return;
         }
-        if from == block.volume.disk_node() && !matches!(error, IoError::NotAttached | IoError::Busy) {
+        if from_primary && !matches!(error, IoError::NotAttached | IoError::Busy) {
             self.fail(request, error);
         } else {
             fetch.from_disk_node = true;
@@ -153,6 +155,8 @@ impl Shard {
                 let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false };
                 self.finish(request, slot, delivery);
             }
+            // It was this node's to read when it began.
+            Err(_) if self.primary(fetch.block.volume).is_none() => self.make_ready(request),
             Err(error) => self.fail(request, error),
         }
     }

@@ -62,11 +62,8 @@ impl Shard {
                 }
                 Waiter::Peer { node, request, .. } => {
                     // What this node had from a peer it serves out of its cache.
-                    let source = if self.config.node == fetch.block.volume.disk_node() {
-                        source
-                    } else {
-                        Source::Cache
-                    };
+                    let source =
+                        if self.primary(fetch.block.volume).is_some() { source } else { Source::Cache };
                     self.deliver(slot, fetch.block, node, request, source);
                 }
             }

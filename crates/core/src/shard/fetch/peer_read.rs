@@ -114,7 +114,7 @@ impl Shard {
             }
             return;
         }
-        let to = onward.unwrap_or(block.volume.disk_node());
+        let to = onward.unwrap_or(self.primary_of(block.volume));
         if onward.is_none() && read.hops > 0 {
             self.stats.stale_hints += 1;
         }

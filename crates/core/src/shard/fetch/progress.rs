@@ -46,9 +46,27 @@ impl Shard {
         for request in asked {
             let Some(fetch) = self.fetches.get_mut(request) else { continue };
             fetch.from_disk_node = true;
+            let block = fetch.block;
             // Asking a primary that is away is left to the timer.
-            if up || fetch.block.volume.disk_node() != node {
+            if up || self.primary_of(block.volume) != node {
                 self.make_ready(request);
+            }
+        }
+    }
+
+    /// The volume has another primary: who was asked may have nothing to say any more, and what this node's disk reads may
+    /// be old by the time it is there.
+    pub(in crate::shard) fn ask_anew(&mut self, id: PgId) {
+        let asked = self.fetches.requests_of(|fetch| fetch.block.volume == id && !fetch.landing);
+        for request in asked {
+            let Some(fetch) = self.fetches.get_mut(request) else { continue };
+            match fetch.state {
+                State::Disk(_) => fetch.overtaken = true,
+                State::NoSlot | State::Ready => {}
+                State::Asked(_) | State::Waiting | State::AwaitingLock => {
+                    fetch.from_disk_node |= fetch.is_asked();
+                    self.make_ready(request);
+                }
             }
         }
     }
@@ -59,7 +77,7 @@ impl Shard {
             fetch.block.volume == id && matches!(fetch.state, State::Waiting | State::AwaitingLock)
         });
         waiting.into_iter().for_each(|request| self.make_ready(request));
-        self.send_commands_again(id.disk_node());
+        self.send_commands_again(self.primary_of(id));
     }
 
     /// This node's card of the volume has a lock back.

@@ -34,23 +34,34 @@ pub(in crate::shard) struct DiskCommand {
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(in crate::shard) stamp: Option<Stamp>,
     /// The life of the disk in which it was given to the disk.
-    persistence: Persistence,
-    op: OpId,
-    change: Change,
-    fua: bool,
-    payload: Payload,
-    client: Client,
+    pub(super) persistence: Persistence,
+    pub(super) op: OpId,
+    pub(super) change: Change,
+    pub(super) fua: bool,
+    pub(super) payload: Payload,
+    pub(super) client: Client,
     /// Cards that have not confirmed yet; this node, while a kernel here has pages of the blocks.
     unconfirmed: Vec<NodeId>,
     /// How often they have been asked again.
     repetitions: u32,
-    deadline: Instant,
+    pub(super) deadline: Instant,
+}
+
+impl DiskCommand {
+    /// Nobody has to confirm anything any more.
+    pub(super) fn is_at_disk(&self) -> bool {
+        self.unconfirmed.is_empty()
+    }
 }
 
 /// Whose command it is.
 #[derive(Clone, Copy)]
 pub(in crate::shard) enum Client {
-    Local(Token),
+    Local {
+        token: Token,
+        /// It was sent to another primary.
+        again: bool,
+    },
     Peer {
         node: NodeId,
         life: u64,
@@ -78,7 +89,7 @@ impl Client {
     }
 
     fn is_again(self) -> bool {
-        matches!(self, Self::Peer { again: true, .. })
+        matches!(self, Self::Peer { again: true, .. } | Self::Local { again: true, .. })
     }
 }
 
@@ -254,9 +265,6 @@ impl Shard {
 
     /// Starts every command that waits for no earlier one.
     pub(in crate::shard) fn start_held_commands(&mut self) {
-        if !self.writes_allowed && !makes(Mistake::SkipGrace) {
-            return;
-        }
         if self.held_commands.is_empty() {
             return;
         }
@@ -265,10 +273,12 @@ impl Shard {
         for command in core::mem::take(&mut self.held_commands) {
             let blocks = command.change.blocks(self.config.block_bytes);
             let mut blocks = blocks.map(|index| BlockId::new(command.volume, index));
-            let writing = self.primary(command.volume).map(|primary| &primary.writing);
+            let Some(primary) = self.primary(command.volume) else { continue };
+            let in_grace = !primary.writes_allowed && !makes(Mistake::SkipGrace);
             let is_blocked = |block: &BlockId| {
-                claimed.contains(block)
-                    || writing.is_some_and(|writing| writing.contains(&block.index))
+                in_grace
+                    || claimed.contains(block)
+                    || primary.writing.contains(&block.index)
                     || self.fetches.goes_first(*block)
             };
             if blocks.clone().any(|block| is_blocked(&block)) {
@@ -295,7 +305,7 @@ impl Shard {
         }
         // It may have been fenced meanwhile, too.
         let writer = match command.client {
-            Client::Local(_) => Writer { node: self.config.node, life: self.config.incarnation },
+            Client::Local { .. } => Writer { node: self.config.node, life: self.config.incarnation },
             Client::Peer { node, life, .. } => Writer { node, life },
         };
         let owner = writer.node;
@@ -399,6 +409,10 @@ impl Shard {
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
+        if self.primary(id).is_none_or(|primary| command.stamp.is_some_and(|stamp| stamp < primary.first)) {
+            self.late_command_done(command, result);
+            return;
+        }
         let result = self.judge_persistence(&command, result);
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
@@ -406,7 +420,7 @@ impl Shard {
                 primary.close_write(blocks.clone(), stamp);
             }
             let writer = match command.client {
-                Client::Local(_) => self.config.node,
+                Client::Local { .. } => self.config.node,
                 Client::Peer { node, .. } => node,
             };
             let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
@@ -460,7 +474,7 @@ impl Shard {
 
     fn answer(&mut self, command: &DiskCommand, outcome: Outcome) {
         match command.client {
-            Client::Local(token) => {
+            Client::Local { token, .. } => {
                 let Outcome { persistence, result, .. } = outcome;
                 self.outputs.push_back(Output::Done { token, persistence, result });
             }

@@ -153,7 +153,7 @@ impl Shard {
         let Some(slot) = self.cache.take() else { return };
         self.patch(slot, block, change, Some(buffer));
         // As if the disk had been read: nobody else has it, as far as a policy is concerned.
-        let from = block.volume.disk_node();
+        let from = self.primary_of(block.volume);
         let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others };
         self.keep(slot, block, Some(from), 0, false);
         if self.cache.is_resident(slot) {
