@@ -70,11 +70,13 @@ pub enum Mistake {
     RefuseDeliveries,
     /// Unanswered commands are sent again on a connection that lives, and soon.
     RepeatHastily,
+    /// A delivery that a write has made stale is given to readers that came after the write, too.
+    GiveStaleToAll,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -107,6 +109,7 @@ impl Mistake {
         Self::RenewExpired,
         Self::RefuseDeliveries,
         Self::RepeatHastily,
+        Self::GiveStaleToAll,
     ];
 }
 

@@ -40,6 +40,8 @@ struct Fetch {
     from_disk_node: bool,
     /// Somebody is receiving into the slot.
     landing: bool,
+    /// Who waited when it was asked for, and for what.
+    asked: Option<Asked>,
     /// The block was written after the disk began to read it.
     overtaken: bool,
     /// It is in the slot, and is judged by its stamp when the card has its lock.
@@ -54,6 +56,17 @@ struct Fetch {
     unlocked_since: Option<Instant>,
     deadline: Instant,
     give_up: Instant,
+}
+
+/// What is enough for those who wait already. A read may return whatever was current at some time while it waited, so a
+/// delivery that is as of their bound is for them, also if a write has made it stale on its way: they might wait for
+/// ever beside writes that follow each other. It is no copy, and nothing for who comes later.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The first of [`Fetch::waiters`].
+    waiters: usize,
+    /// The block's when they waited, under the lock: contents as of it include every write that was complete then.
+    bound: Stamp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +93,7 @@ impl Fetch {
             waiters: Waiters::default(),
             from_disk_node: false,
             landing: false,
+            asked: None,
             overtaken: false,
             arrived: None,
             passed_over: false,
@@ -130,10 +144,7 @@ impl Shard {
             && self.holds(block)
             && let Some(leaving) = self.leaving.get(&block)
         {
-            let slot = leaving.slot;
-            self.cache.pin(slot);
-            self.count_read(Origin::Local);
-            self.outputs.push_back(Output::Ready { token, block, slot, origin: Origin::Local });
+            self.ready(token, block, leaving.slot, Origin::Local);
             return;
         }
         self.join(block, Some(Waiter::Client(token)));
@@ -271,9 +282,13 @@ impl Shard {
 
     /// Asks a node; if only the disk would do otherwise, it passes the question to no other node but the disk's.
     fn ask(&mut self, request: RequestId, target: NodeId, from_disk: bool) {
+        let Some(block) = self.fetches.get(request).map(|fetch| fetch.block) else { return };
+        // What the card holds no lock on may have been written without a word to it.
+        let bound = self.holds(block).then(|| self.bound(block));
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.overtaken = false;
-        let (block, ahead) = (fetch.block, fetch.ahead);
+        fetch.asked = bound.map(|bound| Asked { waiters: fetch.waiters.len(), bound });
+        let ahead = fetch.ahead;
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| v.leaves_copies());
         let body = Body::Read {
             request,

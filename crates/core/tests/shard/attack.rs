@@ -23,7 +23,7 @@ impl Cluster {
     }
 
     /// A read that does not end yet; what it says waits on the wire.
-    fn begin_read(&mut self, node: u16, index: u32) {
+    pub(super) fn begin_read(&mut self, node: u16, index: u32) {
         let block = BlockId::new(V, index);
         assert_eq!(self.nodes[usize::from(node)].read(self.now, Token(7), block), Read::Pending);
         self.drain(node);

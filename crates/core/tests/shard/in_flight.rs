@@ -225,3 +225,42 @@ fn a_writer_that_is_done_is_asked_once() {
     let asked: Vec<&String> = c.log.iter().filter(|line| line.contains("invalidate ")).collect();
     assert_eq!(asked, ["n0->n1 invalidate 19+1"]);
 }
+
+impl Cluster {
+    fn is_ready(&self, read: u64) -> bool {
+        self.answers.iter().any(|(_, o)| matches!(o, Output::Ready { token, .. } if *token == Token(read)))
+    }
+}
+
+/// Each write to the block begins while the answer to its reader is on its way, and the invalidation overtakes the answer.
+#[test]
+fn a_read_beside_writes_that_follow_each_other_ends() {
+    for (mut c, first) in [(Cluster::new(RD), 1), (Cluster::cold(RD), 2)] {
+        c.begin_read(2, 5);
+        let mut deliveries = 0;
+        while !c.is_ready(7) {
+            deliveries += 1;
+            assert!(deliveries <= first, "refused {} times", c.stats(2).refused_as_stale);
+            let late = c.until(|body| matches!(body, Body::Data { .. }));
+            c.write(1, 5);
+            c.now = c.now + Duration::from_millis(100);
+            c.arrive(late.0, late.1, late.2, late.3);
+            c.give(2, Input::Timeout);
+        }
+        assert!(!c.has(2, 5), "what is stale is no copy");
+    }
+}
+
+/// A second reader comes after the write, so it wants nothing from before.
+#[test]
+fn what_is_stale_is_for_no_reader_that_came_after_the_write() {
+    let mut c = Cluster::new(RD);
+    c.begin_read(2, 5);
+    let late = c.until(|body| matches!(body, Body::Data { .. }));
+    c.write(1, 5);
+    c.give(2, Input::Read { token: Token(9), block: BlockId::new(V, 5) });
+    c.arrive(late.0, late.1, late.2, late.3);
+    assert_eq!((c.is_ready(7), c.is_ready(9)), (true, false));
+    c.run();
+    assert!(c.is_ready(9) && c.has(2, 5));
+}

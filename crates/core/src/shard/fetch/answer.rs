@@ -8,6 +8,7 @@ use crate::mistakes::{Mistake, makes};
 use crate::policy::Delivery;
 use crate::shard::RESEND;
 use crate::shard::Shard;
+use crate::shard::regions::judge;
 
 impl Shard {
     pub(in crate::shard) fn land_data(
@@ -16,11 +17,12 @@ impl Shard {
         block: BlockId,
         as_of: Stamp,
     ) -> Landing {
-        let fresh = !self.holds(block) || self.is_fresh(block, as_of);
+        let wanted =
+            !self.holds(block) || self.is_fresh(block, as_of) || self.was_current(request, block, as_of);
         let Some(fetch) = self.fetches.get_mut(request) else { return Landing::Discard };
         let Some(slot) = fetch.slot else { return Landing::Discard };
         let asked = fetch.is_asked();
-        if fetch.block != block || fetch.landing || !asked || !fresh {
+        if fetch.block != block || fetch.landing || !asked || !wanted {
             return Landing::Discard;
         }
         fetch.landing = true;
@@ -73,8 +75,12 @@ impl Shard {
             self.data_refused(request, block, from, fresh);
             return;
         };
-        if !fresh || overtaken || !usable || !matches!(state, State::Asked(_)) {
+        let asked = matches!(state, State::Asked(_));
+        if !fresh || overtaken || !usable || !asked {
             self.data_refused(request, block, from, fresh);
+            if !fresh && !refused && usable && asked && self.was_current(request, block, as_of) {
+                self.give_stale(request, slot, delivery.source);
+            }
             return;
         }
         if holds {
@@ -84,6 +90,13 @@ impl Shard {
             self.acquire_lock(block);
             self.await_lock(request);
         }
+    }
+
+    /// Whether contents as of a stamp were current after the block was asked for, see [`super::Asked`].
+    fn was_current(&self, request: RequestId, block: BlockId, as_of: Stamp) -> bool {
+        let is_past = self.card(block.volume).is_none_or(|card| card.is_past(as_of));
+        let asked = self.fetches.get(request).and_then(|fetch| fetch.asked);
+        asked.is_some_and(|asked| !is_past && judge(as_of, asked.bound))
     }
 
     /// Whether what has come before its lock may be used now that the card has this. If not, the primary is asked.

@@ -2,9 +2,10 @@
 
 use super::{Fetch, Waiter};
 use crate::cache::Mark;
-use crate::ids::{RequestId, Slot};
+use crate::ids::{BlockId, RequestId, Slot, Token};
 use crate::io::{Origin, Output, Payload};
 use crate::message::{Body, IoError, Source};
+use crate::mistakes::{Mistake, makes};
 use crate::policy::Delivery;
 use crate::shard::Shard;
 use crate::timers::Timer;
@@ -42,6 +43,32 @@ impl Shard {
         self.put_back(Payload::Slot(slot));
     }
 
+    /// What is in the fetch's slot was current while the first clients waited, and is stale. The others go on waiting.
+    pub(super) fn give_stale(&mut self, request: RequestId, slot: Slot, source: Source) {
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        let (block, first) = (fetch.block, fetch.asked.take().map_or(0, |asked| asked.waiters));
+        let clients =
+            fetch.waiters.take_clients(if makes(Mistake::GiveStaleToAll) { usize::MAX } else { first });
+        if clients.is_empty() {
+            return;
+        }
+        let is_over = fetch.waiters.is_empty();
+        fetch.slot = None;
+        for token in clients {
+            self.ready(token, block, slot, Origin::delivered(source));
+        }
+        self.put_back(Payload::Slot(slot));
+        if is_over {
+            self.end(request);
+        }
+    }
+
+    pub(super) fn ready(&mut self, token: Token, block: BlockId, slot: Slot, origin: Origin) {
+        self.count_read(origin);
+        self.cache.pin(slot);
+        self.outputs.push_back(Output::Ready { token, block, slot, origin });
+    }
+
     /// The block is resident after all; the fetch's own slot is not needed.
     pub(super) fn finish_from_cache(&mut self, request: RequestId, slot: Slot) {
         let Some(fetch) = self.end(request) else { return };
@@ -55,11 +82,7 @@ impl Shard {
     fn hand_out(&mut self, fetch: &Fetch, slot: Slot, origin: Origin, source: Source) {
         for waiter in fetch.waiters.iter() {
             match *waiter {
-                Waiter::Client(token) => {
-                    self.count_read(origin);
-                    self.cache.pin(slot);
-                    self.outputs.push_back(Output::Ready { token, block: fetch.block, slot, origin });
-                }
+                Waiter::Client(token) => self.ready(token, fetch.block, slot, origin),
                 Waiter::Peer { node, request, .. } => {
                     // What this node had from a peer it serves out of its cache.
                     let source =

@@ -1,6 +1,7 @@
 //! Who waits for a fetch.
 
 use alloc::vec::Vec;
+use core::mem::take;
 
 use crate::ids::{NodeId, RequestId, Token};
 
@@ -47,6 +48,25 @@ impl Waiters {
         true
     }
 
+    /// Takes the clients among the first few out.
+    pub(super) fn take_clients(&mut self, first: usize) -> Vec<Token> {
+        let all = self.first.take().into_iter().chain(take(&mut self.others));
+        let (mut clients, mut kept) = (Vec::new(), Vec::new());
+        for (at, waiter) in all.enumerate() {
+            match waiter {
+                Waiter::Client(token) if at < first => clients.push(token),
+                _ => kept.push(waiter),
+            }
+        }
+        let mut kept = kept.into_iter();
+        (self.first, self.others) = (kept.next(), kept.collect());
+        clients
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.first.is_some() as usize + self.others.len()
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -73,5 +93,8 @@ mod tests {
         assert_eq!(added, [true, true, true, false, true]);
         let all: Vec<Waiter> = waiters.iter().copied().collect();
         assert_eq!(all, vec![peer(1), client, peer(2), client]);
+        assert_eq!((waiters.take_clients(3), waiters.len()), (vec![Token(7)], 3));
+        let left: Vec<Waiter> = waiters.iter().copied().collect();
+        assert_eq!(left, vec![peer(1), peer(2), client]);
     }
 }
