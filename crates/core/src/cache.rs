@@ -58,8 +58,12 @@ impl Mark {
     const RESIDENT: Self = Self(1 << 7);
     /// The node does not hold the lock on it: not read until that is granted.
     pub(crate) const PARKED: Self = Self(1 << 8);
+    /// Kept by the node that wrote it, not yet used.
+    pub(crate) const WRITTEN: Self = Self(1 << 9);
     /// Not to be read now.
     pub(crate) const HIDDEN: Self = Self(Self::LOCKED.0 | Self::PARKED.0);
+    /// Nobody has used it here.
+    pub(crate) const UNUSED: Self = Self(Self::HOSTED.0 | Self::WRITTEN.0);
 }
 
 /// Bits of `marks` that count references (0 to 3), for the replacement.

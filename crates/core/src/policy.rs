@@ -28,7 +28,8 @@ pub trait Policy: Send {
         Target::DiskNode
     }
 
-    /// A block leaves this cache: drop it, or save it at another node. (CARD-8)
+    /// A block leaves this cache: drop it, or save it at another node. Not asked of what this node has written and nobody
+    /// has read since: it is dropped. (CARD-8)
     fn handle_eviction(&mut self, _cx: &mut Context<'_>, _block: BlockId) -> Eviction {
         Eviction::Drop
     }

@@ -248,7 +248,7 @@ impl Shard {
             (true, true) => Origin::Disk,
         };
         self.cache.mark(slot, Mark::AHEAD, false);
-        self.cache.mark(slot, Mark::HOSTED, false);
+        self.cache.mark(slot, Mark::UNUSED, false);
         self.touch(slot);
         origin
     }

@@ -52,8 +52,9 @@ impl Shard {
         }
         let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
         let age_ms = self.frame_data.age_ms(victim, self.now);
-        let usable = self.may_hold(block.volume) && self.holds(block);
-        let eviction = match usable {
+        // What was only written the disk has, and nobody has shown that it is read: to send it about costs as much again.
+        let worth_saving = !self.cache.is(victim, Mark::WRITTEN);
+        let eviction = match worth_saving && self.may_hold(block.volume) && self.holds(block) {
             true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
             false => None,
         };

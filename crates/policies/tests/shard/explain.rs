@@ -29,9 +29,10 @@ fn foreseen(c: &mut Cluster, node: u16, index: u32) -> Vec<(NodeId, NodeId)> {
     if explanation.asks_lock {
         way.push((requester, V.disk_node()));
     }
-    while let Course::Asks { node, from_disk } = course {
+    for hops in 0.. {
+        let Course::Asks { node, from_disk } = course else { break };
         way.push((at, node));
-        let inquirer = Inquirer { requester, via: at, hops: way.len() as u8 - 1, from_disk };
+        let inquirer = Inquirer { requester, via: at, hops, from_disk };
         course = c.nodes[usize::from(node.0)].explain_request(now, block, inquirer).unwrap();
         at = node;
     }

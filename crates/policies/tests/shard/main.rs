@@ -129,6 +129,24 @@ fn an_evicted_singleton_is_saved() {
     assert_eq!(c.disk_reads, reads);
 }
 
+/// A stream of writes is sent once, to its disk. What somebody has read since is worth saving, whoever that was.
+#[test]
+fn what_was_only_written_is_sent_to_no_other_node() {
+    for policy in ["hscc", "nchance", "central", "gms", "hints", "hdc"] {
+        let mut c = Cluster::new(Setup { policy, nodes: 4, network_attached: true, ..SETUP });
+        (0..4).for_each(|node| (0..100).for_each(|index| c.write(node, u32::from(node) * 100 + index)));
+        let forwarded: Vec<u64> = (0..4).map(|node| c.stats(node).forwarded).collect();
+        assert_eq!(forwarded, [0; 4], "{policy}");
+    }
+    for reader in [1, 2] {
+        let mut c = Cluster::new(Setup { nodes: 4, network_attached: true, ..SETUP });
+        c.write(1, 0);
+        c.read(reader, 0);
+        (1..9).for_each(|index| c.write(1, index));
+        assert_eq!((c.has(1, 0), c.stats(1).forwarded), (false, u64::from(reader == 1)), "read by {reader}");
+    }
+}
+
 /// HSCC-9, second and third branch: no room at the target, none at the home.
 #[test]
 fn a_singleton_without_room_is_passed_to_the_home_then_dropped() {

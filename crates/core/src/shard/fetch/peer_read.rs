@@ -69,7 +69,7 @@ impl Shard {
         let is_here = |&slot: &Slot| self.cache.is_resident(slot) && self.cache.block(slot) == block;
         if holds {
             if let Some(slot) = served.filter(is_here) {
-                self.cache.mark(slot, Mark::HOSTED, false);
+                self.cache.mark(slot, Mark::UNUSED, false);
                 self.deliver(slot, block, read.requester, read.request, Source::Cache);
                 // Only the primary sends here what it would have to read.
                 self.stats.handed_over += u64::from(read.from_disk && !is_primary);

@@ -13,6 +13,7 @@
 //!
 //! The single I/O space hands ranges over through the disk (SIOS-10), and so does a volume with [`Handover::Disk`].
 
+use crate::cache::Mark;
 use crate::ids::{BlockId, BufferId, NodeId, PgId, Slot};
 use crate::index::{Entry, Index};
 use crate::io::{Output, Patch, Payload};
@@ -157,6 +158,7 @@ impl Shard {
         let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others };
         self.keep(slot, block, Some(from), 0, false);
         if self.cache.is_resident(slot) {
+            self.cache.mark(slot, Mark::WRITTEN, !for_others);
             self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
         }
         self.put_back(Payload::Slot(slot));
