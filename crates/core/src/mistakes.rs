@@ -72,10 +72,22 @@ pub enum Mistake {
     RepeatHastily,
     /// A delivery that a write has made stale is given to readers that came after the write, too.
     GiveStaleToAll,
+    /// A command that is void before it comes is done when it comes.
+    ForgetVoid,
+    /// The blocks of a command that was given up are free, though it may yet be done.
+    ForgetDoubt,
+    /// Nobody hears that a command was given up.
+    IgnoreVoid,
+    /// A command whose slot has been used again since is done.
+    RepeatStale,
 }
 
 impl Mistake {
-    /// All of them.
+    /// Those of commands in flight, which random runs of a few shards find (`tests/mistakes.rs`).
+    pub const IN_FLIGHT: [Self; 4] =
+        [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
+
+    /// All others: those that the checker finds.
     pub const ALL: [Self; 33] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,

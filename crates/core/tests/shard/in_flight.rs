@@ -264,3 +264,16 @@ fn what_is_stale_is_for_no_reader_that_came_after_the_write() {
     c.run();
     assert!(c.is_ready(9) && c.has(2, 5));
 }
+
+#[test]
+fn whatever_happens_in_flight_each_block_is_a_register() {
+    let asked = std::env::var("CARDS_WINDOW_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in asked.map_or(0..window::SEEDS, |seed: u64| seed..seed + 1) {
+        if let Err(wrong) = window::run(seed) {
+            let again = format!(
+                "CARDS_WINDOW_SEED={seed} cargo test -p cards-core --test shard register -- --nocapture"
+            );
+            panic!("seed {seed}: {wrong}\n{again}");
+        }
+    }
+}

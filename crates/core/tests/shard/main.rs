@@ -11,6 +11,7 @@ mod locks;
 mod lost;
 mod pages;
 mod persistence;
+mod window;
 
 use cards_core::*;
 use cluster::*;

@@ -474,7 +474,7 @@ impl Shard {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
         let blocks = change.blocks(self.config.block_bytes);
-        if blocks.is_empty() || !was_sent {
+        if blocks.is_empty() || !was_sent || makes(Mistake::ForgetDoubt) {
             self.end_command(request, Answer::failed(IoError::NoAnswer));
             return;
         }

@@ -102,6 +102,7 @@ impl Shard {
         let Some(primary) = self.primary(message.volume) else { return Landing::Discard };
         let known = primary.is_current(from, generation);
         let done = primary.answered.to(from).is_some_and(|answers| answers.knows(Place { slot, request }));
+        let done = done && !makes(Mistake::RepeatStale);
         if known && !done && !self.closing { Landing::Buffer } else { Landing::Discard }
     }
 
@@ -154,7 +155,7 @@ impl Shard {
             self.put_back(payload);
             return;
         }
-        if answers.is_stale(place) {
+        if answers.is_stale(place) && !makes(Mistake::RepeatStale) {
             self.put_back(payload);
             return;
         }
@@ -211,6 +212,9 @@ impl Shard {
         let is_current = self.primary(id).is_some_and(|primary| primary.is_current(from, generation));
         let held = self.held_commands.iter().position(is_it).filter(|_| is_current);
         let slots = self.config.limits.slots;
+        if makes(Mistake::IgnoreVoid) {
+            return;
+        }
         let primary = self.primary_mut(id).filter(|_| is_current);
         let answers = primary.and_then(|primary| primary.answered.to_mut(from));
         let outcome = match answers.map(|(_, answers)| (answers.get(place), answers)) {
@@ -219,9 +223,11 @@ impl Shard {
             // It has begun: it is answered when it is done.
             Some((Some(None), _)) if held.is_none() => return,
             Some((None, answers)) if answers.is_stale(place) || place.slot >= slots => return,
-            Some((_, answers)) => {
+            Some((known, answers)) => {
                 let outcome = Outcome::failed(IoError::NoAnswer);
-                answers.put(place, Some(outcome));
+                if known.is_some() || !makes(Mistake::ForgetVoid) {
+                    answers.put(place, Some(outcome));
+                }
                 outcome
             }
         };
