@@ -43,6 +43,7 @@ use primary::Primary;
 use primary::answered::Place;
 use primary::commands::DiskCommand;
 use primary::handover::Writers;
+use primary::queue::Queue;
 use volume::Volume;
 
 pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
@@ -105,7 +106,7 @@ pub struct Shard {
     writers: Writers,
     withdrawals: Withdrawals,
     /// Commands that wait for an earlier one on the same blocks, oldest first.
-    held_commands: VecDeque<DiskCommand>,
+    held_commands: Queue,
     /// Commands that come are left to the next life.
     closing: bool,
     up: Vec<bool>,
@@ -144,7 +145,7 @@ impl Shard {
             disk_commands: BTreeMap::new(),
             writers: Writers::default(),
             withdrawals: Withdrawals::default(),
-            held_commands: VecDeque::new(),
+            held_commands: Queue::default(),
             closing: false,
             up: vec![false; nodes],
             free_of: vec![u16::MAX; nodes],

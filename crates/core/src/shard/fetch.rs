@@ -188,10 +188,12 @@ impl Shard {
             while let Some(request) = self.fetches.ready.pop_front() {
                 self.advance(request);
             }
-            if !core::mem::take(&mut self.fetches.made_way) {
+            let made_way = core::mem::take(&mut self.fetches.made_way);
+            if made_way.is_empty() {
                 return;
             }
-            self.start_held_commands();
+            made_way.into_iter().for_each(|block| self.held_commands.wake(block));
+            self.start_woken_commands();
             self.start_later_commands();
         }
     }

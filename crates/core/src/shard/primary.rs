@@ -11,6 +11,7 @@ pub(super) mod commands;
 pub(super) mod directory;
 pub(super) mod handover;
 pub(super) mod marks;
+pub(super) mod queue;
 mod term;
 
 use alloc::collections::{BTreeMap, BTreeSet};

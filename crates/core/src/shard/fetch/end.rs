@@ -15,7 +15,7 @@ impl Shard {
         let mut fetch = self.fetches.remove(request)?;
         self.stats.lock_wait_us += fetch.unlocked_for(self.now).as_micros() as u64;
         self.timers.clear(fetch.deadline, Timer::Fetch(request));
-        self.fetches.made_way |= fetch.passed_over;
+        self.fetches.made_way.extend(fetch.passed_over.then_some(fetch.block));
         Some(fetch)
     }
 

@@ -25,8 +25,8 @@ pub(in crate::shard) struct Fetches {
     /// The others that do. They end when other nodes answer, so they never take the last slots: two nodes
     /// that wait for each other's disks would wait for ever.
     pub(super) peer_waiters: VecDeque<RequestId>,
-    /// A fetch has ended that writes may have waited for.
-    pub(super) made_way: bool,
+    /// Of fetches that have ended and writes may have waited for.
+    pub(super) made_way: Vec<BlockId>,
 }
 
 /// Places at first.
@@ -48,7 +48,7 @@ impl Default for Fetches {
             ready: VecDeque::new(),
             disk_waiters: VecDeque::new(),
             peer_waiters: VecDeque::new(),
-            made_way: false,
+            made_way: Vec::new(),
         }
     }
 }

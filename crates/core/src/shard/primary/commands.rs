@@ -1,6 +1,5 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place};
@@ -80,6 +79,14 @@ pub(in crate::shard) struct Asked {
     /// The first block that the command changes.
     pub(in crate::shard) block: u32,
     pub(in crate::shard) turn: u64,
+}
+
+impl DiskCommand {
+    /// The blocks it changes, of volumes with blocks of this size.
+    pub(super) fn block_ids(&self, block_bytes: u32) -> impl Iterator<Item = BlockId> + use<> {
+        let volume = self.volume;
+        self.change.blocks(block_bytes).map(move |index| BlockId::new(volume, index))
+    }
 }
 
 impl Client {
@@ -210,7 +217,8 @@ impl Shard {
     pub(in crate::shard) fn void(&mut self, from: NodeId, id: PgId, generation: Generation, place: Place) {
         let is_it = |command: &DiskCommand| command.volume == id && command.client.is(from, place);
         let is_current = self.primary(id).is_some_and(|primary| primary.is_current(from, generation));
-        let held = self.held_commands.iter().position(is_it).filter(|_| is_current);
+        let held = self.held_commands.iter().find(|(_, command)| is_it(command)).filter(|_| is_current);
+        let held = held.map(|(op, _)| op);
         let slots = self.config.limits.slots;
         if makes(Mistake::IgnoreVoid) {
             return;
@@ -231,11 +239,11 @@ impl Shard {
                 outcome
             }
         };
-        if let Some(command) = held.and_then(|at| self.held_commands.remove(at)) {
+        if let Some(command) = held.and_then(|op| self.held_commands.remove(op, self.config.block_bytes)) {
             self.put_back(command.payload);
         }
         self.send_done(from, id, (generation, place.request), outcome, Grant::default());
-        self.start_held_commands();
+        self.start_woken_commands();
     }
 
     pub(in crate::shard) fn disk_command(
@@ -264,36 +272,40 @@ impl Shard {
             self.disk_commands.insert(op, command);
             self.submit(op);
         } else {
-            self.held_commands.push_back(command);
-            self.start_held_commands();
+            self.held_commands.push(op, command, self.config.block_bytes);
+            self.start_woken_commands();
         }
     }
 
-    /// Starts every command that waits for no earlier one.
+    /// Starts every command that waits for nothing.
     pub(in crate::shard) fn start_held_commands(&mut self) {
-        if self.held_commands.is_empty() {
-            return;
-        }
-        // A command goes before all later ones on its blocks, also while it is held itself.
-        let mut claimed = BTreeSet::new();
-        for command in core::mem::take(&mut self.held_commands) {
-            let blocks = command.change.blocks(self.config.block_bytes);
-            let mut blocks = blocks.map(|index| BlockId::new(command.volume, index));
-            let Some(primary) = self.primary(command.volume) else { continue };
-            let in_grace = !primary.writes_allowed && !makes(Mistake::SkipGrace);
-            let is_blocked = |block: &BlockId| {
-                in_grace
-                    || claimed.contains(block)
-                    || primary.writing.contains(&block.index)
-                    || self.fetches.goes_first(*block)
-            };
-            if blocks.clone().any(|block| is_blocked(&block)) {
-                claimed.extend(&mut blocks);
-                self.held_commands.push_back(command);
-            } else {
+        self.held_commands.wake_all();
+        self.start_woken_commands();
+    }
+
+    /// Starts those that waited for what has just ended, and for nothing else.
+    pub(in crate::shard) fn start_woken_commands(&mut self) {
+        while let Some(op) = self.held_commands.next_woken() {
+            if self.may_start(op)
+                && let Some(command) = self.held_commands.remove(op, self.config.block_bytes)
+            {
                 self.start(command);
             }
         }
+    }
+
+    /// A command goes before all later ones on its blocks, also while it is held itself.
+    fn may_start(&self, op: OpId) -> bool {
+        let Some(command) = self.held_commands.get(op) else { return false };
+        let Some(primary) = self.primary(command.volume) else { return false };
+        if !primary.writes_allowed && !makes(Mistake::SkipGrace) {
+            return false;
+        }
+        command.block_ids(self.config.block_bytes).all(|block| {
+            self.held_commands.is_first(block, op)
+                && !primary.writing.contains(&block.index)
+                && !self.fetches.goes_first(block)
+        })
     }
 
     fn start(&mut self, mut command: DiskCommand) {
@@ -448,7 +460,8 @@ impl Shard {
         self.put_back(command.payload);
         // Who has waited for this write goes before the next one.
         self.settle();
-        self.start_held_commands();
+        command.block_ids(self.config.block_bytes).for_each(|block| self.held_commands.wake(block));
+        self.start_woken_commands();
     }
 
     /// A failed sync ends the life of the disk. A flush fails if a life has ended in which its card has unflushed writes:

@@ -78,11 +78,10 @@ impl Shard {
         let begun: Vec<OpId> = begun.map(|(&op, _)| op).collect();
         let mut ended: Vec<DiskCommand> =
             begun.iter().filter_map(|op| self.disk_commands.remove(op)).collect();
-        let held = core::mem::take(&mut self.held_commands);
-        let (of_volume, others): (Vec<_>, Vec<_>) =
-            held.into_iter().partition(|command| command.volume == id);
-        self.held_commands = others.into();
-        ended.extend(of_volume);
+        let held = self.held_commands.iter().filter(|(_, command)| command.volume == id);
+        let held: Vec<OpId> = held.map(|(op, _)| op).collect();
+        let block_bytes = self.config.block_bytes;
+        ended.extend(held.iter().filter_map(|&op| self.held_commands.remove(op, block_bytes)));
         for command in ended {
             self.timers.clear(command.deadline, Timer::Invalidate(command.op));
             self.return_command(command, None);
