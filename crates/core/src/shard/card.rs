@@ -6,6 +6,7 @@
 
 pub(super) mod commands;
 pub(super) mod held;
+pub(super) mod later;
 pub(super) mod withdraw;
 
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -18,6 +18,7 @@ mod waiter;
 
 use self::waiter::{Waiter, Waiters};
 use super::Shard;
+use super::card::later::Hindrance;
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token};
 use crate::io::{DiskWork, Origin, Output, Payload};
 use crate::message::{Body, IoError};
@@ -192,9 +193,9 @@ impl Shard {
             if made_way.is_empty() {
                 return;
             }
-            made_way.into_iter().for_each(|block| self.held_commands.wake(block));
+            made_way.iter().for_each(|&block| self.held_commands.wake(block));
             self.start_woken_commands();
-            self.start_later_commands();
+            made_way.into_iter().for_each(|block| self.start_later_commands(Hindrance::Read(block)));
         }
     }
 
@@ -260,6 +261,8 @@ impl Shard {
     fn await_lock(&mut self, request: RequestId) {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.unlocked_since = Some(self.now);
+        let block = fetch.block;
+        self.fetches.by_lock.insert(self.lock_wait(request, block));
         self.stats.lock_waits += 1;
         self.wait_in(request, State::AwaitingLock);
     }

@@ -467,3 +467,55 @@ fn commands_that_are_held_cost_those_for_other_blocks_nothing() {
     let (few, many) = (writes_beside(10), writes_beside(2000));
     assert!(many < few * 20, "1,000 writes took {few:?} beside 10 held ones, {many:?} beside 2,000");
 }
+
+/// How long 1,000 writes take beside others of the same node that wait for a slot at a disk node which is silent.
+fn writes_beside_silence(waiting: u64) -> std::time::Duration {
+    let mut c = Cluster::new(RD);
+    let silent = PgId::plain(NodeId(2), 0);
+    c.give(
+        1,
+        Input::Volume { spec: VolumeSpec { id: silent, name: "silent".to_string(), ..c.setup.spec() } },
+    );
+    c.give(1, Input::Attached { volume: silent, generation: Generation(50), access: Access::Write });
+    for _ in 0..u64::from(SLOTS_MAX) + waiting {
+        let (token, offset, payload) = (Token(1), at(0), Payload::None);
+        let (volume, kind) = (silent, CommandKind::Trim);
+        let command = Input::Command { token, volume, kind, offset, length: 512, fua: false, payload };
+        c.nodes[1].handle(c.now, command);
+        while c.nodes[1].poll().is_some() {}
+    }
+    let start = std::time::Instant::now();
+    for index in 5000..6000 {
+        c.give(1, change(CommandKind::Write, at(index), BLOCK_BYTES));
+        c.run();
+    }
+    start.elapsed()
+}
+
+#[test]
+fn commands_that_wait_for_a_slot_cost_those_of_another_disk_nothing() {
+    let (few, many) = (writes_beside_silence(10), writes_beside_silence(50_000));
+    assert!(many < few * 20, "1,000 writes took {few:?} beside 10 that wait, {many:?} beside 50,000");
+}
+
+/// How long 1,000 grants of other regions take beside reads of copies that wait for their lock.
+fn grants_beside(waiting: u32) -> std::time::Duration {
+    let mut c = Cluster::cold(Setup { capacity: 1024, ..RD });
+    (0..waiting).for_each(|index| drop(c.read(2, index)));
+    let generation = Generation(9);
+    c.attach_to_life(2, generation);
+    (0..waiting).for_each(|index| c.begin_read(2, index));
+    let start = std::time::Instant::now();
+    for region in 1..1001 {
+        let body = Body::Granted { generation, block: region * 1024, grant: Grant::default() };
+        let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
+        c.nodes[2].handle(c.now, Input::Message { from: NodeId(0), message, payload: Payload::None });
+    }
+    start.elapsed()
+}
+
+#[test]
+fn reads_that_wait_for_a_lock_cost_the_grants_of_others_nothing() {
+    let (few, many) = (grants_beside(5), grants_beside(500));
+    assert!(many < few * 20, "1,000 grants took {few:?} beside 5 reads that wait, {many:?} beside 500");
+}

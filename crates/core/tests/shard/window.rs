@@ -101,11 +101,14 @@ impl World {
         let (slots, busy) = (1 << draw(3), [4, 15][draw(2) as usize]);
         let spec = VolumeSpec {
             id: V,
+            primary: NodeId(0),
+            epoch: 1,
             name: "disk".to_string(),
             size_bytes: u64::from(BLOCKS * BLOCK_BYTES),
             block_bytes: BLOCK_BYTES,
             policy: ["rd", "hscc"][draw(2) as usize].to_string(),
             read_only: false,
+            content: 0,
             network_attached: draw(2) == 0,
             coherence: Coherence::Confirmed,
             handover: [Handover::Cache, Handover::Disk][draw(2) as usize],
@@ -151,7 +154,7 @@ impl World {
             told: env::var("CARDS_WINDOW_SEED").is_ok(),
         };
         (0..nodes).for_each(|node| world.give(node, Input::Volume { spec: spec.clone() }));
-        world.give(0, Input::WritesAllowed);
+        world.give(0, Input::WritesAllowed { volume: V });
         world.attach(0, Generation(1));
         world.attach_all();
         world.join();
@@ -397,7 +400,7 @@ impl World {
 
     fn attach(&mut self, node: u16, generation: Generation) {
         self.tell(|| format!("n{node} is attached as {generation:?}"));
-        self.give(node, Input::Attached { volume: V, generation });
+        self.give(node, Input::Attached { volume: V, generation, access: Access::Write });
         self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
     }
 

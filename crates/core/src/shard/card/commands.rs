@@ -1,9 +1,10 @@
 //! Writes, zeroes, trims and flushes at the node whose client asked. What the primary does is in [`crate::shard::primary::commands`].
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::later::{self, Hindrance, Later, Wanted};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, PgId, RequestId, Stamp, Token};
 use crate::io::{Output, Payload};
@@ -30,8 +31,7 @@ pub(in crate::shard) struct Commands {
     open: BTreeMap<RequestId, Command>,
     /// The open commands that change a block.
     writing: BTreeMap<BlockId, Writing>,
-    /// Those that wait for reads of their blocks to end, which have waited for writes before, or for a slot.
-    later: VecDeque<Later>,
+    later: later::Queue,
     /// When the first of them is given up.
     later_until: Instant,
     /// Open commands that [follow](Self::followed) another one and wait for its end, by that one.
@@ -44,7 +44,7 @@ impl Default for Commands {
         Self {
             open: BTreeMap::new(),
             writing: BTreeMap::new(),
-            later: VecDeque::new(),
+            later: later::Queue::default(),
             later_until: Instant::NEVER,
             chained: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -79,24 +79,6 @@ impl Slots {
         let fresh = (self.unused < max).then_some(self.unused);
         self.free.pop_first().or_else(|| fresh.inspect(|_| self.unused += 1))
     }
-}
-
-/// What a client has asked for.
-pub(in crate::shard) struct Wanted {
-    pub(in crate::shard) token: Token,
-    pub(in crate::shard) change: Change,
-    pub(in crate::shard) fua: bool,
-    pub(in crate::shard) payload: Payload,
-    /// A primary of this card may have done it.
-    pub(in crate::shard) sent_under: Option<Generation>,
-}
-
-/// A command of a client that has not begun.
-struct Later {
-    /// Its client is told that it has failed then, or a little later if it has just begun.
-    give_up: Instant,
-    volume: PgId,
-    wanted: Wanted,
 }
 
 struct Command {
@@ -277,17 +259,18 @@ impl Shard {
     /// A command of a client for another node's primary.
     pub(in crate::shard) fn card_command(&mut self, volume: PgId, wanted: Wanted) {
         let later = Later { give_up: self.now + self.config.disk_wait, volume, wanted };
-        if self.must_wait(&later) {
-            self.commands.later.push_back(later);
-            self.wake_for_later();
-        } else {
-            self.begin_command(later);
+        match self.hindrance(&later) {
+            Some(hindrance) => {
+                self.commands.later.push(hindrance, later);
+                self.wake_for_later();
+            }
+            None => self.begin_command(later),
         }
     }
 
     /// Commands that wait to begin are given up in time as well, the first one first.
     fn wake_for_later(&mut self) {
-        let until = self.commands.later.front().map_or(Instant::NEVER, |command| command.give_up);
+        let until = self.commands.later.give_up();
         let before = core::mem::replace(&mut self.commands.later_until, until);
         if before != until {
             self.timers.clear(before, Timer::Later);
@@ -296,7 +279,7 @@ impl Shard {
     }
 
     pub(in crate::shard) fn give_up_later_commands(&mut self) {
-        while let Some(command) = self.commands.later.pop_front_if(|command| command.give_up <= self.now) {
+        while let Some(command) = self.commands.later.pop_given_up(self.now) {
             self.put_back(command.wanted.payload);
             let (token, result) = (command.wanted.token, Err(IoError::NoAnswer));
             self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
@@ -304,22 +287,27 @@ impl Shard {
         self.wake_for_later();
     }
 
-    /// No slot is free, or a read of one of the blocks goes first.
-    fn must_wait(&self, command: &Later) -> bool {
+    /// What the command must wait for before it begins.
+    fn hindrance(&self, command: &Later) -> Option<Hindrance> {
         if self.commands.is_full(command.volume, self.config.limits.slots) {
-            return true;
+            return Some(Hindrance::Slots(command.volume));
         }
-        let mut blocks = command.wanted.change.blocks(self.config.block_bytes);
-        blocks.any(|index| self.fetches.goes_first(BlockId::new(command.volume, index)))
+        let blocks = command.wanted.change.blocks(self.config.block_bytes);
+        let mut blocks = blocks.map(|index| BlockId::new(command.volume, index));
+        blocks.find(|&block| self.fetches.goes_first(block)).map(Hindrance::Read)
     }
 
-    /// Reads or commands have ended that commands may have waited for.
-    pub(in crate::shard) fn start_later_commands(&mut self) {
-        for command in core::mem::take(&mut self.commands.later) {
-            if self.must_wait(&command) {
-                self.commands.later.push_back(command);
-            } else {
-                self.begin_command(command);
+    /// A slot is free or a read has ended: those begin that waited for it, and for nothing else.
+    pub(in crate::shard) fn start_later_commands(&mut self, ended: Hindrance) {
+        while let Some((number, command)) = self.commands.later.first_of(ended) {
+            match self.hindrance(command) {
+                Some(hindrance) if hindrance == ended => break,
+                Some(hindrance) => self.commands.later.turn_to(number, hindrance),
+                None => {
+                    if let Some(command) = self.commands.later.remove(number) {
+                        self.begin_command(command);
+                    }
+                }
             }
         }
         self.wake_for_later();
@@ -541,12 +529,9 @@ impl Shard {
                 None => self.put_back(payload),
             }
         }
-        let later = core::mem::take(&mut self.commands.later);
-        let (of_volume, others) =
-            later.into_iter().partition::<VecDeque<Later>, _>(|later| later.volume == id);
-        self.commands.later = others;
+        let later = self.commands.later.take_of(id);
         self.wake_for_later();
-        taken.extend(of_volume.into_iter().map(|later| later.wanted));
+        taken.extend(later.into_iter().map(|later| later.wanted));
         taken
     }
 
@@ -625,7 +610,7 @@ impl Shard {
         if let Some(token) = command.client {
             self.outputs.push_back(Output::Done { token, persistence, result });
         }
-        self.start_later_commands();
+        self.start_later_commands(Hindrance::Slots(id));
         self.send_followers(request);
     }
 

@@ -178,8 +178,9 @@ impl Shard {
     ) {
         let volume = self.volumes.get(&id).filter(|v| v.card.generation == Some(generation));
         if volume.is_some_and(|volume| volume.spec.primary == from) {
-            self.take_grant(id, self.place(index), grant);
-            self.resume_locked(id);
+            let place = self.place(index);
+            self.take_grant(id, place, grant);
+            self.resume_locked(id, place.region);
         }
     }
 

@@ -14,6 +14,7 @@ impl Shard {
     fn end(&mut self, request: RequestId) -> Option<Fetch> {
         let mut fetch = self.fetches.remove(request)?;
         self.stats.lock_wait_us += fetch.unlocked_for(self.now).as_micros() as u64;
+        self.fetches.by_lock.remove(&self.lock_wait(request, fetch.block));
         self.timers.clear(fetch.deadline, Timer::Fetch(request));
         self.fetches.made_way.extend(fetch.passed_over.then_some(fetch.block));
         Some(fetch)

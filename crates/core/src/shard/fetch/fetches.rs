@@ -1,10 +1,10 @@
 //! All fetches of a shard: found by their requests, and by their blocks.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Fetch, State};
-use crate::ids::{BlockId, OpId, RequestId, mix};
+use crate::ids::{BlockId, OpId, PgId, RequestId, mix};
 use crate::table::Table;
 
 /// See the module's head.
@@ -20,6 +20,8 @@ pub(in crate::shard) struct Fetches {
     pub(super) by_op: BTreeMap<OpId, RequestId>,
     /// Fetches that can go on, in order.
     pub(super) ready: VecDeque<RequestId>,
+    /// Those that wait for the lock on a region.
+    pub(super) by_lock: BTreeSet<(PgId, u32, RequestId)>,
     /// Fetches from this node's disk that wait for a slot, in order. They end by themselves.
     pub(super) disk_waiters: VecDeque<RequestId>,
     /// The others that do. They end when other nodes answer, so they never take the last slots: two nodes
@@ -46,6 +48,7 @@ impl Default for Fetches {
             by_block: table(PLACES),
             by_op: BTreeMap::new(),
             ready: VecDeque::new(),
+            by_lock: BTreeSet::new(),
             disk_waiters: VecDeque::new(),
             peer_waiters: VecDeque::new(),
             made_way: Vec::new(),
@@ -172,6 +175,9 @@ impl Fetches {
             assert_eq!(self.place_of_block(fetch.block), Some(place), "one fetch per block");
             assert!(fetch.state != State::Ready, "inputs end with all fetches under way or waiting");
         }
+        let awaiting =
+            self.places.iter().flatten().filter(|fetch| fetch.state == State::AwaitingLock).count();
+        assert_eq!(self.by_lock.len(), awaiting, "those that wait for locks are listed");
         let found = |table: &Table| table.slots().count();
         assert_eq!((found(&self.by_request), found(&self.by_block)), (self.len(), self.len()));
     }
@@ -180,7 +186,6 @@ impl Fetches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::PgId;
     use crate::time::Instant;
 
     fn fetch(number: u64) -> Fetch {

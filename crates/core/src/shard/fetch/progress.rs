@@ -1,6 +1,7 @@
 //! What makes a fetch go on: a block, a volume, a peer or a slot has changed, or it has waited for too long.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::{Fetches, State};
 use crate::ids::{BlockId, NodeId, PgId, RequestId, Slot};
@@ -12,10 +13,17 @@ impl Shard {
         if let Some(fetch) = self.fetches.get_mut(request)
             && fetch.state != State::Ready
         {
+            let block = fetch.block;
             fetch.state = State::Ready;
             self.stats.lock_wait_us += fetch.unlocked_for(self.now).as_micros() as u64;
             self.fetches.ready.push_back(request);
+            self.fetches.by_lock.remove(&self.lock_wait(request, block));
         }
+    }
+
+    /// The entry of [`Fetches::by_lock`].
+    pub(super) fn lock_wait(&self, request: RequestId, block: BlockId) -> (PgId, u32, RequestId) {
+        (block.volume, self.place(block.index).region, request)
     }
 
     pub(in crate::shard) fn fetch_timeout(&mut self, request: RequestId) {
@@ -80,10 +88,10 @@ impl Shard {
         self.send_commands_again(self.primary_of(id));
     }
 
-    /// This node's card of the volume has a lock back.
-    pub(in crate::shard) fn resume_locked(&mut self, id: PgId) {
-        let waiting =
-            self.fetches.requests_of(|fetch| fetch.block.volume == id && fetch.state == State::AwaitingLock);
+    /// This node's card of the volume has the lock on some of a region back.
+    pub(in crate::shard) fn resume_locked(&mut self, id: PgId, region: u32) {
+        let all = (id, region, RequestId(0))..=(id, region, RequestId(u64::MAX));
+        let waiting: Vec<RequestId> = self.fetches.by_lock.range(all).map(|&(.., request)| request).collect();
         waiting.into_iter().for_each(|request| self.make_ready(request));
     }
 

@@ -18,8 +18,8 @@ use crate::io::Output;
 use crate::message::IoError;
 use crate::persistence::Persistence;
 use crate::shard::Shard;
-use crate::shard::card::commands::Wanted;
 use crate::shard::card::held::Held;
+use crate::shard::card::later::Wanted;
 use crate::shard::regions::judge;
 use crate::timers::Timer;
 
