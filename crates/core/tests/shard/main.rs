@@ -9,6 +9,7 @@ mod in_flight;
 mod lives;
 mod locks;
 mod lost;
+mod moves;
 mod pages;
 mod persistence;
 mod window;

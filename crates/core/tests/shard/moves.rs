@@ -1,0 +1,227 @@
+//! The primary moves to another node while cards are attached, a volume grows, and one is sealed.
+
+use super::*;
+
+const RD: Setup = Setup { policy: "rd", ..SETUP };
+
+impl Cluster {
+    /// The old primary hears of it first. The new one gets what the old one knows of writes, and is in its grace.
+    fn move_primary(&mut self, from: u16, to: u16, epoch: u64) {
+        let spec = VolumeSpec { primary: NodeId(to), epoch, ..self.setup.spec() };
+        let marks = self.nodes[usize::from(from)].marks(V).unwrap();
+        for node in 0..self.setup.nodes {
+            self.give(node, Input::Suspended { volume: V });
+        }
+        self.give(from, Input::Volume { spec: spec.clone() });
+        self.give(to, Input::Marks { volume: V, marks });
+        for node in (0..self.setup.nodes).filter(|&node| node != from) {
+            self.give(node, Input::Volume { spec: spec.clone() });
+        }
+    }
+
+    fn attach_all_to(&mut self, primary: u16, epoch: u64) {
+        let access = Access::Write;
+        for node in 0..self.setup.nodes {
+            let generation = Generation(epoch << 20 | u64::from(node) + 1);
+            if node != primary {
+                let holder = NodeId(node);
+                self.give(
+                    primary,
+                    Input::CardAttached { volume: V, node: holder, life: 1, generation, access },
+                );
+            }
+            self.give(node, Input::RepeatFrom { volume: V, generation: Generation(0) });
+            self.give(node, Input::Attached { volume: V, generation, access });
+            self.give(node, Input::Lease { volume: V, until: Instant::NEVER });
+        }
+        self.run();
+    }
+
+    fn begin_write(&mut self, node: u16, token: u64, index: u32) {
+        let payload = Payload::Buffer(BufferId(token));
+        let (offset, length) = (u64::from(index) * u64::from(BLOCK_BYTES), BLOCK_BYTES);
+        let (token, kind) = (Token(token), CommandKind::Write);
+        self.give(node, Input::Command { token, volume: V, kind, offset, length, fua: false, payload });
+    }
+
+    fn answer_to(&self, token: u64) -> Option<Result<(), IoError>> {
+        self.answers.iter().find_map(|(_, output)| match *output {
+            Output::Done { token: of, result, .. } if of == Token(token) => Some(result),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn copies_stay_where_they_are_over_a_move() {
+    let mut c = Cluster::new(Setup { capacity: 64, ..RD });
+    c.write(2, 7);
+    for node in 0..3 {
+        (0..5).for_each(|index| drop(c.read(node, index)));
+    }
+    let reads = c.disk_reads;
+    c.move_primary(0, 1, 2);
+    c.attach_all_to(1, 2);
+    c.give(1, Input::WritesAllowed { volume: V });
+    for node in 0..3 {
+        (0..5).for_each(|index| drop(c.read(node, index)));
+    }
+    assert_eq!(c.disk_reads, reads, "the old primary's copies, the new one's and a card's");
+    c.write(2, 3);
+    c.write(0, 4);
+    assert!(!c.has(0, 3) && !c.has(2, 4));
+}
+
+/// What the disk has not done yet is done by the next primary, for clients of the old one's node too.
+#[test]
+fn commands_of_the_old_primarys_clients_go_to_the_new_one() {
+    let mut c = Cluster::new(RD);
+    c.read(2, 7);
+    c.begin_write(0, 20, 7);
+    c.begin_write(0, 21, 7);
+    assert_eq!(c.disk_writes, 0, "node 2 has not confirmed");
+    c.wire.clear();
+    c.move_primary(0, 1, 2);
+    c.begin_write(0, 22, 8);
+    assert_eq!(c.disk_writes, 0);
+    c.attach_all_to(1, 2);
+    assert_eq!((c.disk_writes, c.answer_to(20)), (0, None), "cards of the last term may be alive");
+    c.give(1, Input::WritesAllowed { volume: V });
+    c.run();
+    assert_eq!(c.disk_writes, 3);
+    assert!((20..23).all(|token| c.answer_to(token) == Some(Ok(()))), "{:?}", c.answers);
+}
+
+/// The disk has refused it, or done a part of it: it is repeated only if nobody else has written there.
+#[test]
+fn what_the_disk_had_in_hand_is_repeated_or_ends() {
+    for (result, others_write, expected) in [
+        (Ok(()), false, Ok(())),
+        (Err(IoError::NotAttached), false, Ok(())),
+        (Err(IoError::NotAttached), true, Err(IoError::OutcomeUnknown)),
+        (Err(IoError::SyncFailed), false, Err(IoError::SyncFailed)),
+    ] {
+        let mut c = Cluster::new(RD);
+        c.hold_disk = true;
+        c.begin_write(0, 20, 7);
+        c.run();
+        assert_eq!(c.disk_writes, 1);
+        let (node, op) = c.disk.pop_front().unwrap();
+        c.move_primary(0, 1, 2);
+        c.hold_disk = false;
+        if !others_write {
+            c.give(node.0, Input::DiskDone { op, result });
+        }
+        c.give(1, Input::WritesAllowed { volume: V });
+        c.attach_all_to(1, 2);
+        if others_write {
+            c.write(2, 7);
+            c.give(node.0, Input::DiskDone { op, result });
+            c.run();
+        }
+        assert_eq!(c.answer_to(20), Some(expected), "{result:?}, {others_write}");
+    }
+}
+
+/// A command that the new primary's own client had sent to the old one.
+#[test]
+fn the_new_primary_takes_over_what_its_own_clients_have_asked_for() {
+    for overtaken in [false, true] {
+        let mut c = Cluster::new(RD);
+        c.begin_write(1, 20, 7);
+        c.wire.clear();
+        if overtaken {
+            c.write(2, 7);
+        }
+        c.move_primary(0, 1, 2);
+        c.begin_write(1, 21, 9);
+        assert_eq!((c.answer_to(20), c.answer_to(21)), (None, None), "its card is not attached yet");
+        c.attach_all_to(1, 2);
+        c.give(1, Input::WritesAllowed { volume: V });
+        c.run();
+        let expected = if overtaken { Err(IoError::OutcomeUnknown) } else { Ok(()) };
+        assert_eq!((c.answer_to(20), c.answer_to(21)), (Some(expected), Some(Ok(()))), "{overtaken}");
+    }
+}
+
+/// A read that was on its way to the old primary, or to its disk, ends at the new one.
+#[test]
+fn reads_that_are_under_way_are_asked_anew() {
+    let mut c = Cluster::new(RD);
+    c.hold_disk = true;
+    for (node, index) in [(0, 5), (2, 6)] {
+        let block = BlockId::new(V, index);
+        c.give(node, Input::Read { token: Token(u64::from(index)), block });
+    }
+    let late = c.disk.pop_front().unwrap();
+    c.wire.clear();
+    c.move_primary(0, 1, 2);
+    c.attach_all_to(1, 2);
+    c.give(late.0.0, Input::DiskDone { op: late.1, result: Err(IoError::NotAttached) });
+    c.hold_disk = false;
+    c.run();
+    let ready = c.answers.iter().filter(|(_, o)| matches!(o, Output::Ready { .. })).count();
+    assert_eq!(ready, 2, "{:?}", c.answers);
+}
+
+#[test]
+fn the_role_comes_back() {
+    let mut c = Cluster::new(RD);
+    let mut writes = 0;
+    for (epoch, (from, to)) in (2..).zip([(0, 1), (1, 2), (2, 0), (0, 2)]) {
+        c.move_primary(from, to, epoch);
+        c.give(to, Input::WritesAllowed { volume: V });
+        c.attach_all_to(to, epoch);
+        for node in 0..3 {
+            c.write(node, 5);
+            c.read(node, 5);
+            writes += 1;
+        }
+        assert_eq!(c.disk_writes, writes);
+    }
+}
+
+#[test]
+fn a_volume_grows_under_its_cards() {
+    let mut c = Cluster::new(RD);
+    c.read(2, 3);
+    let beyond = c.setup.spec().blocks() as u32;
+    let block = BlockId::new(V, beyond);
+    c.give(2, Input::Read { token: Token(1), block });
+    let refused = |o: &(NodeId, Output)| matches!(o.1, Output::Failed { error: IoError::Invalid, .. });
+    assert!(c.answers.iter().any(refused));
+    let spec = VolumeSpec { size_bytes: 2 << 30, ..c.setup.spec() };
+    (0..3).for_each(|node| c.give(node, Input::Volume { spec: spec.clone() }));
+    assert!(c.has(2, 3));
+    c.answers.clear();
+    c.write(1, beyond);
+    c.read(2, beyond);
+    assert!(c.has(2, beyond));
+}
+
+/// Sealed is a term in which nobody can write; what had begun is done.
+#[test]
+fn a_sealed_volume_is_read_without_locks_and_written_by_nobody() {
+    let mut c = Cluster::new(RD);
+    c.write(1, 3);
+    c.hold_disk = true;
+    c.begin_write(0, 20, 3);
+    c.run();
+    let (node, op) = c.disk.pop_front().unwrap();
+    let spec = VolumeSpec { read_only: true, epoch: 2, content: 1, ..c.setup.spec() };
+    for node in 0..3 {
+        c.give(node, Input::Suspended { volume: V });
+        c.give(node, Input::Volume { spec: spec.clone() });
+    }
+    c.give(node.0, Input::DiskDone { op, result: Ok(()) });
+    assert_eq!(c.answer_to(20), Some(Ok(())));
+    c.hold_disk = false;
+    c.attach_all_to(0, 2);
+    for node in 0..3 {
+        c.begin_write(node, 30 + u64::from(node), 3);
+        assert_eq!(c.answer_to(30 + u64::from(node)), Some(Err(IoError::NotPermitted)));
+        c.read(node, 3);
+        assert!(c.has(node, 3));
+    }
+    assert!(!c.log.iter().any(|line| line.contains("acquire")), "{:?}", c.log);
+}
