@@ -170,6 +170,21 @@ mod tests {
         assert_eq!(load(4096, 2), None);
     }
 
+    #[test]
+    fn contents_are_told_apart_over_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("image");
+        let in_life = |life| content(disk.to_str().unwrap(), life);
+        std::fs::write(&disk, [0; 4096]).unwrap();
+        let first = in_life(1);
+        assert_eq!(in_life(2), first);
+        let other = dir.path().join("other");
+        std::fs::write(&other, [0; 4096]).unwrap();
+        std::fs::rename(&other, &disk).unwrap();
+        assert_ne!(in_life(2), first, "another image under the old name");
+        assert_ne!(content("nbd://host/export", 1), content("nbd://host/export", 2), "nobody can tell");
+    }
+
     /// Every prefix, and every flipped bit behind a checksum that agrees: an answer, no panic, and no more memory than the file
     /// has bytes for.
     #[test]

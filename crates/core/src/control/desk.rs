@@ -28,6 +28,8 @@ pub(super) struct Desk {
     askers: BTreeSet<Asker>,
     /// Terms in which nothing is written yet.
     graces: BTreeMap<PgId, Grace>,
+    /// Who knows of a term that this node has yet to hear of: of each volume the last one.
+    early: BTreeMap<PgId, (u64, BTreeSet<NodeId>)>,
     pub(super) journals: Journals,
     last_generation: BTreeMap<PgId, Generation>,
     last_op: u64,
@@ -129,7 +131,9 @@ impl Control {
                 self.push_shards(Input::Hold { volume });
             }
         }
-        let unseen = acquainted.iter().copied().filter(|&node| node != self.config.node).collect();
+        let (_, early) = self.desk.early.remove(&volume).filter(|early| early.0 == epoch).unwrap_or_default();
+        let others = acquainted.iter().copied().filter(|&node| node != self.config.node);
+        let unseen = others.filter(|node| !early.contains(node)).collect();
         self.desk.graces.insert(volume, Grace { epoch, unseen, until });
         self.alarms.set(ControlTimer::Grace(volume), until);
         self.end_grace(volume);
@@ -156,6 +160,15 @@ impl Control {
         if let Some(grace) = self.desk.graces.get_mut(&volume).filter(|grace| grace.epoch == epoch) {
             grace.unseen.remove(&node);
             self.end_grace(volume);
+        } else if self.specs.get(&volume).is_some_and(|spec| spec.epoch < epoch) {
+            // It has heard of the term before this node has.
+            let early = self.desk.early.entry(volume).or_default();
+            if early.0 < epoch {
+                *early = (epoch, BTreeSet::new());
+            }
+            if early.0 == epoch {
+                early.1.insert(node);
+            }
         }
     }
 

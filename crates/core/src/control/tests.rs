@@ -925,3 +925,78 @@ fn who_has_a_volume_for_itself_keeps_it_over_a_restart() {
     p.pass(LEASE + LEASE / 2);
     p.attach(2, "", Access::Write).unwrap();
 }
+
+impl Pair {
+    /// The node hears who the primary of the volume is in its second term.
+    fn tell(&mut self, node: u16, primary: u16, cards: Option<CardJournal>) {
+        let spec = VolumeSpec { primary: NodeId(primary), epoch: 2, ..spec(false) };
+        let journal = DiskJournal { volume: V, persistence: Persistence(1), loss: Loss::Power, held: false };
+        let term = cards.map(|cards| Term { journal, cards, acquainted: (0..3).map(NodeId).collect() });
+        self.give(node, ControlInput::Group { spec, term });
+    }
+}
+
+#[test]
+fn a_primary_moves_and_its_cards_follow() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    for node in 0..3 {
+        p.attach(node, "", Access::Write).unwrap();
+    }
+    p.outputs.clear();
+    p.tell(0, 1, None);
+    p.run();
+    assert!(p.told(0, &Input::Suspended { volume: V }) && !p.is_attached(0));
+    assert!(p.is_attached(1), "node 1 has not heard of it, and refuses for now");
+    p.tell(1, 1, Some(CardJournal::default()));
+    p.run();
+    p.pass(RESEND);
+    assert!((0..2).all(|node| p.is_attached(node)));
+    assert!(!p.told(1, &Input::WritesAllowed { volume: V }), "node 2 may use copies of the first term");
+    p.tell(2, 1, None);
+    p.run();
+    assert!(p.told(1, &Input::WritesAllowed { volume: V }) && p.is_attached(2));
+    assert_eq!(p.controls[1].cards_of(V).collect::<Vec<_>>(), [NodeId(0), NodeId(2)]);
+    assert_eq!(p.controls[0].cards_of(V).count(), 0);
+    p.outputs.clear();
+    p.pass(LEASE * 4);
+    assert!((0..3).all(|node| p.is_attached(node)));
+    assert!(p.controls[0].next_timeout().is_some(), "it renews the lease of its card");
+    // What is older than what is known is not believed.
+    let old = spec(false);
+    p.give(2, ControlInput::Group { spec: old, term: None });
+    assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
+}
+
+/// Who had the volume for itself is in the journal, which goes with the role.
+#[test]
+fn the_exclusive_holder_is_known_over_a_move() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    let journal = CardJournal {
+        since: 1,
+        exclusive: Some((NodeId(2), Generation(1 << 20 | 5))),
+        ..CardJournal::default()
+    };
+    p.tell(0, 1, None);
+    p.tell(1, 1, Some(journal));
+    p.tell(2, 1, None);
+    p.run();
+    let asked = p.attach(0, "", Access::Write);
+    assert_eq!(asked, Err(Refusal::Exclusive(NodeId(2))));
+    p.attach(2, "", Access::Exclusive).unwrap();
+}
+
+#[test]
+fn a_move_within_the_grace_of_a_node_alone_ends_what_waits() {
+    let mut p = Pair::journaled();
+    p.keeps_journals = false;
+    p.meet_disk_node(1, 1);
+    p.ask(1, "", Access::Write, false);
+    p.run();
+    assert!(!p.is_attached(1), "the journal is not durable yet");
+    p.tell(0, 1, None);
+    p.give(0, ControlInput::Journaled { number: 100 });
+    p.run();
+    assert!(!p.is_attached(1), "what was noted in the last term permits nothing in this one");
+}
