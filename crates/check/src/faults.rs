@@ -101,11 +101,13 @@ pub enum Fault {
     WritersForgotten,
     /// More blocks were written in a life of a disk node than it remembers with a small limit.
     TouchedForgotten,
+    /// A disk node revoked a lock, for with a small limit it remembers few.
+    LockRevoked,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -144,6 +146,7 @@ impl Fault {
         Self::DiskNodeLivesForgotten,
         Self::WritersForgotten,
         Self::TouchedForgotten,
+        Self::LockRevoked,
     ];
 }
 

@@ -105,18 +105,20 @@ pub enum Body {
         /// What about it.
         note: Note,
     },
-    /// The blocks from `block` on are about to be written: drop every copy and confirm.
+    /// The blocks from `block` on are about to be written: drop every copy and confirm. Without blocks: the lock on the region
+    /// that begins with `block` is revoked, for want of room.
     Invalidate {
         /// The card it is meant for; one of an older generation has no copies any more.
         generation: Generation,
-        /// The write's place in the order of writes.
+        /// The write's place in the order of writes; zero, if none is about to begin.
         stamp: Stamp,
         /// First block.
         block: u32,
         /// Number of blocks.
         count: u16,
     },
-    /// No copy is left here of what the write named by `stamp` will change.
+    /// No copy is left here of what the write named by `stamp` will change; or, of a region whose lock is revoked, what is
+    /// not in use has been given up.
     InvalidateAck {
         /// As in the [`Body::Invalidate`].
         generation: Generation,

@@ -42,6 +42,8 @@ pub enum Mistake {
     KeepUnjudged,
     /// The primary goes by a release that is older than what it has granted since.
     ReleaseUnordered,
+    /// The primary forgets a lock that it revokes before the card has given it up.
+    RevokeUnacknowledged,
     /// A primary that knows nothing of its earlier lives believes that they have written nothing.
     ForgetEarlierWrites,
     /// A command does not acquire what it changes.
@@ -88,7 +90,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -107,6 +109,7 @@ impl Mistake {
         Self::LateGranted,
         Self::KeepUnjudged,
         Self::ReleaseUnordered,
+        Self::RevokeUnacknowledged,
         Self::ForgetEarlierWrites,
         Self::NoCommandLock,
         Self::ForgetFence,

@@ -130,6 +130,8 @@ impl Shard {
     pub fn new(config: ShardConfig, seed: u64) -> Self {
         assert!(config.shards.is_power_of_two() && config.shard < config.shards);
         let capacity = config.capacity_blocks.max(1);
+        let limits = config.limits.with_caches(config.nodes, capacity);
+        let config = ShardConfig { limits, ..config };
         let in_flight = (capacity / 32).clamp(16, 256);
         let nodes = usize::from(config.nodes);
         Self {
@@ -392,6 +394,7 @@ impl Shard {
             && self.disk_commands.is_empty()
             && self.held_commands.is_empty()
             && self.withdrawals.len() == 0
+            && self.volumes.values().flat_map(|v| &v.primary).all(Primary::has_room)
     }
 
     /// Nothing is being done to this node's disks for anybody.
@@ -419,6 +422,7 @@ impl Shard {
         self.cache.check();
         self.fetches.check();
         self.check_locks();
+        self.volumes.values().flat_map(|v| &v.primary).for_each(|primary| primary.directory.check());
         let pinned = self.cache.resident_slots().filter(|&slot| self.cache.pins(slot) > 0).count() as u32;
         let free = self.cache.free_slots();
         assert!(
@@ -515,6 +519,7 @@ impl Shard {
                 Timer::Command(request) => self.command_timeout(request),
                 Timer::Later => self.give_up_later_commands(),
                 Timer::Invalidate(op) => self.invalidate_timeout(op),
+                Timer::Revoke(volume) => self.revoke_timeout(volume),
                 Timer::Leaving(block) => self.forget_leaving(block),
                 Timer::Answers(volume) => self.forget_answers(volume),
                 Timer::Policy(volume) => self.tick_policy(volume),

@@ -70,6 +70,8 @@ stats! {
     invalidations,
     /// Times that the lock on a range was given up, for somebody's write.
     locks_given_up,
+    /// Locks of other nodes' cards that this node, as the disk node, has asked to be given up for want of room.
+    locks_revoked,
     /// Times that it was asked for again.
     locks_asked,
     /// Reads that waited for it.

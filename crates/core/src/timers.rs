@@ -16,6 +16,8 @@ pub enum Timer {
     Later,
     /// When to repeat the invalidations a write waits for.
     Invalidate(OpId),
+    /// When to ask again for the locks that a directory has no room for.
+    Revoke(PgId),
     /// When to forget an evicted block whose new host does not answer.
     Leaving(BlockId),
     /// When to forget what the commands of cards that are gone were answered.

@@ -133,7 +133,9 @@ impl Spans {
             Body::CommandDone { request, result, .. } => {
                 self.answered(node, Trace::of(to, *shard, request), done(result.is_err()));
             }
-            Body::Invalidate { stamp, block, count, .. } if self.begun.load(Ordering::Relaxed) != 0 => {
+            Body::Invalidate { stamp, block, count: count @ 1.., .. }
+                if self.begun.load(Ordering::Relaxed) != 0 =>
+            {
                 let target = Target { volume: *volume, block, count: u32::from(count) };
                 let mut steps = self.steps();
                 steps.invalidate(*shard, stamp, target, to, node.now());
@@ -185,7 +187,8 @@ impl Spans {
                 (Trace::of_disk(node.me, shard, *op), target)
             }
             Output::Send {
-                message: Message { volume, body: Body::Invalidate { stamp, block, count, .. }, .. },
+                message:
+                    Message { volume, body: Body::Invalidate { stamp, block, count: count @ 1.., .. }, .. },
                 ..
             } => {
                 let target = Target { volume: *volume, block: *block, count: u32::from(*count) };

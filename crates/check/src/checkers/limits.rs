@@ -12,6 +12,8 @@ use crate::faults::{Fault, Faults, Seen, Word};
 pub(super) struct Remembered {
     /// Commands that took the last slot.
     last_slots: u64,
+    /// Revocations that were sent.
+    revoked: usize,
     /// Blocks that a life of a disk node has written, by shard.
     written: BTreeMap<(PgId, u64, u16), BTreeSet<u32>>,
 }
@@ -25,6 +27,9 @@ impl Remembered {
         match seen {
             Seen::Sent { word: Word::Shard(Message { body: Body::Command { slot, .. }, .. }), .. } => {
                 self.last_slots += u64::from(slot + 1 == config.limits.slots);
+            }
+            Seen::Sent { word: Word::Shard(Message { body: Body::Invalidate { .. }, .. }), .. } => {
+                self.revoked += 1;
             }
             Seen::Disk { volume, work: DiskWork::Command { offset, length, .. }, .. } => {
                 let (first, end) = (*offset, offset + u64::from(*length));
@@ -67,6 +72,7 @@ impl Remembered {
                 written(WRITERS_MIN.max(limits.writers as usize)),
             ),
             (Fault::TouchedForgotten, limits.touched < real.touched, written(limits.touched)),
+            (Fault::LockRevoked, limits.directory_holders < real.directory_holders, self.revoked),
         ];
         for (fault, small, reached) in counts {
             (0..if small { reached } else { 0 }).for_each(|_| world.models().count(fault));

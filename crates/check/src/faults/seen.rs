@@ -66,6 +66,7 @@ impl Word {
                         | Body::CommandDone { .. }
                         | Body::Read { .. }
                         | Body::Acquire { .. }
+                        | Body::Invalidate { count: 0, .. }
                 );
                 wanted.then(|| Self::Shard(message.clone()))
             }

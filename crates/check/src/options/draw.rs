@@ -73,6 +73,7 @@ impl Options {
         if !late {
             options.draw_moves(&mut Rng::new(seed, 22));
         }
+        options.draw_regions(&mut Rng::new(seed, 31));
         options
     }
 

@@ -22,7 +22,21 @@ impl Options {
             writers: rng.pick(&[1, 2, 8, real.writers]),
             own_writes: rng.pick(&most(real.own_writes)),
             touched: rng.pick(&most(real.touched)),
+            ..self.world.limits
         };
+    }
+
+    /// In one run in seven regions are small, so that volumes have several, and mostly few locks are remembered.
+    pub(super) fn draw_regions(&mut self, rng: &mut Rng) {
+        if self.mode == Mode::ColdRead || !rng.chance(150) {
+            return;
+        }
+        let real = Limits::default();
+        self.world.limits.region_segments = rng.pick(&[1, 1, 2, 8]);
+        let holders = rng.pick(&[1, 2, 8, 24, real.directory_holders]);
+        // With few locks all nodes wait for each other's at the end, and each asks again after `peer_timeout`.
+        let is_short = self.world.disk_wait < self.world.peer_timeout * 60;
+        self.world.limits.directory_holders = if is_short { holders.max(24) } else { holders };
     }
 }
 
@@ -35,7 +49,7 @@ mod tests {
         let all: Vec<Limits> = (1..=400).map(|seed| Options::draw(seed).world.limits).collect();
         let real = Limits::default();
         assert!(all.iter().filter(|&&limits| limits == real).count() > 250);
-        let smallest: [fn(&Limits) -> usize; 8] = [
+        let smallest: [fn(&Limits) -> usize; 10] = [
             |limits| limits.slots.into(),
             |limits| limits.node_lives,
             |limits| limits.disk_node_lives,
@@ -44,6 +58,8 @@ mod tests {
             |limits| limits.writers as usize,
             |limits| limits.own_writes,
             |limits| limits.touched,
+            |limits| limits.directory_holders,
+            |limits| limits.region_segments as usize,
         ];
         for of in smallest {
             assert_eq!(all.iter().map(of).min(), Some(1));

@@ -212,7 +212,7 @@ impl Shard {
         }
     }
 
-    /// The primary is about to write: drop all copies, then confirm.
+    /// The primary is about to write: drop all copies, then confirm. Without blocks: it revokes the lock on the region.
     pub(super) fn invalidate(
         &mut self,
         from: NodeId,
@@ -227,7 +227,7 @@ impl Shard {
             return;
         }
         let is_current = card.generation == Some(generation);
-        if self.is_confirming(id, stamp) {
+        if self.is_confirming(id, (stamp, first)) {
             return;
         }
         let blocks = first..first.saturating_add(u32::from(count));
@@ -246,6 +246,7 @@ impl Shard {
             }
         }
         let Release { segments: released, used, turn } = match is_current {
+            true if blocks.is_empty() => self.release_region(id, self.place(first).region),
             true => self.release_around(id, &blocks, stamp),
             false => Release::default(),
         };

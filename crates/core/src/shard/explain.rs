@@ -5,7 +5,6 @@
 //! the read would take, as long as nothing else happens.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::Shard;
 use super::fetch::{HOPS, UnderWay};
@@ -125,14 +124,13 @@ impl Shard {
         let now = self.now.max(now);
         let volume = self.volumes.get(&block.volume).filter(|v| u64::from(block.index) < v.spec.blocks())?;
         let place = self.place(block.index);
-        let blocks = |range: Range<u32>| Some((self.index_of(range.start)?, self.index_of(range.end - 1)?));
         let holders = volume.primary.iter().flat_map(|primary| {
             primary.cards.iter().map(|(&node, card)| HolderView {
                 node,
                 generation: card.generation,
                 reads_only: card.reads_only,
                 lost: card.lost,
-                held: primary.directory.around(node, place).and_then(blocks),
+                held: self.run(primary.directory.held(node, card.generation, place.region), place),
             })
         });
         let leased = self.is_locked_by_card(block.volume);
@@ -157,7 +155,7 @@ impl Shard {
             next,
             believed_holders: volume.policy.believed_holders(block),
             card,
-            held: volume.card.held.around(place).and_then(blocks),
+            held: self.run(volume.card.held.of_region(place.region), place),
             course: Course::Chance,
             asks_lock: false,
             holders: holders.collect(),

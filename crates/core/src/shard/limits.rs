@@ -13,8 +13,12 @@ pub struct Limits {
     pub disk_node_lives: usize,
     /// Regions of a volume that a card with few slots remembers; others remember one for 8 slots.
     pub card_regions: usize,
-    /// Regions of a volume that a disk node remembers.
+    /// Regions of a volume of which a disk node remembers the last writes; fewer where caches are small.
     pub directory_regions: usize,
+    /// Locks, each of one card in one region, that a disk node remembers of a volume; fewer where caches are small.
+    pub directory_holders: usize,
+    /// Segments of a region, at most 64.
+    pub region_segments: u32,
     /// Blocks whose last writers a disk node remembers.
     pub writers: u32,
     /// Own writes of a card that it remembers until the disk node says that all before them are complete.
@@ -32,9 +36,23 @@ impl Default for Limits {
             disk_node_lives: 16,
             card_regions: 64,
             directory_regions: 1 << 16,
+            directory_holders: 1 << 20,
+            region_segments: 64,
             writers: 1 << 14,
             own_writes: 1 << 10,
             touched: 1 << 14,
         }
+    }
+}
+
+impl Limits {
+    /// Where so many nodes cache so many blocks each. A card remembers a region for 8 slots, so more locks than one for 8 of
+    /// all blocks that are cached anywhere are not in use: with 70 bytes for a region and a lock, and trees that
+    /// are half empty, a directory takes less than 32 bytes for each of these blocks.
+    pub(super) fn with_caches(self, nodes: u16, blocks: u32) -> Self {
+        let used = nodes as usize * blocks as usize / 8;
+        let regions = self.directory_regions.min(used.max(1 << 10));
+        let holders = self.directory_holders.min(used.max(1 << 10).max(4 * nodes as usize));
+        Self { directory_regions: regions, directory_holders: holders, ..self }
     }
 }

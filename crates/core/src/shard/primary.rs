@@ -3,8 +3,8 @@
 //!
 //! Its state is about the cards of other nodes: who has one, what each may have copies of ([`directory`]), which of their
 //! [`commands`] are under way and how they were answered ([`answered`]), and what is left to its next life ([`marks`]).
-//! Clients of its own node need no lock and no card of its making: no write begins without it. [`handover`] is who gives
-//! readers what was written.
+//! Clients of its own node need no lock and no card of its making: no write begins without it. [`revoke`] bounds what is remembered of
+//! them; [`handover`] is who gives readers what was written.
 
 pub(super) mod answered;
 pub(super) mod commands;
@@ -12,6 +12,7 @@ pub(super) mod directory;
 pub(super) mod handover;
 pub(super) mod marks;
 pub(super) mod queue;
+pub(super) mod revoke;
 mod term;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use core::ops::Range;
 use self::answered::Answered;
 use self::directory::Directory;
 use self::marks::Marks;
+use self::revoke::Revocations;
 use super::{Limits, Shard};
 use crate::ids::{Generation, NodeId, OpId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
@@ -42,6 +44,8 @@ pub(super) struct Primary {
     pub(super) writing: BTreeSet<u32>,
     /// Which cards may have copies of what, and what was written last.
     pub(super) directory: Directory,
+    /// What is made room with there.
+    revocations: Revocations,
     /// What was answered to the cards' commands lately.
     pub(super) answered: Answered,
     /// The persistence life of the disk, and what a flush is told that was not flushed in it.
@@ -102,7 +106,8 @@ impl Primary {
             last_stamp: first,
             open: BTreeMap::new(),
             writing: BTreeSet::new(),
-            directory: Directory::new(first, marks, limits.directory_regions),
+            directory: Directory::new(first, marks, &limits),
+            revocations: Revocations::default(),
             answered: Answered::new(limits.node_lives),
             persistence: Persistence::default(),
             loss: Loss::default(),
@@ -115,10 +120,14 @@ impl Primary {
         }
     }
 
-    /// Entries that belong to something under way or to a card that is gone.
+    /// Entries that belong to something under way or to a card that is gone. (The directory's are no more than they may be.)
     pub(super) fn table_entries(&self) -> usize {
-        let gone = self.directory.nodes().filter(|node| !self.cards.contains_key(node)).count();
-        self.writing.len() + self.open.len() + self.answered.resting() + gone
+        self.writing.len() + self.open.len() + self.answered.resting() + self.revocations.len()
+    }
+
+    /// Nobody waits for room in the directory, or was asked to make some.
+    pub(super) fn has_room(&self) -> bool {
+        self.revocations.len() == 0
     }
 
     /// All writes up to this one are complete.
@@ -206,7 +215,7 @@ impl Shard {
             let card = PeerCard { generation, reads_only: !access.may_write(), lost: false };
             primary.cards.insert(node, card);
             primary.answered.begin(node, life, now);
-            primary.directory.forget(node);
+            primary.revocations.forget(node);
         }
     }
 
@@ -230,8 +239,9 @@ impl Shard {
         let now = self.now;
         let Some(primary) = self.primary_mut(id) else { return };
         primary.cards.remove(&node);
-        primary.directory.forget(node);
+        primary.revocations.forget(node);
         primary.answered.rest(node, now);
+        self.grant_waiting(id);
         self.forget_answers(id);
         let ops: Vec<OpId> =
             self.disk_commands.iter().filter(|(_, c)| c.volume == id).map(|(&op, _)| op).collect();
@@ -291,7 +301,7 @@ impl Shard {
         stamp
     }
 
-    /// A card has no copy left of what a write changes, and releases something with its word.
+    /// A card has no copy left of what a write changes, or of what was revoked, and releases something with its word.
     pub(super) fn invalidate_ack(
         &mut self,
         from: NodeId,
@@ -305,9 +315,14 @@ impl Shard {
         let Some(primary) = self.primary_mut(id).filter(|primary| primary.is_live(from, generation)) else {
             return;
         };
-        primary.directory.release(from, place.region, released, turn);
-        if let Some(&op) = primary.open.get(&stamp) {
-            self.confirmed(op, from);
+        let is_gone = primary.directory.release((from, generation), place.region, released, turn);
+        match primary.open.get(&stamp) {
+            Some(&op) => self.confirmed(op, from),
+            None if stamp == Stamp(0) => self.revoked(id, from, place.region),
+            None => {}
+        }
+        if is_gone {
+            self.grant_waiting(id);
         }
     }
 }

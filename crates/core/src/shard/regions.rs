@@ -1,19 +1,16 @@
 //! Regions: the unit of freshness and of range locks.
 //!
-//! The blocks of a shard, in their order, are cut into *regions* of [`REGION`] and each region into [`SEGMENTS`]
-//! *segments*. A lock covers segments; what contents must include to be used is remembered per region ([`Bounds`]). A
+//! The blocks of a shard, in their order, are cut into *regions* of 1,024, and each region into 64 *segments* (fewer, if
+//! [`super::Limits`] says so). A lock covers segments; what contents must include to be used is remembered per region ([`Bounds`]). A
 //! write therefore concerns the copies of its own region alone.
 
 use super::Shard;
 use crate::ids::{STRIPE_BLOCKS, Stamp};
-use core::ops::Range;
 
-/// Segments of a region: one bit each in a set of them.
-pub(super) const SEGMENTS: u32 = u64::BITS;
+/// Segments of a region at most: one bit each in a set of them.
+const SEGMENTS: u32 = u64::BITS;
 /// Blocks of a shard in a segment. A command lies within one stripe, hence within one segment.
 pub(super) const SEGMENT: u32 = STRIPE_BLOCKS;
-/// Blocks of a shard in a region.
-pub(super) const REGION: u32 = SEGMENTS * SEGMENT;
 /// Stamps of one interval share all but so many low bits.
 const INTERVAL_BITS: u32 = 20;
 
@@ -25,35 +22,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of a block that is the `local`th of its shard.
-    pub(super) const fn of(local: u32) -> Self {
-        Self { region: local / REGION, segment: local % REGION / SEGMENT }
-    }
-
     /// The set that has this segment alone.
     pub(super) const fn bit(self) -> u64 {
         1 << self.segment
-    }
-
-    /// The blocks of the segment, as places in the shard.
-    pub(super) const fn locals(self) -> Range<u32> {
-        let first = self.region * REGION + self.segment * SEGMENT;
-        first..first.saturating_add(SEGMENT)
     }
 }
 
 /// The segments in a set.
 pub(super) fn segments(set: u64) -> impl Iterator<Item = u32> {
     (0..SEGMENTS).filter(move |segment| set & 1 << segment != 0)
-}
-
-/// The run of segments in a set around one of them, as places of blocks in the shard; none if it is not in the set.
-pub(super) fn run(set: u64, place: Place) -> Option<Range<u32>> {
-    let is_in = |segment: u32| set & 1 << segment != 0;
-    let first = (0..=place.segment).rev().take_while(|&segment| is_in(segment)).last()?;
-    let last = (place.segment..SEGMENTS).take_while(|&segment| is_in(segment)).last()?;
-    let at = |segment| Place { region: place.region, segment }.locals();
-    Some(at(first).start..at(last).end)
 }
 
 /// What contents of a region's blocks must include to be used.
@@ -164,14 +141,48 @@ impl Shard {
         u32::try_from(stripe * size + u64::from(local % STRIPE_BLOCKS)).ok()
     }
 
+    /// Segments of a region here.
+    fn segments_of_region(&self) -> u32 {
+        self.config.limits.region_segments.clamp(1, SEGMENTS)
+    }
+
+    /// The set of all segments of a region.
+    pub(super) fn all_segments(&self) -> u64 {
+        u64::MAX >> (SEGMENTS - self.segments_of_region())
+    }
+
     /// The region and segment of a block.
     pub(super) fn place(&self, index: u32) -> Place {
-        Place::of(self.local(index))
+        let (segment, count) = (self.local(index) / SEGMENT, self.segments_of_region());
+        Place { region: segment / count, segment: segment % count }
+    }
+
+    /// The first block of a segment, as a place in the shard.
+    const fn first_local(count: u32, Place { region, segment }: Place) -> u32 {
+        (region * count + segment) * SEGMENT
+    }
+
+    /// The run of segments in a set around one of them: its first and its last block; none if it is not in the set.
+    pub(super) fn run(&self, set: u64, place: Place) -> Option<(u32, u32)> {
+        let is_in = |segment: u32| set & 1 << segment != 0;
+        let count = self.segments_of_region();
+        let first = (0..=place.segment).rev().take_while(|&segment| is_in(segment)).last()?;
+        let last = (place.segment..count).take_while(|&segment| is_in(segment)).last()?;
+        let at = |segment| Self::first_local(count, Place { region: place.region, segment });
+        Some((self.index_of(at(first))?, self.index_of(at(last) + (SEGMENT - 1))?))
+    }
+
+    /// The first and the last block of a region; [`u32::MAX`] for those beyond all numbers.
+    pub(super) fn ends_of_region(&self, region: u32) -> (u32, u32) {
+        let first = Self::first_local(self.segments_of_region(), Place { region, segment: 0 });
+        let last = first + (self.segments_of_region() * SEGMENT - 1);
+        let index = |local| self.index_of(local).unwrap_or(u32::MAX);
+        (index(first), index(last))
     }
 
     /// The blocks of a segment.
     pub(super) fn indices(&self, place: Place) -> impl Iterator<Item = u32> + use<> {
-        let first = self.index_of(place.locals().start);
+        let first = self.index_of(Self::first_local(self.segments_of_region(), place));
         // A segment is one stripe.
         first.into_iter().flat_map(|first| first..first.saturating_add(SEGMENT))
     }

@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) handover: Handover,
     /// Until when all cards may use copies.
     pub(crate) lease: Instant,
+    /// None: the real ones.
+    pub(crate) limits: Option<Limits>,
 }
 
 pub(crate) const SETUP: Setup = Setup {
@@ -47,6 +49,7 @@ pub(crate) const SETUP: Setup = Setup {
     read_only: false,
     handover: Handover::Cache,
     lease: Instant::NEVER,
+    limits: None,
 };
 
 impl Setup {
@@ -82,7 +85,7 @@ impl Setup {
             disk_wait: DISK_WAIT,
             marks: BTreeMap::new(),
             park: true,
-            limits: Limits::default(),
+            limits: self.limits.unwrap_or_default(),
         }
     }
 

@@ -12,6 +12,7 @@ mod lost;
 mod moves;
 mod pages;
 mod persistence;
+mod revoke;
 mod window;
 
 use cards_core::*;

@@ -102,6 +102,8 @@ counters! {
     invalidations,
     /// Times that this node gave its lock on a range up, for somebody's write.
     locks_given_up,
+    /// Times that this node asked a card for its lock on a region of a disk here, for want of room in the directory.
+    locks_revoked,
     /// Times that it asked for one again.
     locks_asked,
     /// Reads that waited for it.

@@ -31,7 +31,7 @@ impl Trail {
                     self.acquires = true;
                     self.asked = self.asked.or(Some(*to));
                 }
-                Body::Invalidate { .. } => {
+                Body::Invalidate { count: 1.., .. } => {
                     self.lock = true;
                     self.asked = self.asked.or(Some(*to));
                 }

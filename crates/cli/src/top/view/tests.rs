@@ -190,7 +190,7 @@ fn two_hundred_columns_show_nearly_all() {
 fn a_node_is_zoomed_into() {
     let mut screen = screen();
     press(&mut screen, &[KeyCode::Down, KeyCode::Down, KeyCode::Enter]);
-    same(&text(&screen, 80, 27), include_str!("golden/node.txt"));
+    same(&text(&screen, 80, 28), include_str!("golden/node.txt"));
     press(&mut screen, &[KeyCode::Esc]);
     same(&text(&screen, 80, 24).replace("> n2", "  n2"), include_str!("golden/80.txt"));
 }
@@ -199,13 +199,15 @@ fn a_node_is_zoomed_into() {
 fn a_zoom_that_is_too_long_is_scrolled_to_its_end() {
     let mut screen = screen();
     press(&mut screen, &[KeyCode::Enter]);
-    assert!(text(&screen, 80, 16).contains("bytes_copied") && !text(&screen, 80, 16).contains("locks_asked"));
+    assert!(
+        text(&screen, 80, 16).contains("bytes_copied") && !text(&screen, 80, 16).contains("locks_given_up")
+    );
     for _ in 0..20 {
         screen.key(KeyCode::PageDown.into(), (80, 16));
     }
-    assert!(text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
+    assert!(text(&screen, 80, 16).contains("locks_given_up"), "{}", text(&screen, 80, 16));
     screen.key(KeyCode::Up.into(), (80, 16));
-    assert!(!text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
+    assert!(!text(&screen, 80, 16).contains("locks_given_up"), "{}", text(&screen, 80, 16));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
 use crate::shard::Shard;
-use crate::shard::regions::{Bounds, Place, REGION, judge, run, segments};
+use crate::shard::regions::{Bounds, Place, judge, segments};
 use crate::shard::volume::Volume;
 use crate::time::Instant;
 
@@ -83,10 +83,9 @@ impl Held {
             .flat_map(|(&region, known)| segments(known.held).map(move |segment| Place { region, segment }))
     }
 
-    /// The held segments around one, as places in the shard; none if it is not held.
-    pub(in crate::shard) fn around(&self, place: Place) -> Option<Range<u32>> {
-        let held = self.regions.get(&place.region)?.held;
-        run(held, place)
+    /// The segments of a region that are held.
+    pub(in crate::shard) fn of_region(&self, region: u32) -> u64 {
+        self.regions.get(&region).map_or(0, |region| region.held)
     }
 
     fn next_turn(&mut self) -> u64 {
@@ -186,6 +185,7 @@ impl Shard {
 
     /// The primary's word about a region. Returns whether it was a grant, and not void.
     pub(in crate::shard) fn take_grant(&mut self, id: PgId, place: Place, grant: Grant) -> bool {
+        let all = self.all_segments();
         let Some(volume) = self.volumes.get_mut(&id) else { return false };
         let Some(region) = volume.card.held.regions.get_mut(&place.region) else { return false };
         if grant.turn <= region.released && !makes(Mistake::LateGranted) {
@@ -195,10 +195,10 @@ impl Shard {
         }
         region.asked_until = Instant(0);
         region.bounds.learn(grant.bounds);
-        let granted = grant.held & !region.held;
+        let granted = grant.held & all & !region.held;
         region.held |= granted;
         let parked_as_of = region.parked_as_of.filter(|_| granted != 0);
-        if region.held == u64::MAX {
+        if region.held == all {
             region.parked_as_of = None;
         }
         if let Some(as_of) = parked_as_of {
@@ -277,43 +277,93 @@ impl Shard {
         stamp: Stamp,
     ) -> Release {
         let place = self.place(blocks.start);
-        let now = self.now;
         let busy = self.commanded(id, place.region);
         let is_free = self.is_free(id, place);
-        let Some(volume) = self.volumes.get_mut(&id) else { return Release::default() };
-        let Some(region) = volume.card.held.regions.get_mut(&place.region) else {
-            // A grant on its way will find no entry. It may have held all of it before it was forgotten.
-            return Release { segments: !busy, used: !busy, turn: volume.card.held.next_turn() };
+        let used = match self.card_mut(id).and_then(|card| card.held.regions.get_mut(&place.region)) {
+            Some(region) => {
+                region.bounds.write(place.segment, stamp);
+                region.used & !place.bit() | if is_free { 0 } else { place.bit() }
+            }
+            None => 0,
         };
-        region.bounds.write(place.segment, stamp);
-        if region.asked_until > now {
+        self.release_segments(id, place.region, !(used | busy), busy)
+    }
+
+    /// The primary revokes the locks on a region: all are released but those that are just being used.
+    pub(in crate::shard) fn release_region(&mut self, id: PgId, region: u32) -> Release {
+        let busy = self.commanded(id, region) | self.fetched(id, region);
+        self.release_segments(id, region, !busy, busy)
+    }
+
+    /// Releases segments of a region, unless it has asked for locks there; all but the busy ones if it knows nothing of the
+    /// region.
+    fn release_segments(&mut self, id: PgId, number: u32, released: u64, busy: u64) -> Release {
+        let now = self.now;
+        let Some(card) = self.card_mut(id) else { return Release::default() };
+        let Some(region) = card.held.regions.get_mut(&number) else {
+            // A grant on its way will find no entry. It may have held all of it before it was forgotten.
+            return Release { segments: !busy, used: !busy, turn: card.held.next_turn() };
+        };
+        if released == 0 || region.asked_until > now {
             // It will be granted what it has asked for. To void that would make a reader ask for ever beside a writer.
             return Release::default();
         }
-        let free = !region.used & !place.bit() | if is_free { place.bit() } else { 0 };
-        let released = free & !busy;
-        self.stats.locks_given_up += u64::from(region.held & released != 0);
-        let used = (region.used | region.paged) & released;
+        let given_up = region.held & released;
+        let (copied, used) = (region.used & released, (region.used | region.paged) & released);
         region.held &= !released;
         region.used &= !released;
         region.paged &= !released;
-        if released == 0 {
-            return Release::default();
+        let turn = card.held.next_turn();
+        if let Some(region) = card.held.regions.get_mut(&number) {
+            region.released = turn;
         }
-        volume.card.held.turn += 1;
-        region.released = volume.card.held.turn;
-        let turn = region.released;
-        if region.held == 0 && region.parked_as_of.is_none() && busy == 0 {
-            volume.card.held.regions.remove(&place.region);
+        self.stats.locks_given_up += u64::from(given_up != 0);
+        self.park_segments(id, number, copied);
+        if let Some(card) = self.card_mut(id)
+            && card.held.regions.get(&number).is_some_and(|r| r.held == 0 && r.parked_as_of.is_none())
+            && busy == 0
+        {
+            card.held.regions.remove(&number);
         }
         Release { segments: released, used, turn }
+    }
+
+    /// Copies in segments that have just been released.
+    fn park_segments(&mut self, id: PgId, region: u32, released: u64) {
+        let mut is_any = false;
+        for segment in segments(released) {
+            for block in self.indices(Place { region, segment }).map(|index| BlockId::new(id, index)) {
+                self.forget_leaving(block);
+                let copy = self.cache.lookup(block).filter(|&slot| !self.cache.is(slot, Mark::PARKED));
+                match copy {
+                    Some(slot) if self.cache.is(slot, Mark::LOCKED) => self.unkeep(slot),
+                    Some(slot) => {
+                        self.cache.mark(slot, Mark::PARKED, true);
+                        is_any = true;
+                    }
+                    None => {}
+                }
+            }
+        }
+        if let Some(card) = self.card_mut(id).filter(|_| is_any)
+            && let Some(known) = card.held.regions.get_mut(&region)
+        {
+            known.parked_as_of = Some(known.parked_as_of.map_or(card.heard, |as_of| as_of.min(card.heard)));
+        }
+    }
+
+    /// Segments of the region with blocks that will have come soon. A fetch that waits for a slot keeps no lock: who has the
+    /// slots may wait for locks.
+    fn fetched(&self, id: PgId, region: u32) -> u64 {
+        let places =
+            self.fetches.blocks_to_come().filter(|block| block.volume == id).map(|b| self.place(b.index));
+        places.filter(|place| place.region == region).fold(0, |set, place| set | place.bit())
     }
 
     /// Segments of the region with commands of this node's clients that the primary may have in hand. They are not
     /// released: others' writes there must go on asking this card, which tells it whether a command may be repeated.
     fn commanded(&self, id: PgId, region: u32) -> u64 {
-        let first = self.index_of(region * REGION).unwrap_or(u32::MAX);
-        let last = self.index_of(region * REGION + (REGION - 1)).unwrap_or(u32::MAX);
+        let (first, last) = self.ends_of_region(region);
         let written = self.commands.blocks_written(id, first..=last);
         written.fold(0, |set, index| set | self.place(index).bit())
     }
@@ -359,8 +409,8 @@ impl Shard {
         }
         volume.card.held.regions.remove(&number);
         volume.card.held.forgot_pages |= volume.card.pages;
-        for local in 0..REGION {
-            if let Some(index) = self.index_of(number * REGION + local) {
+        for segment in segments(self.all_segments()) {
+            for index in self.indices(Place { region: number, segment }) {
                 self.drop_copy(BlockId::new(id, index));
             }
         }

@@ -59,8 +59,11 @@ impl Shard {
     }
 
     /// Whether the primary asked before for the same, and its answer waits for pages to go.
-    pub(in crate::shard) fn is_confirming(&self, id: PgId, asked: Stamp) -> bool {
-        let same = |then: &Then| matches!(then, Then::Confirm { volume, stamp, .. } if (*volume, *stamp) == (id, asked));
+    pub(in crate::shard) fn is_confirming(&self, id: PgId, (asked, first): (Stamp, u32)) -> bool {
+        let same = |then: &Then| {
+            matches!(then, Then::Confirm { volume, stamp, body: Body::InvalidateAck { block, .. }, .. }
+                if (*volume, *stamp, *block) == (id, asked, first))
+        };
         self.withdrawals.open.values().any(same)
     }
 
@@ -83,7 +86,7 @@ impl Shard {
             Some(first..first.saturating_add(SEGMENT))
         });
         let mut ranges: Vec<Range<u32>> = released.collect();
-        if !ranges.iter().any(|range| range.contains(&blocks.start)) {
+        if !blocks.is_empty() && !ranges.iter().any(|range| range.contains(&blocks.start)) {
             ranges.push(blocks);
         }
         self.withdraw(id, ranges, Then::Confirm { to, volume: id, stamp, body });

@@ -97,6 +97,12 @@ impl Fetches {
         self.at(self.place_of_block(block)?)
     }
 
+    /// The blocks that have been asked for and not come yet.
+    pub(in crate::shard) fn blocks_to_come(&self) -> impl Iterator<Item = BlockId> {
+        let is_to_come = |fetch: &&Fetch| matches!(fetch.state, State::Asked(_) | State::Disk(_));
+        self.places.iter().flatten().filter(is_to_come).map(|fetch| fetch.block)
+    }
+
     /// Somebody waits for the block.
     pub(in crate::shard) fn is_under_way(&self, block: BlockId) -> bool {
         self.place_of_block(block).is_some()

@@ -101,7 +101,7 @@ impl Client {
 }
 
 /// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
-const SILENT_AFTER: u32 = 20;
+pub(super) const SILENT_AFTER: u32 = 20;
 
 impl Shard {
     pub(in crate::shard) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
@@ -185,8 +185,15 @@ impl Shard {
             self.put_back(payload);
             return;
         }
-        answers.put(place, None);
-        self.enter_commander(from, id, &blocks, turn);
+        if !self.enter_commander((from, generation), id, &blocks, turn) {
+            let busy = Outcome::failed(IoError::Busy);
+            self.send_done(from, id, (generation, request), busy, Grant::default());
+            self.put_back(payload);
+            return;
+        }
+        if let Some((_, answers)) = self.primary_mut(id).and_then(|primary| primary.answered.to_mut(from)) {
+            answers.put(place, None);
+        }
         let client = Client::Peer { node: from, life, place, generation, again, turn };
         self.disk_command(id, change, fua, payload, client);
     }

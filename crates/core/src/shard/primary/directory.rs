@@ -6,157 +6,230 @@
 //! the card holds what it was granted afterwards.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Bound, Range};
 
 use super::marks::Marks;
+use super::revoke::Waiting;
+use super::{PeerCard, Primary};
 use crate::ids::{BlockId, Generation, NodeId, PgId, Stamp};
 use crate::io::Payload;
 use crate::message::{Body, Grant};
 use crate::mistakes::{Mistake, makes};
-use crate::shard::Shard;
-use crate::shard::regions::{Bounds, Place, Writes, run};
+use crate::shard::regions::{Bounds, Place, Writes};
+use crate::shard::{Limits, Shard};
 
 /// See the module's head.
 pub(in crate::shard) struct Directory {
-    regions: BTreeMap<u32, Region>,
+    /// The last writes, by region.
+    written: BTreeMap<u32, Writes>,
     /// The limit in regions that are not listed.
     default: Stamp,
-    /// Regions that are remembered.
-    regions_max: usize,
-    /// With so many regions some are forgotten, if any can be.
-    forget_at: usize,
+    written_max: usize,
+    /// What cards may hold, by region.
+    holders: BTreeMap<(u32, NodeId), Holder>,
+    holders_max: usize,
+    /// How far the search for locks that are not used has come.
+    hand: Option<(u32, NodeId)>,
 }
 
-struct Region {
-    writes: Writes,
-    holders: Vec<Holder>,
-}
-
-/// What a card may hold in a region.
+/// What a card may hold in a region. That of a card which the node has not any more is none.
 struct Holder {
-    node: NodeId,
+    generation: Generation,
     held: u64,
     /// Of its last acquire or command.
     turn: u64,
+    /// It has acquired something there again since the hand came by.
+    warm: bool,
 }
+
+/// A lock that its card has not acquired anew for longer than others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cold {
+    pub(super) node: NodeId,
+    pub(super) generation: Generation,
+    pub(super) region: u32,
+}
+
+/// The cards of other nodes.
+type Cards = BTreeMap<NodeId, PeerCard>;
+
+fn is_current(cards: &Cards, node: NodeId, generation: Generation) -> bool {
+    cards.get(&node).is_some_and(|card| card.generation == generation)
+}
+
+/// Locks that the hand goes past for each that is new.
+const STEPS: usize = 16;
 
 impl Directory {
     /// Of a primary whose life begins with this stamp: what was written before is known from its last life, or else not in
     /// detail.
-    pub(in crate::shard) fn new(first: Stamp, marks: Option<&Marks>, regions_max: usize) -> Self {
-        let Some(marks) = marks.filter(|marks| marks.are_before(first) && marks.regions.len() <= regions_max)
-        else {
-            let default = if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first };
-            return Self { regions: BTreeMap::new(), default, regions_max, forget_at: regions_max };
+    pub(in crate::shard) fn new(first: Stamp, marks: Option<&Marks>, limits: &Limits) -> Self {
+        let mut directory = Self {
+            written: BTreeMap::new(),
+            default: if makes(Mistake::ForgetEarlierWrites) { Stamp(0) } else { first },
+            written_max: limits.directory_regions,
+            holders: BTreeMap::new(),
+            holders_max: limits.directory_holders,
+            hand: None,
         };
-        let region = |bounds| Region { writes: Writes::before(bounds), holders: Vec::new() };
-        let regions = marks.regions.iter().map(|&(number, bounds)| (number, region(bounds))).collect();
-        Self { regions, default: marks.default, regions_max, forget_at: regions_max }
+        let fits = |marks: &&Marks| marks.are_before(first) && marks.regions.len() <= directory.written_max;
+        if let Some(marks) = marks.filter(fits) {
+            let regions = marks.regions.iter();
+            directory.written = regions.map(|&(number, bounds)| (number, Writes::before(bounds))).collect();
+            directory.default = marks.default;
+        }
+        directory
     }
 
     /// For the next life.
     pub(in crate::shard) fn marks(&self) -> Marks {
-        let regions = self.regions.iter().map(|(&number, region)| (number, region.writes.bounds()));
+        let regions = self.written.iter().map(|(&number, writes)| (number, writes.bounds()));
         let default = Bounds { base: self.default, ..Bounds::default() };
         Marks { default: self.default, regions: regions.filter(|(_, bounds)| *bounds != default).collect() }
     }
 
     pub(in crate::shard) fn bytes(&self) -> usize {
-        let holders = self.regions.values().map(|region| region.holders.capacity()).sum::<usize>();
-        self.regions.len() * size_of::<(u32, Region)>() + holders * size_of::<Holder>()
+        self.written.len() * size_of::<(u32, Writes)>()
+            + self.holders.len() * size_of::<((u32, NodeId), Holder)>()
+    }
+
+    /// Panics if it remembers more than it may.
+    pub(in crate::shard) fn check(&self) {
+        let (written, holders) = (self.written.len(), self.holders.len());
+        assert!(written <= self.written_max, "{written} regions are remembered");
+        assert!(holders <= self.holders_max, "{holders} locks are remembered");
     }
 
     pub(in crate::shard) fn bounds(&self, region: u32) -> Bounds {
         let default = Bounds { base: self.default, ..Bounds::default() };
-        self.regions.get(&region).map_or(default, |region| region.writes.bounds())
+        self.written.get(&region).map_or(default, Writes::bounds)
     }
 
-    fn region(&mut self, number: u32) -> &mut Region {
-        if !self.regions.contains_key(&number) && self.regions.len() >= self.forget_at {
-            self.forget_coldest();
-            // If cards hold nearly all of them, the next search is not for the next region.
-            self.forget_at = self.regions_max.max(self.regions.len() + self.regions_max / 8);
+    pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) {
+        if !self.written.contains_key(&place.region) && self.written.len() >= self.written_max {
+            self.forget_writes();
         }
-        let writes = Writes::since(self.default);
-        self.regions.entry(number).or_insert_with(|| Region { writes, holders: Vec::new() })
+        let writes = self.written.entry(place.region).or_insert_with(|| Writes::since(self.default));
+        writes.write(place.segment, stamp);
     }
 
-    /// Half of the regions that no card holds anything of go, those first that were written the longest ago: they are
-    /// as good as written by the last of them.
-    fn forget_coldest(&mut self) {
-        let free = self.regions.iter().filter(|(_, region)| region.holders.is_empty());
-        let mut free: Vec<(Stamp, u32)> = free.map(|(&n, region)| (region.writes.last(), n)).collect();
-        if free.is_empty() {
-            return;
-        }
-        let half = free.len() / 2;
-        free.select_nth_unstable(half);
-        for &(last, number) in &free[..=half] {
-            self.regions.remove(&number);
+    /// Half of the regions, those first that were written the longest ago: they are as good as written by the last of
+    /// them.
+    fn forget_writes(&mut self) {
+        let mut all: Vec<(Stamp, u32)> =
+            self.written.iter().map(|(&number, writes)| (writes.last(), number)).collect();
+        let half = all.len() / 2;
+        all.select_nth_unstable(half);
+        for &(last, number) in &all[..=half] {
+            self.written.remove(&number);
             self.default = self.default.max(last);
         }
     }
 
-    pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) {
-        self.region(place.region).writes.write(place.segment, stamp);
-    }
-
-    /// A card may hold more from now on. All of it that it may hold.
-    fn enter(&mut self, node: NodeId, region: u32, held: u64, turn: u64) -> u64 {
-        let holders = &mut self.region(region).holders;
-        match holders.iter_mut().find(|holder| holder.node == node) {
-            Some(holder) => {
+    /// A card may hold more from now on. All of it that it may hold; none if there is no room for it.
+    fn enter(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        region: u32,
+        (held, turn): (u64, u64),
+    ) -> Option<u64> {
+        let is_full = self.holders.len() >= self.holders_max;
+        let holder = match self.holders.entry((region, node)) {
+            Entry::Vacant(_) if is_full => return None,
+            Entry::Vacant(place) => place.insert(Holder { generation, held, turn, warm: false }),
+            Entry::Occupied(known) if known.get().generation == generation => {
+                let holder = known.into_mut();
                 holder.held |= held;
                 holder.turn = holder.turn.max(turn);
-                holder.held
+                holder.warm = true;
+                holder
             }
-            None => {
-                holders.push(Holder { node, held, turn });
-                held
+            Entry::Occupied(past) => {
+                let holder = past.into_mut();
+                *holder = Holder { generation, held, turn, warm: false };
+                holder
             }
-        }
+        };
+        Some(holder.held)
     }
 
-    pub(super) fn release(&mut self, node: NodeId, region: u32, released: u64, turn: u64) {
-        let Some(region) = self.regions.get_mut(&region) else { return };
-        let Some(at) = region.holders.iter().position(|holder| holder.node == node) else { return };
-        let holder = &mut region.holders[at];
-        if turn > holder.turn || makes(Mistake::ReleaseUnordered) {
-            holder.held &= !released;
-            if holder.held == 0 {
-                region.holders.swap_remove(at);
-            }
+    /// Whether the card is not named there any more.
+    pub(super) fn release(
+        &mut self,
+        (node, generation): (NodeId, Generation),
+        region: u32,
+        released: u64,
+        turn: u64,
+    ) -> bool {
+        let Entry::Occupied(mut known) = self.holders.entry((region, node)) else { return false };
+        let holder = known.get_mut();
+        if holder.generation != generation || turn <= holder.turn && !makes(Mistake::ReleaseUnordered) {
+            return false;
         }
+        holder.held &= !released;
+        let is_gone = holder.held == 0;
+        if is_gone {
+            known.remove();
+        }
+        is_gone
     }
 
-    /// The node has no card any more, or a new one, which holds nothing.
-    pub(in crate::shard) fn forget(&mut self, node: NodeId) {
-        for region in self.regions.values_mut() {
-            region.holders.retain(|holder| holder.node != node);
+    /// The card is named in the region.
+    pub(super) fn knows(&self, node: NodeId, region: u32) -> bool {
+        self.holders.contains_key(&(region, node))
+    }
+
+    /// So many are named that some are to be given up.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.holders.len() >= self.holders_max - self.holders_max / 8
+    }
+
+    /// Goes on around all locks, and forgets those of cards that are gone. Those that were not used since it came by last, and
+    /// of which `may_go` says so: at most two.
+    pub(super) fn coldest(&mut self, cards: &Cards, may_go: impl Fn(&Cold) -> bool) -> Vec<Cold> {
+        let (mut gone, mut cold) = (Vec::new(), Vec::<Cold>::new());
+        for _ in 0..STEPS.min(self.holders.len() + 1) {
+            let from = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
+            let next = self.holders.range_mut((from, Bound::Unbounded)).next();
+            self.hand = next.as_ref().map(|&(&key, _)| key);
+            let Some((&(region, node), holder)) = next else { continue };
+            let found = Cold { node, generation: holder.generation, region };
+            if !is_current(cards, node, holder.generation) {
+                gone.push((region, node));
+            } else if holder.warm {
+                holder.warm = false;
+            } else if !cold.contains(&found) && may_go(&found) {
+                cold.push(found);
+                if cold.len() == 2 {
+                    break;
+                }
+            }
         }
+        gone.into_iter().for_each(|key| _ = self.holders.remove(&key));
+        cold
+    }
+
+    /// Whatever the card says.
+    pub(super) fn strike(&mut self, cold: &Cold) {
+        self.holders.remove(&(cold.region, cold.node));
+    }
+
+    /// The segments of a region that a card may hold.
+    pub(in crate::shard) fn held(&self, node: NodeId, generation: Generation, region: u32) -> u64 {
+        let holder = self.holders.get(&(region, node)).filter(|holder| holder.generation == generation);
+        holder.map_or(0, |holder| holder.held)
     }
 
     /// Cards that may have copies in a segment, but for one.
-    fn holders(&self, place: Place, except: NodeId) -> Vec<NodeId> {
-        let holders = self.regions.get(&place.region).into_iter().flat_map(|region| &region.holders);
-        let others = holders.filter(|holder| holder.held & place.bit() != 0 && holder.node != except);
-        others.map(|holder| holder.node).collect()
-    }
-
-    /// Every card that is named, once for each region.
-    pub(in crate::shard) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
-        self.regions.values().flat_map(|region| region.holders.iter().map(|holder| &holder.node))
-    }
-
-    pub(in crate::shard) fn names(&self, node: NodeId, place: Place) -> bool {
-        self.around(node, place).is_some()
-    }
-
-    /// The segments around one that a card may hold, as places in the shard; none if it holds not even that one.
-    pub(in crate::shard) fn around(&self, node: NodeId, place: Place) -> Option<Range<u32>> {
-        let holder = self.regions.get(&place.region)?.holders.iter().find(|holder| holder.node == node)?;
-        run(holder.held, place)
+    fn holders(&self, place: Place, except: NodeId, cards: &Cards) -> Vec<NodeId> {
+        let of_region = (place.region, NodeId(0))..=(place.region, NodeId(u16::MAX));
+        let others = self.holders.range(of_region).filter(|((_, node), holder)| {
+            holder.held & place.bit() != 0 && *node != except && is_current(cards, *node, holder.generation)
+        });
+        others.map(|(&(_, node), _)| node).collect()
     }
 }
 
@@ -164,11 +237,12 @@ impl Shard {
     /// Cards whose copies of the blocks must go before they are written.
     pub(in crate::shard) fn holders(&self, id: PgId, writer: NodeId, blocks: &Range<u32>) -> Vec<NodeId> {
         let place = self.place(blocks.start);
-        self.primary(id).map_or_else(Vec::new, |primary| primary.directory.holders(place, writer))
+        self.primary(id).map_or_else(Vec::new, |p| p.directory.holders(place, writer, &p.cards))
     }
 
     /// A card wants a lock. It is granted at once: whoever writes there next asks the card first. It gets the whole region but for
-    /// what was written lately, so that a writer and a reader of different segments do not meet.
+    /// what was written lately, so that a writer and a reader of different segments do not meet. While the directory is
+    /// full it is told nothing, and waits, or asks again.
     pub(in crate::shard) fn acquire(
         &mut self,
         from: NodeId,
@@ -177,46 +251,74 @@ impl Shard {
         index: u32,
         turn: u64,
     ) {
-        let place = self.place(index);
-        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        if !self.grant((from, generation), id, index, turn)
+            && let Some(primary) = self.primary_mut(id)
+        {
+            primary.revocations.wait(Waiting { node: from, generation, index, turn });
+            self.arm_revocations(id);
+        }
+    }
+
+    /// Whether there was room for it, or nobody wants it any more.
+    pub(super) fn grant(
+        &mut self,
+        (from, generation): (NodeId, Generation),
+        id: PgId,
+        index: u32,
+        turn: u64,
+    ) -> bool {
+        let (place, all) = (self.place(index), self.all_segments());
+        let Some(volume) = self.volumes.get(&id) else { return true };
         let within = u64::from(index) < volume.spec.blocks();
-        let Some(primary) = volume.primary.as_mut().filter(|p| within && p.is_live(from, generation)) else {
-            return;
+        let Some(primary) = volume.primary.as_ref().filter(|p| within && p.is_live(from, generation)) else {
+            return true;
         };
         let bounds = primary.directory.bounds(place.region);
-        let held = primary.directory.enter(from, place.region, !bounds.written | place.bit(), turn);
+        let held = all & !bounds.written | place.bit();
+        let Some(held) = self.enter((from, generation), id, place.region, (held, turn)) else { return false };
         let body = Body::Granted { generation, block: index, grant: Grant { turn, held, bounds } };
         self.send(from, id, body, Payload::None);
+        true
+    }
+
+    fn enter(
+        &mut self,
+        (node, generation): (NodeId, Generation),
+        id: PgId,
+        region: u32,
+        (held, turn): (u64, u64),
+    ) -> Option<u64> {
+        self.make_room_for_lock(id, node, region);
+        self.primary_mut(id)?.directory.enter(node, generation, region, (held, turn))
     }
 
     /// A command is an acquire of what it changes: while it may have been applied, and its sender does not know, no
-    /// other card writes there without asking the sender.
+    /// other card writes there without asking the sender. Whether there is room for that.
     pub(in crate::shard) fn enter_commander(
         &mut self,
-        node: NodeId,
+        card: (NodeId, Generation),
         id: PgId,
         blocks: &Range<u32>,
         turn: u64,
-    ) {
-        if blocks.is_empty() || makes(Mistake::NoCommandLock) {
-            return;
+    ) -> bool {
+        if blocks.is_empty()
+            || makes(Mistake::NoCommandLock)
+            || self.volumes.get(&id).is_none_or(|volume| !volume.confirms())
+        {
+            return true;
         }
         let place = self.place(blocks.start);
-        if let Some(volume) = self.volumes.get_mut(&id).filter(|v| v.confirms())
-            && let Some(primary) = &mut volume.primary
-        {
-            primary.directory.enter(node, place.region, place.bit(), turn);
-        }
+        self.enter(card, id, place.region, (place.bit(), turn)).is_some()
     }
 
     /// What the answer to a command grants: what the command acquired.
     pub(in crate::shard) fn grant_of(&self, node: NodeId, id: PgId, blocks: &Range<u32>, turn: u64) -> Grant {
         let place = self.place(blocks.start);
-        let directory = self.primary(id).map(|primary| &primary.directory);
-        match directory.filter(|d| !blocks.is_empty() && d.names(node, place)) {
-            Some(directory) => Grant { turn, held: place.bit(), bounds: directory.bounds(place.region) },
-            None => Grant::default(),
-        }
+        let named = self.primary(id).filter(|p| !blocks.is_empty() && p.names(node, place));
+        named.map_or_else(Grant::default, |primary| {
+            let bounds = primary.directory.bounds(place.region);
+            Grant { turn, held: place.bit(), bounds }
+        })
     }
 
     /// Whether a card may hold the lock on a block, as far as the directory knows. None for a card that it does
@@ -224,6 +326,14 @@ impl Shard {
     #[must_use]
     pub fn may_hold_lock(&self, node: NodeId, generation: Generation, block: BlockId) -> Option<bool> {
         let primary = self.primary(block.volume)?;
-        primary.is_live(node, generation).then(|| primary.directory.names(node, self.place(block.index)))
+        primary.is_live(node, generation).then(|| primary.names(node, self.place(block.index)))
+    }
+}
+
+impl Primary {
+    /// The directory names the node's card for a segment.
+    fn names(&self, node: NodeId, place: Place) -> bool {
+        let held = |card: &PeerCard| self.directory.held(node, card.generation, place.region);
+        self.cards.get(&node).is_some_and(|card| held(card) & place.bit() != 0)
     }
 }

@@ -71,6 +71,7 @@ impl Shard {
             return;
         };
         self.timers.clear(primary.forget_at, Timer::Answers(id));
+        self.timers.clear(primary.revocations.deadline, Timer::Revoke(id));
         self.forget_leaving_of(id);
         self.park_own(id, primary.last_stamp);
         self.ask_anew(id);
