@@ -60,6 +60,8 @@ impl Mark {
     pub(crate) const PARKED: Self = Self(1 << 8);
     /// Kept by the node that wrote it, not yet used.
     pub(crate) const WRITTEN: Self = Self(1 << 9);
+    /// Read since somebody looked whether its lock is in use.
+    pub(crate) const READ: Self = Self(1 << 10);
     /// Not to be read now.
     pub(crate) const HIDDEN: Self = Self(Self::LOCKED.0 | Self::PARKED.0);
     /// Nobody has used it here.

@@ -257,6 +257,7 @@ impl Shard {
     }
 
     fn touch(&mut self, slot: Slot) {
+        self.cache.mark(slot, Mark::READ, true);
         self.cache.touch(slot);
         self.frame_data.used(slot, self.now);
     }

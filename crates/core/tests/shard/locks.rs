@@ -83,6 +83,29 @@ fn a_segment_with_copies_stays_locked() {
     assert!(!c.has(2, 8) && c.has(2, 40));
 }
 
+/// What was not read for a second is released, and its copies parked; reading it again asks for the lock.
+#[test]
+fn a_segment_that_was_not_read_for_a_second_is_released() {
+    let mut c = Cluster::cold(RD);
+    c.read(2, 8);
+    let mut asked = Vec::new();
+    for ms in [400, 800, 1600, 2400, 3900, 4000] {
+        c.now = Instant(ms * 1_000_000);
+        if ms < 2000 {
+            c.read(2, 8);
+        }
+        c.log.clear();
+        c.write(1, 5);
+        asked.push(c.logged("invalidate "));
+    }
+    assert_eq!(asked, [1, 1, 1, 1, 1, 0], "read at 0.4, 0.8 and 1.6 s");
+    assert!(c.has(2, 8), "it is parked");
+    c.read(2, 8);
+    assert_eq!(c.logged("acquire"), 1, "{:?}", c.log);
+    c.write(1, 8);
+    assert!(!c.has(2, 8));
+}
+
 #[test]
 fn a_reader_asks_for_a_region_once() {
     let mut c = Cluster::cold(RD);

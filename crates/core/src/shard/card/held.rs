@@ -20,7 +20,7 @@ use crate::mistakes::{Mistake, makes};
 use crate::shard::Shard;
 use crate::shard::regions::{Bounds, Place, judge, segments};
 use crate::shard::volume::Volume;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// What the card holds, and what it knows of the regions that it has copies in.
 #[derive(Default)]
@@ -46,6 +46,18 @@ struct Region {
     /// The lock was asked for and not granted yet; it is asked for again then.
     asked_until: Instant,
     last_use: Instant,
+    /// When it was seen last that copies had been read here.
+    read_at: Instant,
+}
+
+/// A lock whose copies nobody has read for so long goes with the next invalidation: it would cost the writer one each time.
+const UNREAD: Duration = Duration::from_secs(1);
+
+impl Region {
+    /// Nothing was read here lately, as far as that was looked for.
+    fn is_unread(&self, now: Instant) -> bool {
+        now >= self.last_use.max(self.read_at) + UNREAD
+    }
 }
 
 /// What a card releases in a region.
@@ -108,6 +120,7 @@ impl Held {
                 parked_as_of: None,
                 asked_until: Instant(0),
                 last_use: now,
+                read_at: Instant(0),
             }
         });
         region.last_use = now;
@@ -368,31 +381,56 @@ impl Shard {
         written.fold(0, |set, index| set | self.place(index).bit())
     }
 
-    /// No copy of the segment's blocks is here or on its way in or out.
-    fn is_free(&self, id: PgId, place: Place) -> bool {
-        self.indices(place).map(|index| BlockId::new(id, index)).all(|block| {
-            let usable = self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::PARKED));
-            !usable && !self.leaving.contains_key(&block) && !self.fetches.is_under_way(block)
+    /// No copy of the segment's blocks is on its way in or out, and none is here that was read lately.
+    fn is_free(&mut self, id: PgId, place: Place) -> bool {
+        let (mut copied, mut read) = (false, false);
+        for block in self.indices(place).map(|index| BlockId::new(id, index)) {
+            if self.leaving.contains_key(&block) || self.fetches.is_under_way(block) {
+                return false;
+            }
+            if let Some(slot) = self.cache.lookup(block).filter(|&slot| !self.cache.is(slot, Mark::PARKED)) {
+                copied = true;
+                read |= self.cache.is(slot, Mark::READ);
+                self.cache.mark(slot, Mark::READ, false);
+            }
+        }
+        let now = self.now;
+        let region = self.card_mut(id).and_then(|card| card.held.regions.get_mut(&place.region));
+        region.is_none_or(|region| {
+            if read {
+                region.read_at = now;
+            }
+            !copied || region.is_unread(now)
         })
     }
 
-    /// Regions of which this node remembers something are bounded: those with the fewest copies go, of these the coldest.
+    /// Regions of which this node remembers something are bounded: those go with the fewest copies that were read since it was
+    /// looked the last time, of these those with the fewest copies, of these the coldest.
     pub(in crate::shard) fn limit_regions(&mut self, id: PgId) {
         let most = (self.cache.slots() as usize / 8).max(self.config.limits.card_regions);
         if self.volumes.get(&id).is_none_or(|volume| volume.card.held.regions.len() <= most) {
             return;
         }
         // Reads that hit do not come by here: that a region is in use shows in its copies.
-        let mut copies: BTreeMap<u32, u32> = BTreeMap::new();
-        for block in self.cache.resident_slots().map(|slot| self.cache.block(slot)).filter(|b| b.volume == id)
-        {
-            *copies.entry(self.place(block.index).region).or_default() += 1;
+        let mut copies: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        let slots: Vec<Slot> =
+            self.cache.resident_slots().filter(|&slot| self.cache.block(slot).volume == id).collect();
+        for slot in slots {
+            let (read, all) = copies.entry(self.place(self.cache.block(slot).index).region).or_default();
+            *read += u32::from(self.cache.is(slot, Mark::READ));
+            *all += 1;
+            self.cache.mark(slot, Mark::READ, false);
         }
-        let warmth = |(&number, region): (&u32, &Region)| {
-            (copies.get(&number).copied().unwrap_or_default(), region.last_use, number)
+        let now = self.now;
+        let Some(card) = self.card_mut(id) else { return };
+        let warmth = |(&number, region): (&u32, &mut Region)| {
+            let copies = copies.get(&number).copied().unwrap_or_default();
+            if copies.0 > 0 {
+                region.read_at = now;
+            }
+            (copies, region.last_use, number)
         };
-        let Some(volume) = self.volumes.get(&id) else { return };
-        let mut all: Vec<_> = volume.card.held.regions.iter().map(warmth).collect();
+        let mut all: Vec<_> = card.held.regions.iter_mut().map(warmth).collect();
         // A share of them at once, so that a scan over all is rare.
         let gone = all.len() - most + most / 8;
         let last = all.len() - 1;
