@@ -64,8 +64,8 @@ pub use ids::{
 };
 pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
 pub use message::{
-    Body, CommandKind, ControlMessage, CopyClass, Extent, Grant, IoError, Message, Note, Refusal, Source,
-    StoreOutcome,
+    Ahead, Body, CommandKind, ControlMessage, CopyClass, Extent, Grant, IoError, Message, Note, Refusal,
+    Source, StoreOutcome,
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};

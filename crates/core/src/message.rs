@@ -139,6 +139,8 @@ pub enum Body {
         block: u32,
         /// The card's turn.
         turn: u64,
+        /// So many of the next regions are wanted as well, if they can be had for nothing: it reads on and on.
+        ahead: u8,
     },
     /// The card has the lock.
     Granted {
@@ -148,6 +150,8 @@ pub enum Body {
         block: u32,
         /// What it has.
         grant: Grant,
+        /// What it has beyond the region.
+        ahead: Ahead,
     },
     /// Changes the disk. Payload for [`CommandKind::Write`]: `length` bytes.
     Command {
@@ -226,6 +230,20 @@ pub struct Grant {
     pub held: u64,
     /// What contents of the region must include.
     pub bounds: Bounds,
+}
+
+/// Of how many of the next regions a card has the lock as well, as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ahead {
+    /// So many.
+    pub regions: u8,
+    /// What contents of them must include.
+    pub bound: Stamp,
+}
+
+impl Ahead {
+    /// Regions that are granted ahead at most.
+    pub const MAX: u8 = 15;
 }
 
 impl Body {

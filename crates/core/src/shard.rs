@@ -481,11 +481,11 @@ impl Shard {
             Body::InvalidateAck { generation, stamp, block, released, turn } => {
                 self.invalidate_ack(from, message.volume, generation, stamp, block, (released, turn));
             }
-            Body::Acquire { generation, block, turn } => {
-                self.acquire(from, message.volume, generation, block, turn);
+            Body::Acquire { generation, block, turn, ahead } => {
+                self.acquire((from, generation), message.volume, block, (turn, ahead));
             }
-            Body::Granted { generation, block, grant } => {
-                self.granted(from, message.volume, generation, block, grant);
+            Body::Granted { generation, block, grant, ahead } => {
+                self.granted((from, generation), message.volume, block, grant, ahead);
             }
             Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
                 let command = primary::commands::PeerCommand {

@@ -9,7 +9,7 @@
 //! | 4 | 1 | version, [`VERSION`] | all |
 //! | 5 | 1 | kind | all |
 //! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
-//! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result | block messages, Answer |
+//! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result; regions ahead | block messages, Answer |
 //! | 8 | 4 | bytes that follow the header | all |
 //! | 12 | 2 | shard | block messages |
 //! | 14 | 2 | free blocks | block messages |
@@ -22,7 +22,7 @@
 //! | 64 | 8 | of a grant the limit where nothing was written lately | Granted, CommandDone |
 //! | 72 | 8 | segments granted or released; for a CommandDone its stamp | Granted, CommandDone, InvalidateAck |
 //! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
-//! | 88 | 8 | persistence life that a write was applied under | CommandDone |
+//! | 88 | 8 | persistence life that a write was applied under; of a grant the limit in the regions ahead | CommandDone, Granted |
 //! | 96 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command, Probe, Void |
 //! | 98 | 2 | zero | |
 //! | 100 | 4 | block; for a Command its length | most block messages |

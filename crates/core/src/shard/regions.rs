@@ -106,6 +106,11 @@ impl Writes {
         self.version.max(self.base)
     }
 
+    /// The last write to the region is of the same interval.
+    pub(super) fn is_in_interval_of(&self, stamp: Stamp) -> bool {
+        self.version.0 >> INTERVAL_BITS == stamp.0 >> INTERVAL_BITS
+    }
+
     pub(super) fn write(&mut self, segment: u32, stamp: Stamp) {
         let interval = |stamp: Stamp| stamp.0 >> INTERVAL_BITS;
         let [this, before] = self.written;

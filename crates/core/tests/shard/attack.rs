@@ -272,7 +272,8 @@ fn acquires(ranges: [core::ops::Range<u32>; 3]) -> [(std::time::Duration, usize)
     ranges.map(|range| {
         let start = std::time::Instant::now();
         for region in range {
-            let body = Body::Acquire { generation, block: region * 1024, turn: u64::from(region) + 1 };
+            let body =
+                Body::Acquire { generation, block: region * 1024, turn: u64::from(region) + 1, ahead: 0 };
             let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
             primary.handle(Instant(0), Input::Message { from: node, message, payload: Payload::None });
             while primary.poll().is_some() {}

@@ -121,6 +121,57 @@ fn a_reader_asks_for_a_region_once() {
     assert_eq!(c.logged("invalidate 5+1"), 1, "{:?}", c.log);
 }
 
+/// A scan asks for the lock on the first region, then for 16 at a time; who reads here and there for one.
+#[test]
+fn a_scan_asks_for_sixteen_regions_at_a_time() {
+    for (step, questions) in [(1, 1 + 4), (2, 64)] {
+        let mut c = Cluster::cold(Setup { capacity: 1024, ..RD });
+        let mut asked = 0;
+        for region in 0..64 + u32::from(step == 1) {
+            c.read(2, region * step * 1024);
+            asked += c.logged("acquire");
+            assert!(c.has(2, region * step * 1024));
+        }
+        assert_eq!(asked, questions, "every {step}. region");
+    }
+}
+
+/// Whoever writes in a region that was granted ahead asks, once; and what was written lately is not granted ahead.
+#[test]
+fn regions_that_are_granted_ahead_are_locked() {
+    let mut c = Cluster::cold(Setup { capacity: 1024, ..RD });
+    c.write(1, 9 * 1024);
+    c.read(2, 0);
+    c.read(2, 1024);
+    c.log.clear();
+    for (region, asked) in [(8, 1), (8, 1), (9, 1), (10, 1), (2, 2)] {
+        c.write(1, region * 1024 + 5);
+        assert_eq!(c.logged("invalidate "), asked, "{region}: {:?}", c.log);
+    }
+    for (region, asked) in [(3, 0), (7, 0), (8, 1)] {
+        c.read(2, region * 1024);
+        assert_eq!(c.logged("acquire"), asked, "{region}: {:?}", c.log);
+    }
+    c.write(1, 3 * 1024);
+    assert!(!c.has(2, 3 * 1024));
+}
+
+/// A grant that names regions ahead comes after the card has released one of them.
+#[test]
+fn a_late_grant_ahead_is_void() {
+    let mut c = Cluster::cold(Setup { capacity: 1024, ..RD });
+    c.read(2, 0);
+    c.give(2, Input::Read { token: Token(9), block: BlockId::new(V, 1024) });
+    let late = c.until(|body| matches!(body, Body::Granted { .. }));
+    c.write(1, 5 * 1024);
+    c.arrive(late.0, late.1, late.2, late.3);
+    c.run();
+    c.finish_reads();
+    assert!(!c.nodes[2].holds(BlockId::new(V, 5 * 1024)), "it gave that up");
+    c.read(2, 5 * 1024);
+    assert_eq!(c.logged("acquire"), 1, "{:?}", c.log);
+}
+
 /// A reader and a writer of different segments of a region do not meet.
 #[test]
 fn a_lock_leaves_out_what_was_written_lately() {
@@ -315,7 +366,7 @@ fn blocks_beyond_the_volume_are_nobodys_to_release() {
         let body = Body::Invalidate { generation: Generation(3), stamp: Stamp(9), block, count };
         let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         c.give(2, Input::Message { from: NodeId(0), message, payload: Payload::None });
-        let body = Body::Acquire { generation: Generation(3), block, turn: 1 };
+        let body = Body::Acquire { generation: Generation(3), block, turn: 1, ahead: 0 };
         let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         c.give(0, Input::Message { from: NodeId(2), message, payload: Payload::None });
     }

@@ -1,8 +1,8 @@
 //! The 104-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Body, Bounds, CommandKind, CopyClass, Generation, Grant, Message, NodeId, Note, Persistence, RequestId,
-    Source, Stamp, StoreOutcome,
+    Ahead, Body, Bounds, CommandKind, CopyClass, Generation, Grant, Message, NodeId, Note, Persistence,
+    RequestId, Source, Stamp, StoreOutcome,
 };
 
 use super::body::{error_code, group, node, result};
@@ -346,11 +346,13 @@ impl Fields {
                 turn,
                 ..common
             },
-            Body::Acquire { generation, block, turn } => {
-                Self { kind: KIND_ACQUIRE, block, generation: generation.0, turn, ..common }
+            Body::Acquire { generation, block, turn, ahead } => {
+                Self { kind: KIND_ACQUIRE, detail: ahead, block, generation: generation.0, turn, ..common }
             }
-            Body::Granted { generation, block, grant } => {
-                Self { kind: KIND_GRANTED, block, generation: generation.0, ..common }.with_grant(grant)
+            Body::Granted { generation, block, grant, ahead } => {
+                let (detail, life) = (ahead.regions, ahead.bound.0);
+                Self { kind: KIND_GRANTED, detail, block, generation: generation.0, life, ..common }
+                    .with_grant(grant)
             }
             Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
                 let (detail, no_hole) = command_fields(kind);
@@ -450,8 +452,11 @@ impl Fields {
             KIND_INVALIDATE_ACK => {
                 Body::InvalidateAck { generation, stamp, block, released: self.held, turn: self.turn }
             }
-            KIND_ACQUIRE => Body::Acquire { generation, block, turn: self.turn },
-            KIND_GRANTED => Body::Granted { generation, block, grant: self.grant() },
+            KIND_ACQUIRE => Body::Acquire { generation, block, turn: self.turn, ahead: self.detail },
+            KIND_GRANTED => {
+                let ahead = Ahead { regions: self.detail, bound: Stamp(self.life) };
+                Body::Granted { generation, block, grant: self.grant(), ahead }
+            }
             KIND_COMMAND => Body::Command {
                 generation,
                 request,

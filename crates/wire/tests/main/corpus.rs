@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use cards_core::{
-    Access, Body, Bounds, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant, IoError,
+    Access, Ahead, Body, Bounds, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant, IoError,
     Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
 };
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
@@ -206,6 +206,7 @@ fn frames() -> Seeds {
     };
     let bounds = Bounds { base: Stamp(4), written: 0x8001, version: stamp };
     let grant = Grant { turn: 8, held: 0xf0f0, bounds };
+    let ahead = Ahead { regions: 15, bound: Stamp(3) };
     let control = |message| encode_control(&message).expect("a short message");
     let read = Body::Read {
         request,
@@ -271,8 +272,8 @@ fn frames() -> Seeds {
             message(Body::Note { block, note: Note::IndexUpdate { holder: node, evictor: NodeId(1) } }, 0),
         ),
         ("invalidate", message(Body::Invalidate { generation, stamp, block, count: 16 }, 0)),
-        ("acquire", message(Body::Acquire { generation, block: 7, turn: 9 }, 0)),
-        ("granted", message(Body::Granted { generation, block: 7, grant }, 0)),
+        ("acquire", message(Body::Acquire { generation, block: 7, turn: 9, ahead: 15 }, 0)),
+        ("granted", message(Body::Granted { generation, block: 7, grant, ahead }, 0)),
         (
             "invalidate-ack",
             message(Body::InvalidateAck { generation, stamp, block: 8, released: 3, turn: 9 }, 0),

@@ -1,8 +1,8 @@
 //! The protocol between nodes: every message survives the wire, and no bytes do harm.
 
 use cards_core::{
-    Access, Body, Bounds, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant,
-    Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp,
+    Access, Ahead, Body, Bounds, Coherence, CommandKind, ControlMessage, CopyClass, Extent, Generation,
+    Grant, Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp,
     StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
@@ -121,16 +121,14 @@ fn bodies() -> impl Strategy<Value = Body> {
                 turn
             }
         ),
-        (generation(), any::<u32>(), any::<u64>()).prop_map(|(generation, block, turn)| Body::Acquire {
-            generation,
-            block,
-            turn
-        }),
-        (generation(), any::<u32>(), grants()).prop_map(|(generation, block, grant)| Body::Granted {
-            generation,
-            block,
-            grant
-        }),
+        (generation(), any::<u32>(), any::<u64>(), any::<u8>())
+            .prop_map(|(generation, block, turn, ahead)| Body::Acquire { generation, block, turn, ahead }),
+        (generation(), any::<u32>(), grants(), any::<u8>(), any::<u64>()).prop_map(
+            |(generation, block, grant, regions, bound)| {
+                let ahead = Ahead { regions, bound: Stamp(bound) };
+                Body::Granted { generation, block, grant, ahead }
+            }
+        ),
         (
             generation(),
             request(),
@@ -436,7 +434,7 @@ fn lengths_are_judged_before_anything_follows() {
     assert!(with_payload(data(), MAX_BLOCK, 4096).is_ok());
     assert!(matches!(with_payload(data(), MAX_BLOCK + 1, 4096), Err(FrameError::TooLong { .. })));
     assert!(matches!(with_payload(data(), 0, 4096), Err(FrameError::Field { .. })));
-    let acquire = Body::Acquire { generation: Generation(1), block: 0, turn: 1 };
+    let acquire = Body::Acquire { generation: Generation(1), block: 0, turn: 1, ahead: 0 };
     assert!(matches!(with_payload(acquire, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
     let mut control =
         encode_control(&ControlMessage::Expired { volume: PgId(1), generation: Generation(1) }).unwrap();

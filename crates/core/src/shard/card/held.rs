@@ -15,7 +15,7 @@ use core::ops::Range;
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, PgId, Slot, Stamp};
 use crate::io::Payload;
-use crate::message::{Body, Grant};
+use crate::message::{Ahead, Body, Grant};
 use crate::mistakes::{Mistake, makes};
 use crate::shard::Shard;
 use crate::shard::regions::{Bounds, Place, judge, segments};
@@ -27,6 +27,8 @@ use crate::time::{Duration, Instant};
 pub(in crate::shard) struct Held {
     regions: BTreeMap<u32, Region>,
     turn: u64,
+    /// The turn by which a region was forgotten last: for one that is not listed, grants for earlier turns are void.
+    forgot_at: u64,
     /// A region was forgotten of which a kernel may have pages.
     forgot_pages: bool,
 }
@@ -85,7 +87,8 @@ impl Held {
 
     /// None of the locks of another description of the volume; turns go on.
     pub(in crate::shard) fn after(before: &Self) -> Self {
-        Self { turn: before.turn, forgot_pages: before.forgot_pages, ..Self::default() }
+        let Self { turn, forgot_pages, .. } = *before;
+        Self { turn, forgot_at: turn, forgot_pages, ..Self::default() }
     }
 
     /// All segments that are held.
@@ -125,6 +128,29 @@ impl Held {
         });
         region.last_use = now;
         region
+    }
+
+    /// The entry of a region that a grant for a turn names beyond what was asked for; none, if the card may have released it
+    /// since.
+    fn region_ahead(&mut self, number: u32, turn: u64, (now, most): (Instant, usize)) -> Option<&mut Region> {
+        let late = makes(Mistake::LateGranted);
+        match self.regions.get(&number) {
+            Some(known) if turn <= known.released && !late => return None,
+            None if turn <= self.forgot_at && !late || self.regions.len() >= most => return None,
+            Some(_) | None => {}
+        }
+        let forgot_at = self.forgot_at;
+        let is_new = !self.regions.contains_key(&number);
+        let region = self.region(number, now);
+        if is_new {
+            region.released = forgot_at;
+        }
+        Some(region)
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.regions.remove(&number);
+        self.forgot_at = self.turn;
     }
 
     /// A block of the segment is kept or fetched here.
@@ -176,23 +202,48 @@ impl Shard {
         let turn = volume.card.held.next_turn();
         self.stats.locks_asked += 1;
         self.limit_regions(block.volume);
-        let body = Body::Acquire { generation, block: block.index, turn };
+        let ahead = self.regions_ahead(block.volume, place.region);
+        let body = Body::Acquire { generation, block: block.index, turn, ahead };
         self.send(self.primary_of(block.volume), block.volume, body, Payload::None);
+    }
+
+    /// How many regions behind one are asked for with it: none, unless the card reads on from the one before.
+    fn regions_ahead(&self, id: PgId, region: u32) -> u8 {
+        let Some(card) = self.card(id) else { return 0 };
+        let reads_on = region.checked_sub(1).is_some_and(|before| card.held.of_region(before) != 0);
+        let room = self.regions_max().saturating_sub(card.held.regions.len());
+        if reads_on { room.min(Ahead::MAX.into()) as u8 } else { 0 }
     }
 
     pub(in crate::shard) fn granted(
         &mut self,
-        from: NodeId,
+        (from, generation): (NodeId, Generation),
         id: PgId,
-        generation: Generation,
         index: u32,
         grant: Grant,
+        ahead: Ahead,
     ) {
         let volume = self.volumes.get(&id).filter(|v| v.card.generation == Some(generation));
         if volume.is_some_and(|volume| volume.spec.primary == from) {
             let place = self.place(index);
             self.take_grant(id, place, grant);
-            self.resume_locked(id, place.region);
+            self.take_ahead(id, place.region, grant.turn, ahead);
+            let regions = u32::from(ahead.regions.min(Ahead::MAX));
+            (place.region..=place.region.saturating_add(regions)).for_each(|region| self.resume_locked(id, region));
+        }
+    }
+
+    fn take_ahead(&mut self, id: PgId, region: u32, turn: u64, Ahead { regions, bound }: Ahead) {
+        let (all, limits) = (self.all_segments(), (self.now, self.regions_max()));
+        for number in (1..=u32::from(regions.min(Ahead::MAX))).map_while(|n| region.checked_add(n)) {
+            let Some(card) = self.card_mut(id) else { return };
+            let Some(region) = card.held.region_ahead(number, turn, limits) else { continue };
+            region.bounds.learn(Bounds { base: bound, ..Bounds::default() });
+            let (granted, parked_as_of) = (all & !region.held, region.parked_as_of.take());
+            region.held = all;
+            if let Some(as_of) = parked_as_of {
+                self.unpark(id, number, granted, as_of);
+            }
         }
     }
 
@@ -270,6 +321,7 @@ impl Shard {
             region.asked_until = Instant(0);
         }
         volume.card.held.forgot_pages = false;
+        volume.card.held.forgot_at = turn;
         volume.card.held.regions.retain(|_, region| region.parked_as_of.is_some());
         for slot in self.slots_of(id) {
             if self.cache.is(slot, Mark::LOCKED) {
@@ -315,7 +367,9 @@ impl Shard {
         let Some(card) = self.card_mut(id) else { return Release::default() };
         let Some(region) = card.held.regions.get_mut(&number) else {
             // A grant on its way will find no entry. It may have held all of it before it was forgotten.
-            return Release { segments: !busy, used: !busy, turn: card.held.next_turn() };
+            let turn = card.held.next_turn();
+            card.held.forgot_at = turn;
+            return Release { segments: !busy, used: !busy, turn };
         };
         if released == 0 || region.asked_until > now {
             // It will be granted what it has asked for. To void that would make a reader ask for ever beside a writer.
@@ -336,7 +390,7 @@ impl Shard {
             && card.held.regions.get(&number).is_some_and(|r| r.held == 0 && r.parked_as_of.is_none())
             && busy == 0
         {
-            card.held.regions.remove(&number);
+            card.held.forget(number);
         }
         Release { segments: released, used, turn }
     }
@@ -404,10 +458,15 @@ impl Shard {
         })
     }
 
+    /// Regions of a volume that this node remembers at most.
+    fn regions_max(&self) -> usize {
+        (self.cache.slots() as usize / 8).max(self.config.limits.card_regions)
+    }
+
     /// Regions of which this node remembers something are bounded: those go with the fewest copies that were read since it was
     /// looked the last time, of these those with the fewest copies, of these the coldest.
     pub(in crate::shard) fn limit_regions(&mut self, id: PgId) {
-        let most = (self.cache.slots() as usize / 8).max(self.config.limits.card_regions);
+        let most = self.regions_max();
         if self.volumes.get(&id).is_none_or(|volume| volume.card.held.regions.len() <= most) {
             return;
         }
@@ -445,7 +504,7 @@ impl Shard {
         if volume.card.held.regions.get(&number).is_none_or(|region| region.asked_until > self.now) {
             return;
         }
-        volume.card.held.regions.remove(&number);
+        volume.card.held.forget(number);
         volume.card.held.forgot_pages |= volume.card.pages;
         for segment in segments(self.all_segments()) {
             for index in self.indices(Place { region: number, segment }) {

@@ -15,7 +15,7 @@ use super::revoke::Waiting;
 use super::{PeerCard, Primary};
 use crate::ids::{BlockId, Generation, NodeId, PgId, Stamp};
 use crate::io::Payload;
-use crate::message::{Body, Grant};
+use crate::message::{Ahead, Body, Grant};
 use crate::mistakes::{Mistake, makes};
 use crate::shard::regions::{Bounds, Place, Writes};
 use crate::shard::{Limits, Shard};
@@ -105,6 +105,11 @@ impl Directory {
     pub(in crate::shard) fn bounds(&self, region: u32) -> Bounds {
         let default = Bounds { base: self.default, ..Bounds::default() };
         self.written.get(&region).map_or(default, Writes::bounds)
+    }
+
+    /// Something was written to the region in the interval of a stamp.
+    fn is_written_in(&self, region: u32, stamp: Stamp) -> bool {
+        self.written.get(&region).is_some_and(|writes| writes.is_in_interval_of(stamp))
     }
 
     pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) {
@@ -245,40 +250,64 @@ impl Shard {
     /// full it is told nothing, and waits, or asks again.
     pub(in crate::shard) fn acquire(
         &mut self,
-        from: NodeId,
+        (node, generation): (NodeId, Generation),
         id: PgId,
-        generation: Generation,
         index: u32,
-        turn: u64,
+        (turn, ahead): (u64, u8),
     ) {
-        if !self.grant((from, generation), id, index, turn)
+        let acquire = Waiting { node, generation, index, turn, ahead };
+        if !self.grant(acquire, id)
             && let Some(primary) = self.primary_mut(id)
         {
-            primary.revocations.wait(Waiting { node: from, generation, index, turn });
+            primary.revocations.wait(acquire);
             self.arm_revocations(id);
         }
     }
 
     /// Whether there was room for it, or nobody wants it any more.
-    pub(super) fn grant(
-        &mut self,
-        (from, generation): (NodeId, Generation),
-        id: PgId,
-        index: u32,
-        turn: u64,
-    ) -> bool {
+    pub(super) fn grant(&mut self, acquire: Waiting, id: PgId) -> bool {
+        let Waiting { node, generation, index, turn, ahead } = acquire;
         let (place, all) = (self.place(index), self.all_segments());
         let Some(volume) = self.volumes.get(&id) else { return true };
         let within = u64::from(index) < volume.spec.blocks();
-        let Some(primary) = volume.primary.as_ref().filter(|p| within && p.is_live(from, generation)) else {
+        let Some(primary) = volume.primary.as_ref().filter(|p| within && p.is_live(node, generation)) else {
             return true;
         };
         let bounds = primary.directory.bounds(place.region);
         let held = all & !bounds.written | place.bit();
-        let Some(held) = self.enter((from, generation), id, place.region, (held, turn)) else { return false };
-        let body = Body::Granted { generation, block: index, grant: Grant { turn, held, bounds } };
-        self.send(from, id, body, Payload::None);
+        let card = (node, generation);
+        let Some(held) = self.enter(card, id, place.region, (held, turn)) else { return false };
+        let ahead = self.grant_ahead(card, id, place.region, (turn, ahead));
+        let grant = Grant { turn, held, bounds };
+        self.send(node, id, Body::Granted { generation, block: index, grant, ahead }, Payload::None);
         true
+    }
+
+    /// The regions behind one, for a card that reads on: as far as nobody has written them lately, and nothing has to be
+    /// revoked for it.
+    fn grant_ahead(
+        &mut self,
+        (node, generation): (NodeId, Generation),
+        id: PgId,
+        region: u32,
+        (turn, wanted): (u64, u8),
+    ) -> Ahead {
+        let (all, mut ahead) = (self.all_segments(), Ahead::default());
+        for next in (1..=u32::from(wanted.min(Ahead::MAX))).map_while(|n| region.checked_add(n)) {
+            let (first, _) = self.ends_of_region(next);
+            let Some(volume) = self.volumes.get_mut(&id) else { break };
+            let within = u64::from(first) < volume.spec.blocks();
+            let Some(primary) = volume.primary.as_mut().filter(|_| within) else { break };
+            let (last, directory) = (primary.last_stamp, &mut primary.directory);
+            if directory.is_crowded() || directory.is_written_in(next, last) {
+                break;
+            }
+            let Some(_) = directory.enter(node, generation, next, (all, turn)) else { break };
+            let bounds = directory.bounds(next);
+            ahead.bound = ahead.bound.max(bounds.base).max(bounds.version);
+            ahead.regions += 1;
+        }
+        ahead
     }
 
     fn enter(

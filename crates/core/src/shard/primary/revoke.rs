@@ -32,6 +32,7 @@ pub(super) struct Waiting {
     pub(super) generation: Generation,
     pub(super) index: u32,
     pub(super) turn: u64,
+    pub(super) ahead: u8,
 }
 
 /// The locks that cards were asked to give up, and the acquires that wait for that.
@@ -129,8 +130,7 @@ impl Shard {
     /// A lock is gone from the directory.
     pub(super) fn grant_waiting(&mut self, id: PgId) {
         while let Some(acquire) = self.primary_mut(id).and_then(|p| p.revocations.waiting.pop_front()) {
-            let Waiting { node, generation, index, turn } = acquire;
-            if !self.grant((node, generation), id, index, turn) {
+            if !self.grant(acquire, id) {
                 if let Some(primary) = self.primary_mut(id) {
                     primary.revocations.waiting.push_front(acquire);
                 }
