@@ -93,6 +93,8 @@ const RESEND: Duration = Duration::from_millis(100);
 /// See the module's head.
 pub struct Shard {
     config: ShardConfig,
+    /// As they were configured, whatever is cached.
+    limits: Limits,
     now: Instant,
     placement: Placement,
     volumes: BTreeMap<PgId, Volume>,
@@ -130,8 +132,8 @@ impl Shard {
     pub fn new(config: ShardConfig, seed: u64) -> Self {
         assert!(config.shards.is_power_of_two() && config.shard < config.shards);
         let capacity = config.capacity_blocks.max(1);
-        let limits = config.limits.with_caches(config.nodes, capacity);
-        let config = ShardConfig { limits, ..config };
+        let limits = config.limits;
+        let config = ShardConfig { limits: limits.with_caches(config.nodes.into(), capacity), ..config };
         let in_flight = (capacity / 32).clamp(16, 256);
         let nodes = usize::from(config.nodes);
         Self {
@@ -159,6 +161,7 @@ impl Shard {
             effects: Vec::new(),
             random: mix(seed ^ u64::from(config.node.0) << 32 ^ u64::from(config.shard)),
             stats: Stats::default(),
+            limits,
             config,
         }
     }
@@ -558,6 +561,9 @@ impl Shard {
         let nodes = self.up.len().max(usize::from(placement.bound()));
         self.up.resize(nodes, false);
         self.free_of.resize(nodes, u16::MAX);
+        let limits = self.limits.with_caches(nodes, self.cache.capacity());
+        self.config.limits = limits;
+        self.volumes.values_mut().flat_map(|v| &mut v.primary).for_each(|p| p.directory.limit(&limits));
         self.placement = placement;
         self.load_of.clear();
         self.load_of.resize(nodes, 0);

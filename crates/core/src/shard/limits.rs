@@ -49,10 +49,10 @@ impl Limits {
     /// Where so many nodes cache so many blocks each. A card remembers a region for 8 slots, so more locks than one for 8 of
     /// all blocks that are cached anywhere are not in use: with 70 bytes for a region and a lock, and trees that
     /// are half empty, a directory takes less than 32 bytes for each of these blocks.
-    pub(super) fn with_caches(self, nodes: u16, blocks: u32) -> Self {
-        let used = nodes as usize * blocks as usize / 8;
+    pub(super) fn with_caches(self, nodes: usize, blocks: u32) -> Self {
+        let used = nodes * blocks as usize / 8;
         let regions = self.directory_regions.min(used.max(1 << 10));
-        let holders = self.directory_holders.min(used.max(1 << 10).max(4 * nodes as usize));
+        let holders = self.directory_holders.min(used.max(1 << 10).max(4 * nodes));
         Self { directory_regions: regions, directory_holders: holders, ..self }
     }
 }

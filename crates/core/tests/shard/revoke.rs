@@ -162,3 +162,30 @@ fn locks_of_cards_that_are_gone_make_room() {
     }
     assert_eq!(c.nodes[0].table_entries(), 0);
 }
+
+/// A disk node that has eight times as many nodes as when it started remembers eight times as many locks.
+#[test]
+fn a_directory_grows_with_the_cluster() {
+    let config = ShardConfig { capacity_blocks: 1 << 13, nodes: 2, ..RD.config(0, 1) };
+    let mut primary = Shard::new(config, 1);
+    primary.handle(Instant(0), Input::Volume { spec: VolumeSpec { size_bytes: 1 << 40, ..RD.spec() } });
+    let (node, generation, access) = (NodeId(1), Generation(3), Access::Write);
+    primary.handle(Instant(0), Input::CardAttached { volume: V, node, life: 1, generation, access });
+    let mut regions = 0..;
+    let mut acquire = |primary: &mut Shard| {
+        let region: u32 = regions.next().unwrap();
+        let turn = u64::from(region) + 1;
+        let body = Body::Acquire { generation, block: region * 1024, turn, ahead: 0 };
+        let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
+        primary.handle(Instant(0), Input::Message { from: node, message, payload: Payload::None });
+        let sent = core::iter::from_fn(|| primary.poll());
+        sent.filter(|o| matches!(o, Output::Send { message: Message { body: Body::Granted { .. }, .. }, .. }))
+            .count()
+    };
+    let few = (0..6000).map(|_| acquire(&mut primary)).sum::<usize>();
+    primary.check();
+    primary.handle(Instant(0), Input::Members { placement: Placement::new(PlacementKind::Modulo, 16) });
+    let more = (0..6000).map(|_| acquire(&mut primary)).sum::<usize>();
+    primary.check();
+    assert_eq!((few, more), (1 << 11, 6000));
+}

@@ -83,6 +83,11 @@ impl Directory {
         directory
     }
 
+    /// The cluster has grown.
+    pub(in crate::shard) fn limit(&mut self, limits: &Limits) {
+        (self.written_max, self.holders_max) = (limits.directory_regions, limits.directory_holders);
+    }
+
     /// For the next life.
     pub(in crate::shard) fn marks(&self) -> Marks {
         let regions = self.written.iter().map(|(&number, writes)| (number, writes.bounds()));
