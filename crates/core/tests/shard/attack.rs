@@ -507,7 +507,12 @@ fn grants_beside(waiting: u32) -> std::time::Duration {
     (0..waiting).for_each(|index| c.begin_read(2, index));
     let start = std::time::Instant::now();
     for region in 1..1001 {
-        let body = Body::Granted { generation, block: region * 1024, grant: Grant::default() };
+        let body = Body::Granted {
+            generation,
+            block: region * 1024,
+            grant: Grant::default(),
+            ahead: Ahead::default(),
+        };
         let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         c.nodes[2].handle(c.now, Input::Message { from: NodeId(0), message, payload: Payload::None });
     }

@@ -155,7 +155,7 @@ fn locks_of_cards_that_are_gone_make_room() {
         c.give(0, Input::CardDetached { volume, node });
         let (access, generation) = (Access::Write, Generation(generation));
         c.give(0, Input::CardAttached { volume, node, life: 1, generation, access });
-        c.give(2, Input::Attached { volume, generation });
+        c.give(2, Input::Attached { volume, generation, access });
         c.give(2, Input::Lease { volume, until: Instant::NEVER });
         (0..3).for_each(|region| _ = c.read(2, region * 1024));
         assert_eq!(c.nodes[0].may_hold_lock(node, generation, BlockId::new(V, 1024)), Some(true));

@@ -229,7 +229,8 @@ impl Shard {
             self.take_grant(id, place, grant);
             self.take_ahead(id, place.region, grant.turn, ahead);
             let regions = u32::from(ahead.regions.min(Ahead::MAX));
-            (place.region..=place.region.saturating_add(regions)).for_each(|region| self.resume_locked(id, region));
+            (place.region..=place.region.saturating_add(regions))
+                .for_each(|region| self.resume_locked(id, region));
         }
     }
 
