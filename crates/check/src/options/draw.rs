@@ -80,7 +80,8 @@ impl Options {
     /// Volumes that all nodes reach, whose primaries move.
     fn draw_moves(&mut self, rng: &mut Rng) {
         if rng.chance(120) {
-            self.share_disks(Duration::from_millis(rng.range(40, 1_200)));
+            // Much more often than cards run out, nothing would ever be written.
+            self.share_disks(self.world.lease * rng.range(700, 4_000) as u32 / 1000);
         }
     }
 

@@ -107,8 +107,12 @@ mod tests {
 
     #[test]
     fn a_wait_has_the_cause_that_was_seen() {
-        let acquire =
-            || send(0, Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1 });
+        let acquire = || {
+            send(
+                0,
+                Body::Acquire { generation: cards_core::Generation::default(), block: 0, turn: 1, ahead: 0 },
+            )
+        };
         let work = DiskWork::Read { block: 0, slot: Slot(0), read_ahead: false };
         let disk = Output::Disk { op: OpId(1), volume: PgId::plain(ME, 0), work };
         assert_eq!(wait(&[read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(1))));
