@@ -22,7 +22,7 @@ impl Cluster {
     fn attach_all_to(&mut self, primary: u16, epoch: u64) {
         let access = Access::Write;
         for node in 0..self.setup.nodes {
-            let generation = Generation(epoch << 20 | u64::from(node) + 1);
+            let generation = Generation(epoch << 20 | (u64::from(node) + 1));
             if node != primary {
                 let holder = NodeId(node);
                 self.give(
