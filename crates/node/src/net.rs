@@ -20,3 +20,6 @@ pub(crate) use greet::{Greeted, accept};
 pub(crate) use link::{Link, spawn};
 pub(crate) use outgoing::{Frame, Outgoing};
 pub(crate) use silence::watch as watch_silence;
+
+/// The longest payload of a write, unless blocks are longer: what comes first waits for no more.
+pub(crate) const PIECE: usize = 256 << 10;

@@ -51,7 +51,7 @@ pub use hello::{Hello, Mismatch};
 pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 
-use cards_core::{ControlMessage, STRIPE_BLOCKS};
+use cards_core::ControlMessage;
 use cards_locks::LockMessage;
 
 /// First four bytes of every frame.
@@ -71,8 +71,8 @@ const fn header_size_of(version: u8) -> usize {
 /// The longest block in bytes, and so the longest payload of Data and Store.
 pub const MAX_BLOCK: u32 = 1 << 20;
 
-/// The longest payload of a Command in bytes: a stripe of the longest blocks.
-pub const MAX_WRITE: u32 = STRIPE_BLOCKS * MAX_BLOCK;
+/// The longest payload of a Command in bytes.
+pub const MAX_WRITE: u32 = MAX_BLOCK;
 
 /// The longest body in bytes, compared before memory is reserved for it. A node's 64 disks with the longest
 /// names and policies fit.

@@ -1,4 +1,4 @@
-//! Commands that change the disk: cut at stripe borders, a few at a time to their shards.
+//! Commands that change the disk: cut at stripe borders, long writes at those of pieces, a few at a time to their shards.
 
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use super::request::{Request, Work, errno};
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::metrics::{Ticket, Trail};
+use crate::net::PIECE;
 use crate::node::Node;
 use crate::slab::Key;
 
@@ -80,7 +81,8 @@ impl Local {
 
     /// Hands the next parts of a command to their shards, or answers it.
     fn advance(self: &Rc<Self>, key: Key) {
-        let stripe = u64::from(STRIPE_BLOCKS) * self.node.arena.block() as u64;
+        let block = self.node.arena.block();
+        let stripe = u64::from(STRIPE_BLOCKS) * block as u64;
         loop {
             let mut requests = self.requests.borrow_mut();
             let Some(request) = requests.get_mut(key) else { return };
@@ -101,7 +103,9 @@ impl Local {
                 return;
             }
             let offset = command.next;
-            let end = command.end.min((offset / stripe + 1) * stripe);
+            // Nothing follows the header of the others.
+            let piece = if command.bytes.is_some() { stripe.min(PIECE.max(block) as u64) } else { stripe };
+            let end = command.end.min((offset / piece + 1) * piece);
             command.next = end;
             command.under_way += 1;
             let length = (end - offset) as u32;
