@@ -1,11 +1,11 @@
 //! The bytes of writes on their way: held under a number until the core releases it.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cards_core::BufferId;
 
+use crate::net::Connection;
 use crate::slab::{Key, Slab};
 
 /// A part of the bytes of a write. Large writes are cut into commands without copying.
@@ -41,38 +41,31 @@ impl std::ops::Deref for Bytes {
 #[derive(Debug)]
 pub(crate) struct Buffers {
     /// By the thread that made them, so that threads rarely meet.
-    threads: Box<[Mutex<Slab<Bytes>>]>,
-    bytes: AtomicUsize,
+    threads: Box<[Mutex<Slab<Held>>]>,
 }
+
+/// The bytes of a write, and on which connection they have come if not from a client.
+type Held = (Bytes, Option<Connection>);
 
 impl Buffers {
     pub(crate) fn new(threads: usize) -> Self {
-        let threads = (0..threads).map(|_| Mutex::new(Slab::new())).collect();
-        Self { threads, bytes: AtomicUsize::new(0) }
+        Self { threads: (0..threads).map(|_| Mutex::new(Slab::new())).collect() }
     }
 
-    /// Bytes that are held now.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
-    }
-
-    pub(crate) fn insert(&self, thread: u8, bytes: Bytes) -> BufferId {
-        self.bytes.fetch_add(bytes.len(), Relaxed);
-        let key = self.of(u64::from(thread)).insert(bytes);
+    pub(crate) fn insert(&self, thread: u8, bytes: Bytes, from: Option<Connection>) -> BufferId {
+        let key = self.of(u64::from(thread)).insert((bytes, from));
         BufferId(u64::from(thread) << Key::BITS | key.0)
     }
 
     pub(crate) fn get(&self, id: BufferId) -> Option<Bytes> {
-        self.of(id.0 >> Key::BITS).get(key(id)).cloned()
+        self.of(id.0 >> Key::BITS).get(key(id)).map(|(bytes, _)| bytes.clone())
     }
 
-    pub(crate) fn remove(&self, id: BufferId) -> Option<Bytes> {
-        let bytes = self.of(id.0 >> Key::BITS).remove(key(id))?;
-        self.bytes.fetch_sub(bytes.len(), Relaxed);
-        Some(bytes)
+    pub(crate) fn remove(&self, id: BufferId) -> Option<Held> {
+        self.of(id.0 >> Key::BITS).remove(key(id))
     }
 
-    fn of(&self, thread: u64) -> std::sync::MutexGuard<'_, Slab<Bytes>> {
+    fn of(&self, thread: u64) -> std::sync::MutexGuard<'_, Slab<Held>> {
         self.threads[thread as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,10 +88,9 @@ mod tests {
     #[test]
     fn a_released_buffer_is_gone_everywhere() {
         let buffers = Buffers::new(2);
-        let id = buffers.insert(1, Bytes::new(vec![1]));
+        let id = buffers.insert(1, Bytes::new(vec![1]), None);
         assert_eq!(buffers.get(id).as_deref(), Some(&[1][..]));
         assert!(buffers.remove(id).is_some());
         assert!(buffers.get(id).is_none() && buffers.remove(id).is_none());
-        assert_eq!(buffers.bytes(), 0);
     }
 }

@@ -137,7 +137,11 @@ impl Local {
             Output::Withdraw { id, volume, blocks } => self.withdraw(shard, id, volume, &blocks),
             Output::SyncFailed { volume } => self.sync_failed(volume),
             Output::Release { buffer } => {
-                self.node.buffers.remove(buffer);
+                if let Some((bytes, Some(connection))) = self.node.buffers.remove(buffer) {
+                    let length = bytes.len();
+                    drop(bytes);
+                    self.node.writes.released(&self.node, connection, length);
+                }
             }
             // Carried out where it was taken.
             Output::Patch { slot, slot_offset, length, from } => {

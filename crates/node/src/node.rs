@@ -24,7 +24,7 @@ use crate::life::Life;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::metrics::Metrics;
-use crate::net::Link;
+use crate::net::{Link, Writes};
 use crate::record::Recorder;
 use crate::sampling::Sampling;
 use crate::slab::Key;
@@ -33,7 +33,7 @@ use crate::traffic::Traffic;
 
 /// One daemon's state, reachable from every thread.
 ///
-/// Locks are taken in this order and never the other way: control, cards, shard, then a link or an inbox.
+/// Locks are taken in this order and never the other way: control, cards, shard, writes, then a link or an inbox.
 pub(crate) struct Node {
     pub(crate) config: Config,
     pub(crate) me: NodeId,
@@ -62,6 +62,7 @@ pub(crate) struct Node {
     pub(crate) locks: Locks,
     pub(crate) inquiries: Inquiries,
     pub(crate) buffers: Buffers,
+    pub(crate) writes: Writes,
     pub(crate) traffic: Traffic,
     pub(crate) history: History,
     pub(crate) recorder: Recorder,

@@ -36,7 +36,7 @@ use crate::locks::Locks;
 use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
 use crate::metrics::{Metrics, Slow};
-use crate::net::{self, Link};
+use crate::net::{self, Link, Writes};
 use crate::node::{Node, ShardCell};
 use crate::record::Recorder;
 use crate::sampling::Sampling;
@@ -582,6 +582,7 @@ fn build(
         locks: Locks::new(me, incarnation, config.lease, clock),
         inquiries: Inquiries::new(nodes, incarnation),
         buffers: Buffers::new(threads),
+        writes: Writes::new(block as usize),
         traffic: Traffic::default(),
         history: History::default(),
         recorder: Recorder::new(threads, nodes),

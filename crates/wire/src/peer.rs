@@ -16,9 +16,9 @@
 //! | 16 | 8 | all writes up to this one are complete | block messages of a primary |
 //! | 24 | 8 | placement group: the lower half is zero | block messages |
 //! | 32 | 8 | request | Read, Data, Nack, Command, Probe, Void, CommandDone, Question, Answer |
-//! | 40 | 8 | stamp; of a grant the last write | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone |
-//! | 48 | 8 | generation; for a Store two ages in milliseconds | Invalidate, InvalidateAck, Acquire, Granted, Command, Probe, Void, CommandDone, Store |
-//! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node, evictor, value, age in milliseconds, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone |
+//! | 40 | 8 | stamp; of a grant the last write; bytes granted | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone, Credit |
+//! | 48 | 8 | generation; for a Store two ages in milliseconds; bytes wanted | Invalidate, InvalidateAck, Acquire, Granted, Command, Probe, Void, CommandDone, Store, Credit |
+//! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node, evictor, value, age in milliseconds, bytes returned, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone, Credit |
 //! | 64 | 8 | of a grant the limit where nothing was written lately | Granted, CommandDone |
 //! | 72 | 8 | segments granted or released; for a CommandDone its stamp | Granted, CommandDone, InvalidateAck |
 //! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
@@ -30,7 +30,7 @@
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 104 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
 //! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
-//! collected before it is decoded. Fields that a kind does not use are zero, and a frame in which they are
+//! collected before it is decoded; a [`Credit`] has no more than its header. Fields that a kind does not use are zero, and a frame in which they are
 //! not is refused, so that every message has exactly one encoding.
 //!
 //! The first frame in each direction is a [`Hello`]; [`Hello::check`] then decides whether the two may talk.
@@ -39,6 +39,7 @@
 
 mod body;
 mod control;
+mod credit;
 mod header;
 mod hello;
 mod inquiry;
@@ -46,7 +47,8 @@ mod locks;
 
 use thiserror::Error;
 
-pub use header::{BodyHeader, Header, decode_header, encode_message};
+pub use credit::Credit;
+pub use header::{BodyHeader, Header, decode_header, encode_credit, encode_message};
 pub use hello::{Hello, Mismatch};
 pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};

@@ -93,9 +93,9 @@ fn commands_beyond_the_slots_fail_in_time_as_well() {
     assert!(late <= PEER_TIMEOUT, "{late:?}");
 }
 
-/// The disk node says so when it cannot take the bytes of a write, and the writer comes back, later each time.
+/// The disk node says so when it has not taken the bytes of a write, and the writer comes back, later each time.
 #[test]
-fn a_write_whose_bytes_find_no_room_is_sent_again_with_pauses_that_grow() {
+fn a_write_that_comes_without_its_bytes_is_sent_again_with_pauses_that_grow() {
     let mut c = Cluster::new(RD);
     c.give(1, write(1, 0));
     let mut pauses = Vec::new();
@@ -115,7 +115,7 @@ fn a_write_whose_bytes_find_no_room_is_sent_again_with_pauses_that_grow() {
 }
 
 #[test]
-fn a_write_that_never_finds_room_fails_in_the_end() {
+fn a_write_that_never_comes_with_its_bytes_fails_in_the_end() {
     let mut c = Cluster::new(RD);
     c.give(1, write(1, 0));
     while c.dones(Err(IoError::NoAnswer)) == 0 {

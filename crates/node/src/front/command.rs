@@ -133,8 +133,9 @@ impl Local {
         let volume = client.volume;
         let block = (offset / self.node.arena.block() as u64) as u32;
         let shard = BlockId::new(volume, block).shard(self.node.shard_count());
-        let payload =
-            bytes.map_or(Payload::None, |bytes| Payload::Buffer(self.node.buffers.insert(self.index, bytes)));
+        let payload = bytes.map_or(Payload::None, |bytes| {
+            Payload::Buffer(self.node.buffers.insert(self.index, bytes, None))
+        });
         let now = self.node.now();
         let input = Input::Command { token, volume, kind, offset, length, fua, payload };
         let before = self.outputs.borrow().len();

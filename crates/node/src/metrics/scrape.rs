@@ -182,6 +182,11 @@ fn peers(text: &mut Exposition, node: &Node) {
     for (peer, link) in &peers {
         family.sample(&[("peer", peer)], Traffic::get(&link.traffic.received));
     }
+    let help = "Bytes of writes to disks of the peer that wait for its memory, or for the connection.";
+    let mut family = text.gauge("cards_peer_writes_waiting_bytes", help);
+    for (peer, link) in &peers {
+        family.sample(&[("peer", peer)], link.writes_waiting() as u64);
+    }
 }
 
 fn disks(text: &mut Exposition, node: &Node) {

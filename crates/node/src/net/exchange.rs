@@ -12,6 +12,7 @@ use cards_wire::peer::FrameError;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 
+use super::credit::{Connection, Overdrawn};
 use super::incoming::Incoming;
 use super::outgoing::{Frame, PARTS_MAX, Sending};
 use crate::local::Local;
@@ -43,16 +44,19 @@ pub(super) enum Broken {
     Shard(u16),
     #[error("a block of {0} bytes instead of {1}")]
     Block(u32, usize),
+    #[error("{0}")]
+    Credit(#[from] Overdrawn),
 }
 
 /// Serves the connection until it breaks.
 pub(super) fn run(
     local: &Rc<Local>,
-    peer: NodeId,
+    connection: Connection,
     stream: TcpStream,
 ) -> impl Future<Output = Result<(), Broken>> {
+    let peer = connection.peer;
     Exchange {
-        incoming: Incoming::new(local, peer),
+        incoming: Incoming::new(local, connection),
         local: Rc::clone(local),
         peer,
         stream,
@@ -122,7 +126,6 @@ impl Exchange {
             Traffic::add(&node.traffic.bytes_sent, sent);
             Traffic::add(&link.traffic.sent, sent);
             self.sending.sent(sent, &node.arena, &mut self.unpin);
-            link.left(sent);
             if !self.unpin.is_empty() {
                 self.local.unpin(self.unpin.drain(..), false);
                 self.local.route();

@@ -13,6 +13,7 @@ use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, Loc
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::credit::Connection;
 use super::exchange::Broken;
 use crate::buffers::Bytes;
 use crate::local::Local;
@@ -21,13 +22,12 @@ use crate::traffic::Traffic;
 
 /// Bytes of the buffer for headers and bodies, and for payloads that nobody wants.
 const BUFFER: usize = 4096;
-/// Bytes of writes by peers that may be held at a time; more are read past, and the shard answers that it is busy.
-const WRITES_MAX: usize = 256 << 20;
 
 /// The receiving end of a connection.
 pub(super) struct Incoming {
     local: Rc<Local>,
     peer: NodeId,
+    connection: Connection,
     buffer: Box<[u8; BUFFER]>,
     start: usize,
     end: usize,
@@ -57,10 +57,11 @@ enum Target {
 }
 
 impl Incoming {
-    pub(super) fn new(local: &Rc<Local>, peer: NodeId) -> Self {
+    pub(super) fn new(local: &Rc<Local>, connection: Connection) -> Self {
         Self {
             local: Rc::clone(local),
-            peer,
+            peer: connection.peer,
+            connection,
             buffer: Box::new([0; BUFFER]),
             start: 0,
             end: 0,
@@ -206,6 +207,12 @@ impl Incoming {
                 self.state = State::Inquiry { header, body: Vec::new() };
                 return Ok(());
             }
+            Header::Credit(credit) => {
+                let node = &self.local.node;
+                node.links[usize::from(self.peer.0)].has_credit(&credit);
+                node.writes.said(node, self.connection, &credit)?;
+                return Ok(());
+            }
             Header::Message { message, payload } => (message, payload),
         };
         if message.shard >= self.local.node.shard_count() {
@@ -219,12 +226,18 @@ impl Incoming {
         self.headers = 1;
         let local = &self.local;
         let shard = message.shard;
+        let is_write = matches!(message.body, cards_core::Body::Command { .. });
+        if is_write {
+            local.node.writes.arrives(self.connection, length)?;
+        }
         let target = match local.shard(shard, |state| state.shard.landing(self.peer, &message)) {
             Landing::Slot(slot) => Target::Slot(Place { shard, slot }),
-            Landing::Buffer if local.node.buffers.bytes() + length as usize > WRITES_MAX => Target::Nowhere,
             Landing::Buffer => Target::Buffer(vec![0; length as usize]),
             Landing::Discard => Target::Nowhere,
         };
+        if is_write && matches!(target, Target::Nowhere) {
+            local.node.writes.released(&local.node, self.connection, length as usize);
+        }
         let block = local.node.arena.block();
         let fits = length as usize == block;
         self.state = State::Payload { message, target, arrived: 0, length: length as usize };
@@ -242,7 +255,8 @@ impl Incoming {
         let payload = match target {
             Target::Slot(place) => Payload::Slot(place.slot),
             Target::Buffer(bytes) => {
-                Payload::Buffer(self.local.node.buffers.insert(self.local.index, Bytes::new(bytes)))
+                let (index, bytes) = (self.local.index, Bytes::new(bytes));
+                Payload::Buffer(self.local.node.buffers.insert(index, bytes, Some(self.connection)))
             }
             Target::Nowhere => Payload::None,
         };
@@ -257,12 +271,17 @@ impl Incoming {
         self.local.shard(shard, |state| state.handle(now, input));
     }
 
-    /// The connection has broken: a slot that was being filled is given back.
+    /// The connection has broken: what was being filled is given back.
     pub(super) fn abort(&mut self) {
-        if let State::Payload { target: Target::Slot(place), .. } = &self.state {
-            let (now, slot) = (self.local.node.now(), place.slot);
-            self.local.shard(place.shard, |state| state.handle(now, Input::LandingAborted { slot }));
-            self.state = State::Header;
+        let State::Payload { target, .. } = std::mem::replace(&mut self.state, State::Header) else { return };
+        let node = &self.local.node;
+        match target {
+            Target::Slot(Place { shard, slot }) => {
+                let now = node.now();
+                self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
+            }
+            Target::Buffer(bytes) => node.writes.released(node, self.connection, bytes.len()),
+            Target::Nowhere => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One peer: dial it or be dialled, tell the core when it is up and down, queue what it is to be sent.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +9,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use cards_core::{ControlInput, Input, Instant, NodeId};
-use cards_wire::peer::Hello;
+use cards_wire::peer::{Credit, Hello};
 use tokio::sync::{Notify, watch};
 
+use super::credit::Connection;
 use super::exchange;
 use super::greet::{Greeted, dial};
 use super::outgoing::{Frame, Outgoing};
+use super::queue::Queue;
 use crate::admin::MemberState;
 use crate::inbox::Event;
 use crate::local::Local;
@@ -30,19 +33,24 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::fro
 const QUEUE_BYTES: usize = 64 << 20;
 /// Blocks that may wait for a peer however small the cache.
 const QUEUE_BLOCKS: usize = 32;
-/// Most frames that may wait for a peer before anything is dropped.
-const QUEUE_FRAMES: usize = 1 << 16;
+/// Messages about blocks that may be held for a peer before more are dropped.
+const HELD_MAX: usize = 1 << 16;
+/// How often unused credit is looked for.
+const REST: Duration = Duration::from_secs(2);
+/// Bytes that the kernel takes before it has sent the last ones.
+const UNSENT: u32 = 256 << 10;
 
 /// A peer that has not been heard of for this long is gone, even if its machine could not say goodbye.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// What all threads see of a peer.
 pub(crate) struct Link {
-    queue: Mutex<Queue>,
+    outbox: Mutex<Outbox>,
     status: Mutex<LinkStatus>,
     offered: Mutex<Option<Greeted>>,
     offer: Notify,
     pub(crate) traffic: PeerTraffic,
+    block: usize,
     bytes_max: usize,
     /// It has a task.
     met: AtomicBool,
@@ -67,33 +75,30 @@ struct Refused {
 }
 
 #[derive(Default)]
-struct Queue {
-    up: bool,
-    frames: Vec<Frame>,
+struct Outbox {
+    queue: Queue,
     /// Messages about blocks do not leave unless they are told to: see [`Link::hold`].
     hold: bool,
     held: VecDeque<Frame>,
-    bytes: usize,
-    /// The exchange's task, while it sleeps.
-    waker: Option<Waker>,
 }
 
 impl Link {
     pub(crate) fn new(cache: u64, block: usize) -> Self {
         Self {
-            queue: Mutex::default(),
+            outbox: Mutex::default(),
             status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None, refused: None }),
             offered: Mutex::new(None),
             offer: Notify::new(),
             traffic: PeerTraffic::default(),
+            block,
             bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
             met: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a frame; the connection's task is woken once per turn.
@@ -102,71 +107,77 @@ impl Link {
     /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
     /// protocol repeats what it needs.
     pub(crate) fn push(&self, node: &Node, frame: Frame) -> Result<(), Frame> {
-        let mut queue = self.queue();
-        let length = frame.len(node.arena.block());
-        let full =
-            queue.frames.len() >= QUEUE_FRAMES || frame.is_bulk() && queue.bytes + length > self.bytes_max;
-        if !queue.up || full {
-            if full {
-                Traffic::add(&node.traffic.messages_dropped, 1);
-            }
+        let mut outbox = self.outbox();
+        let Outbox { queue, hold, held } = &mut *outbox;
+        if queue.connection().is_none() {
             return Err(frame);
         }
-        queue.bytes += length;
-        if queue.hold && matches!(frame, Frame::Block { .. }) {
-            queue.held.push_back(frame);
-            return Ok(());
+        let is_held = *hold && matches!(frame, Frame::Block { .. });
+        let has_room = match is_held {
+            true => held.len() < HELD_MAX,
+            false => queue.has_room(&frame, self.block, self.bytes_max),
+        };
+        if !has_room {
+            Traffic::add(&node.traffic.messages_dropped, 1);
+            return Err(frame);
         }
-        queue.frames.push(frame);
-        if let Some(waker) = queue.waker.take() {
-            drop(queue);
-            waker.wake();
+        match is_held {
+            true => held.push_back(frame),
+            false => queue.add(frame, self.block),
         }
         Ok(())
     }
 
     /// Holds messages about blocks, or lets them all leave again.
     pub(crate) fn hold(&self, hold: bool) {
-        self.queue().hold = hold;
+        self.outbox().hold = hold;
         while !hold && self.release() {}
     }
 
     /// Lets the next held message leave, if there is one.
     pub(crate) fn release(&self) -> bool {
-        let mut queue = self.queue();
-        let Some(frame) = queue.held.pop_front() else { return false };
-        queue.frames.push(frame);
-        if let Some(waker) = queue.waker.take() {
-            drop(queue);
-            waker.wake();
-        }
+        let mut outbox = self.outbox();
+        let Some(frame) = outbox.held.pop_front() else { return false };
+        outbox.queue.add(frame, self.block);
         true
     }
 
     /// Nothing is on its way to the peer.
     pub(crate) fn is_idle(&self) -> bool {
-        let queue = self.queue();
-        !queue.up || queue.bytes == 0 && queue.frames.is_empty()
+        let outbox = self.outbox();
+        outbox.queue.is_idle() && outbox.held.is_empty()
     }
 
     /// Messages that are held.
     pub(crate) fn held(&self) -> u32 {
-        self.queue().held.len() as u32
+        self.outbox().held.len() as u32
     }
 
-    /// Swaps the queue with `frames`, which is empty. If there is nothing, the next frame wakes `waker`.
+    /// Bytes of writes that wait for the peer's credit, or for the connection.
+    pub(crate) fn writes_waiting(&self) -> usize {
+        self.outbox().queue.writes_waiting()
+    }
+
+    /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
     pub(super) fn take(&self, frames: &mut Vec<Frame>, waker: &Waker) {
-        let mut queue = self.queue();
-        std::mem::swap(&mut queue.frames, frames);
-        if frames.is_empty() {
-            queue.waker = Some(waker.clone());
+        self.outbox().queue.take(frames, waker);
+    }
+
+    /// The peer has said what this node may send.
+    pub(super) fn has_credit(&self, credit: &Credit) {
+        self.outbox().queue.has_credit(credit.granted);
+    }
+
+    /// What the peer may send on this connection, if that is still the one there is.
+    pub(super) fn grant(&self, connection: Connection, granted: u64) {
+        let mut outbox = self.outbox();
+        if outbox.queue.connection() == Some(connection) {
+            outbox.queue.grant(granted);
         }
     }
 
-    /// So many bytes are no longer on their way.
-    pub(super) fn left(&self, bytes: usize) {
-        let mut queue = self.queue();
-        queue.bytes = queue.bytes.saturating_sub(bytes);
+    pub(super) fn open(&self, connection: Connection) {
+        self.outbox().queue.open(connection);
     }
 
     /// A connection that the peer has opened. It replaces the one there is: the peer would not dial if that
@@ -357,14 +368,24 @@ async fn dial_until_met(local: &Local, peer: NodeId) -> Greeted {
     }
 }
 
-/// Has the kernel notice a machine that has vanished: by probes when idle, by missing acknowledgements else.
+/// Has the kernel notice a machine that has vanished: by probes when idle, by missing acknowledgements else. And has it
+/// take no more than it can send: what comes first is decided here.
 fn watch(stream: &std::net::TcpStream) -> std::io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     let probe = Duration::from_secs(1);
     let probes =
         socket2::TcpKeepalive::new().with_time(SILENCE - 3 * probe).with_interval(probe).with_retries(3);
     socket.set_tcp_keepalive(&probes)?;
+    socket.set_tcp_notsent_lowat(UNSENT)?;
     socket.set_tcp_user_timeout(Some(SILENCE))
+}
+
+/// Gives back unused credit now and then.
+async fn rest(link: &Link) -> Infallible {
+    loop {
+        tokio::time::sleep(REST).await;
+        link.outbox().queue.rest();
+    }
 }
 
 /// Talks with a peer until the connection breaks. That it began is told if it is news.
@@ -382,7 +403,7 @@ async fn serve(
     if news {
         tracing::info!(peer = hello.node, "connected");
     }
-    link.queue().up = true;
+    let connection = local.node.writes.connected(&local.node, peer);
     link.set_status(MemberState::Up, None);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
@@ -397,20 +418,21 @@ async fn serve(
         _ = members.wait_for(|members| members.live_one(peer).is_none_or(|m| m.membership != membership)) => {
             Err(exchange::Broken::NoMember)
         }
-        result = exchange::run(local, peer, stream) => result,
+        never = rest(link) => match never {},
+        result = exchange::run(local, connection, stream) => result,
     };
 
     let unsent = {
-        let mut queue = link.queue();
-        let hold = queue.hold;
-        let unsent = std::mem::replace(&mut *queue, Queue { hold, ..Queue::default() });
-        unsent.frames.into_iter().chain(unsent.held)
+        let mut outbox = link.outbox();
+        let held = std::mem::take(&mut outbox.held);
+        outbox.queue.close().chain(held)
     };
     let slots = unsent.filter_map(|frame| match frame {
         Frame::Block { payload: Outgoing::Slot(place), .. } => Some(place),
-        Frame::Block { .. } | Frame::Control(_) | Frame::Inquiry(_) => None,
+        _ => None,
     });
     local.unpin(slots, false);
+    local.node.writes.disconnected(&local.node, connection);
     local.node.inquiries.lost(peer);
     local.control(ControlInput::PeerDown { node: peer });
     local.all_shards(&Input::PeerDown { node: peer });

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use cards_core::{Body, ControlMessage, Message};
-use cards_wire::peer::{self, HEADER_SIZE};
+use cards_core::{ControlMessage, Message};
+use cards_wire::peer::{self, Credit, HEADER_SIZE};
 
 use crate::arena::Arena;
 use crate::buffers::Bytes;
@@ -21,6 +21,8 @@ pub(crate) enum Frame {
     Control(ControlMessage),
     /// A question or an answer, in its form on the wire.
     Inquiry(Vec<u8>),
+    /// What the peer may send, and what this node wants to.
+    Credit(Credit),
 }
 
 /// The payload of a message.
@@ -40,17 +42,8 @@ impl Frame {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
                 Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
                 Self::Inquiry(frame) => frame.len(),
-                Self::Block { payload: Outgoing::None, .. } | Self::Control(_) => 0,
+                Self::Block { payload: Outgoing::None, .. } | Self::Control(_) | Self::Credit(_) => 0,
             }
-    }
-
-    /// It carries a block or an inquiry, and whoever waits for it asks again.
-    pub(super) fn is_bulk(&self) -> bool {
-        matches!(
-            self,
-            Self::Block { message: Message { body: Body::Data { .. } | Body::Store { .. }, .. }, .. }
-                | Self::Inquiry(_)
-        )
     }
 }
 
@@ -91,6 +84,7 @@ impl Sending {
                 }
             }
             Frame::Inquiry(frame) => self.parts.push_back(Part::Body(frame)),
+            Frame::Credit(credit) => self.parts.push_back(Part::Header(peer::encode_credit(&credit))),
             Frame::Control(message) => match peer::encode_control(&message) {
                 Ok(bytes) => self.parts.push_back(Part::Body(bytes)),
                 // The configuration bounds names and policies, the disk engine the extents.

@@ -4,7 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use cards_wire::peer::{Hello, VERSION, encode_hello};
+use cards_core::{Body, CommandKind, Generation, Message, PgId, RequestId, Stamp};
+use cards_wire::peer::{
+    self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, VERSION, decode_header, encode_hello, encode_message,
+};
 
 use crate::Daemon;
 use crate::admin::{Client, MemberState, Status};
@@ -103,6 +106,94 @@ fn another_version() {
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.starts_with(b"CARD"), "{answer:?}");
     shown(&daemon, 1, &["n1", "version", &(VERSION + 1).to_string(), &VERSION.to_string(), "one release"]);
+}
+
+/// The next frame that a daemon sends.
+fn frame(stream: &mut TcpStream) -> std::io::Result<(Header, Vec<u8>)> {
+    let mut header = [0; HEADER_SIZE];
+    stream.read_exact(&mut header)?;
+    let header = decode_header(&header).unwrap();
+    let length = match &header {
+        Header::Message { payload, .. } => *payload as usize,
+        Header::Body(header) => header.length(),
+        Header::Locks(header) => header.length(),
+        Header::Inquiry(header) => header.length(),
+        Header::Credit(_) => 0,
+    };
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    Ok((header, body))
+}
+
+/// A connection of node n1 to a daemon that takes it for n1.
+fn impostor(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut hello =
+        Hello { cluster: "lab".into(), node: "n1".into(), shards: 16, incarnation: 1, ..Hello::default() };
+    // Who asks is told the digest of the members.
+    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
+    let (Header::Body(header), body) = frame(&mut stream).unwrap() else { panic!() };
+    let peer::Body::Hello(theirs) = header.decode(&body).unwrap() else { panic!() };
+    hello.members = theirs.members;
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
+    frame(&mut stream).unwrap();
+    stream
+}
+
+#[test]
+fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let [config, _] = pair(dir.path());
+    let address = config.members[0].address.clone();
+    let daemon = Daemon::start(config).unwrap();
+    let mut stream = impostor(&address);
+    let granted = loop {
+        if let (Header::Credit(Credit { granted, .. }), _) = frame(&mut stream).unwrap() {
+            break granted;
+        }
+    };
+    assert_eq!(granted, 256 << 10);
+    let write = |length| {
+        let body = Body::Command {
+            generation: Generation(1),
+            request: RequestId(1),
+            slot: 0,
+            kind: CommandKind::Write,
+            offset: 0,
+            length,
+            fua: false,
+            again: false,
+            turn: 0,
+        };
+        let message = Message {
+            volume: PgId::plain(cards_core::NodeId(0), 0),
+            shard: 0,
+            through: Stamp(0),
+            free: 0,
+            body,
+        };
+        let mut bytes = encode_message(&message, length).to_vec();
+        bytes.resize(HEADER_SIZE + length as usize, 0);
+        bytes
+    };
+    // The bytes of a write that nobody knows are read past, and may be sent again.
+    for _ in 0..2 {
+        stream.write_all(&write(128 << 10)).unwrap();
+    }
+    while !matches!(frame(&mut stream).unwrap().0, Header::Credit(Credit { granted, .. }) if granted >= 384 << 10)
+    {
+    }
+    assert_eq!(daemon.node.writes.promised(), 256 << 10);
+    let _ = stream.write_all(&write(MAX_BLOCK));
+    while frame(&mut stream).is_ok() {}
+    let start = Instant::now();
+    while daemon.node.writes.promised() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "{}", daemon.node.writes.promised());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

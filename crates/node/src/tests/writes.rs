@@ -146,3 +146,43 @@ fn a_writer_that_vanishes_in_the_middle_is_in_nobodys_way() {
     client.write(0, b"last").unwrap();
     assert_eq!(client.read(0, 4).unwrap(), b"last");
 }
+
+/// All that wait keep their bytes at their own nodes, and all bytes are sent once.
+#[test]
+fn writes_for_which_the_disk_node_has_no_memory_wait_where_they_are() {
+    const LIMIT: u64 = 1 << 20;
+    const LENGTH: usize = 4 * BLOCK;
+    const WRITES: usize = 40;
+    let cluster = Cluster::start(4, 3 * WRITES * LENGTH);
+    cluster.node(1).writes.limit(LIMIT);
+    let nodes = [2, 3, 4];
+    let sent = |node: usize| cluster.counters(node).bytes_sent;
+    let before = nodes.map(sent);
+    let mut expected = vec![0; 3 * WRITES * LENGTH];
+    let mut clients = nodes.map(|node| cluster.client(node));
+    std::thread::scope(|scope| {
+        for ((i, client), part) in clients.iter_mut().enumerate().zip(expected.chunks_mut(WRITES * LENGTH)) {
+            part.fill(i as u8 + 1);
+            let part = &*part;
+            scope.spawn(move || {
+                let mut offset = (i * WRITES * LENGTH) as u64;
+                for bytes in part.chunks(LENGTH) {
+                    client.send(Command::Write, 0, offset, LENGTH as u32, bytes);
+                    offset += LENGTH as u64;
+                }
+                (0..WRITES).for_each(|_| assert_eq!(client.wait(0, &mut []).1, Ok(())));
+            });
+        }
+        for _ in 0..100 {
+            let promised = cluster.node(1).writes.promised();
+            assert!(promised <= LIMIT, "{promised}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+    for (node, before) in nodes.into_iter().zip(before) {
+        assert_eq!(cluster.counters(node).retries, 0);
+        let sent = sent(node) - before;
+        assert!(sent < (WRITES * LENGTH * 21 / 20) as u64, "{sent}");
+    }
+    assert!(cluster.disk_bytes() == expected);
+}

@@ -6,6 +6,7 @@ use cards_core::{
 };
 
 use super::body::{error_code, group, node, result};
+use super::credit::Credit;
 use super::inquiry::InquiryHeader;
 use super::locks::LocksHeader;
 use super::{
@@ -18,6 +19,7 @@ pub(super) const KIND_CONTROL: u8 = 1;
 pub(super) const KIND_LOCKS: u8 = 2;
 pub(super) const KIND_QUESTION: u8 = 3;
 pub(super) const KIND_ANSWER: u8 = 4;
+const KIND_CREDIT: u8 = 5;
 const KIND_READ: u8 = 16;
 const KIND_DATA: u8 = 17;
 const KIND_NACK: u8 = 18;
@@ -63,6 +65,8 @@ pub enum Header {
     Locks(LocksHeader),
     /// A question or an answer follows: collect [`InquiryHeader::length`] bytes.
     Inquiry(InquiryHeader),
+    /// Nothing follows.
+    Credit(Credit),
 }
 
 /// The header of a frame with a body.
@@ -141,6 +145,14 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         }
         return InquiryHeader::new(kind, detail, request, payload).map(Header::Inquiry);
     }
+    if fields.kind == KIND_CREDIT {
+        let credit = fields.credit();
+        return if Fields::of_credit(&credit) == fields {
+            Ok(Header::Credit(credit))
+        } else {
+            Err(unused(fields.kind))
+        };
+    }
     let message = fields.message()?;
     let payload = fields.payload;
     if Fields::new(&message, payload) != fields {
@@ -157,6 +169,11 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
 pub fn encode_message(message: &Message, payload: u32) -> [u8; HEADER_SIZE] {
     debug_assert_eq!(check_payload(&message.body, payload), Ok(()), "{message:?}");
     Fields::new(message, payload).to_bytes()
+}
+
+/// The whole frame.
+pub fn encode_credit(credit: &Credit) -> [u8; HEADER_SIZE] {
+    Fields::of_credit(credit).to_bytes()
 }
 
 /// A whole frame of a kind with a body.
@@ -395,6 +412,14 @@ impl Fields {
             }
             .with_grant(Grant { turn, held: stamp.0, bounds }),
         }
+    }
+
+    fn of_credit(&Credit { granted, wanted, returned }: &Credit) -> Self {
+        Self { kind: KIND_CREDIT, stamp: granted, generation: wanted, argument: returned, ..Self::default() }
+    }
+
+    fn credit(&self) -> Credit {
+        Credit { granted: self.stamp, wanted: self.generation, returned: self.argument }
     }
 
     fn with_grant(self, Grant { turn, held, bounds }: Grant) -> Self {

@@ -17,7 +17,10 @@ use cards_core::{
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
-use cards_wire::peer::{Inquiry, encode_control, encode_hello, encode_inquiry, encode_locks, encode_message};
+use cards_wire::peer::{
+    Credit, Inquiry, encode_control, encode_credit, encode_hello, encode_inquiry, encode_locks,
+    encode_message,
+};
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
 use crate::nbd_server::{header, info, meta, stream, usual};
@@ -304,6 +307,7 @@ fn frames() -> Seeds {
                 result: Ok(vec![Extent { length: 4096, hole: true }; 3]),
             }),
         ),
+        ("credit", encode_credit(&Credit { granted: 1 << 20, wanted: 3 << 20, returned: 4096 }).to_vec()),
         ("garbage", vec![0x5a; 200]),
     ]
     .into_iter()

@@ -8,7 +8,7 @@ use cards_wire::nbd::server::{Closed, Question, Ready};
 use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
-use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_inquiry};
+use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry};
 
 /// The exports of the server under test: "disk" (also the default), "ro", and the busy "busy".
 pub(crate) fn export(name: &str) -> Result<ExportInfo, Refusal> {
@@ -204,6 +204,7 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
             Header::Body(header) => header.length(),
             Header::Locks(header) => header.length(),
             Header::Inquiry(header) => header.length(),
+            Header::Credit(_) => 0,
         };
         let Some((body, rest)) = rest.split_at_checked(length) else { break };
         let decodes = match header {
@@ -213,6 +214,10 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
             Header::Inquiry(header) => {
                 let again = encode_inquiry(&header.with(body.to_vec())).expect("within its limit");
                 assert!(input.starts_with(&again), "one encoding");
+                true
+            }
+            Header::Credit(credit) => {
+                assert!(input.starts_with(&encode_credit(&credit)), "one encoding");
                 true
             }
         };

@@ -6,8 +6,8 @@ use cards_core::{
     StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
-    self, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY, Mismatch,
-    decode_header, encode_control, encode_hello, encode_message,
+    self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY,
+    Mismatch, decode_header, encode_control, encode_credit, encode_hello, encode_message,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -344,6 +344,20 @@ proptest! {
     #[test]
     fn every_hello_survives(hello in hellos()) {
         prop_assert_eq!(decode(&encode_hello(&hello).unwrap()), Ok(peer::Body::Hello(hello)));
+    }
+
+    #[test]
+    fn every_credit_survives_and_has_one_encoding(counts: [u64; 3], noise: [(u8, u8); 2]) {
+        let [granted, wanted, returned] = counts;
+        let credit = Credit { granted, wanted, returned };
+        let mut bytes = encode_credit(&credit);
+        prop_assert_eq!(decode_header(&bytes), Ok(Header::Credit(credit)));
+        for (at, byte) in noise {
+            bytes[usize::from(at) % HEADER_SIZE] = byte;
+        }
+        if let Ok(Header::Credit(credit)) = decode_header(&bytes) {
+            prop_assert_eq!(encode_credit(&credit), bytes);
+        }
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Shard {
             self.put_back(payload);
             return;
         }
-        // Its bytes found no room, or came when its card was not yet known.
+        // Its bytes came when its card was not yet known.
         let without_bytes = kind == CommandKind::Write && payload == Payload::None;
         if slot >= self.config.limits.slots || without_bytes && refused.is_none() {
             self.send_done(from, id, (generation, request), Outcome::failed(IoError::Busy), Grant::default());

@@ -1,0 +1,263 @@
+//! What is to be sent to a peer, and in which order it leaves.
+//!
+//! First what is about cards and leases, then messages without a payload, then blocks and writes in turn, and last blocks
+//! that were evicted, for which nobody waits: a renewal or a confirmation does not wait behind megabytes. Little is taken at a time, so this is decided late. Safety rests on no
+//! order; where speed does, it is kept:
+//!
+//! * An invalidation stays behind the blocks that wait. Before them, it would have them refused on arrival, and who reads
+//!   a block that is often written would ask for it again and again.
+//! * A write that waits here is as good as sent for the core. A question for it is not passed on: the primary would say
+//!   that it has not got it, and it would be sent twice. When it is given up it does not leave any more: its number is
+//!   used up, and nobody would want its bytes.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::task::Waker;
+
+use cards_core::{Body, CommandKind, Message, RequestId};
+use cards_wire::peer::{Credit, HEADER_SIZE};
+
+use super::credit::{Connection, Purse};
+use super::outgoing::{Frame, Outgoing};
+
+/// Most frames of a kind that may wait for a peer before more are dropped.
+const FRAMES_MAX: usize = 1 << 16;
+/// Bytes of each kind that are taken at a time; or one frame that is longer.
+const BATCH: usize = (128 << 10) + 8 * HEADER_SIZE;
+/// Bytes of writes for which credit is asked ahead: what a fast link takes until the answer comes.
+const AHEAD: usize = 4 << 20;
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// None while there is no connection.
+    connection: Option<Connection>,
+    control: VecDeque<Frame>,
+    headers: VecDeque<Frame>,
+    /// Blocks and inquiries, and invalidations behind them.
+    blocks: Lane,
+    /// Commands with their bytes.
+    writes: Lane,
+    /// The names of these.
+    waiting: BTreeSet<Name>,
+    /// A write was taken later than a block.
+    write_was_last: bool,
+    /// Blocks that were evicted.
+    stores: Lane,
+    purse: Purse,
+    /// What the peer may send, all in all.
+    granted: u64,
+    /// The peer is to be told of credit.
+    tells: bool,
+    /// The exchange's task while it sleeps: all that was taken has left.
+    waker: Option<Waker>,
+}
+
+/// Frames and their lengths.
+#[derive(Default)]
+struct Lane {
+    frames: VecDeque<(Frame, usize)>,
+    bytes: usize,
+}
+
+impl Lane {
+    fn push(&mut self, frame: Frame, length: usize) {
+        self.bytes += length;
+        self.frames.push_back((frame, length));
+    }
+
+    fn take(&mut self, at: usize) -> Option<Frame> {
+        let (frame, length) = self.frames.remove(at)?;
+        self.bytes -= length;
+        Some(frame)
+    }
+
+    fn is_full(&self) -> bool {
+        self.frames.len() >= FRAMES_MAX
+    }
+
+    /// Bytes without those of headers.
+    fn payloads(&self) -> usize {
+        self.bytes - self.frames.len() * HEADER_SIZE
+    }
+}
+
+/// A command of this node: its shard, and its number there.
+type Name = (u16, RequestId);
+
+/// Where a frame is put.
+enum Kind {
+    Control,
+    Header,
+    Probe(Name),
+    Void(Name),
+    Invalidation,
+    Block,
+    Store,
+    Write(Name),
+}
+
+impl Kind {
+    fn of(frame: &Frame) -> Self {
+        let Frame::Block { message, payload } = frame else {
+            return if matches!(frame, Frame::Inquiry(_)) { Self::Block } else { Self::Control };
+        };
+        let Message { shard, ref body, .. } = *message;
+        match (body, payload) {
+            (Body::Store { .. }, _) => Self::Store,
+            (_, Outgoing::Slot(_)) => Self::Block,
+            (&Body::Command { request, kind: CommandKind::Write, .. }, _) => Self::Write((shard, request)),
+            (&Body::Probe { request, .. }, _) => Self::Probe((shard, request)),
+            (&Body::Void { request, .. }, _) => Self::Void((shard, request)),
+            (Body::Invalidate { .. }, _) => Self::Invalidation,
+            _ => Self::Header,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn open(&mut self, connection: Connection) {
+        *self = Self { connection: Some(connection), ..Self::default() };
+    }
+
+    /// The connection has ended: what has not left.
+    pub(super) fn close(&mut self) -> impl Iterator<Item = Frame> + use<> {
+        let Self { blocks, stores, .. } = std::mem::take(self);
+        blocks.frames.into_iter().chain(stores.frames).map(|(frame, _)| frame)
+    }
+
+    pub(super) const fn connection(&self) -> Option<Connection> {
+        self.connection
+    }
+
+    /// There is room for a frame. Blocks may have `bytes_max` together, evicted ones a quarter of that.
+    pub(super) fn has_room(&self, frame: &Frame, block: usize, bytes_max: usize) -> bool {
+        let fits = |lane: &Lane, max| !lane.is_full() && lane.bytes + frame.len(block) <= max;
+        match Kind::of(frame) {
+            Kind::Control => self.control.len() < FRAMES_MAX,
+            Kind::Block => fits(&self.blocks, bytes_max),
+            Kind::Store => fits(&self.stores, bytes_max / 4),
+            Kind::Write(_) => !self.writes.is_full(),
+            Kind::Invalidation => !self.blocks.is_full() && self.headers.len() < FRAMES_MAX,
+            Kind::Header | Kind::Probe(_) | Kind::Void(_) => self.headers.len() < FRAMES_MAX,
+        }
+    }
+
+    /// Adds a frame.
+    pub(super) fn add(&mut self, frame: Frame, block: usize) {
+        let length = frame.len(block);
+        match Kind::of(&frame) {
+            Kind::Control => self.control.push_back(frame),
+            Kind::Block => self.blocks.push(frame, length),
+            Kind::Store => self.stores.push(frame, length),
+            Kind::Invalidation if !self.blocks.frames.is_empty() => self.blocks.push(frame, length),
+            Kind::Probe(name) if self.waiting.contains(&name) => return,
+            Kind::Write(name) => {
+                // Under another card, if it is here already.
+                self.forget_write(name);
+                self.waiting.insert(name);
+                self.writes.push(frame, length);
+            }
+            Kind::Void(name) => {
+                self.forget_write(name);
+                self.headers.push_back(frame);
+            }
+            Kind::Header | Kind::Probe(_) | Kind::Invalidation => self.headers.push_back(frame),
+        }
+        self.wake();
+    }
+
+    fn forget_write(&mut self, name: Name) {
+        if self.waiting.remove(&name) {
+            let is_it =
+                |(frame, _): &(Frame, usize)| matches!(Kind::of(frame), Kind::Write(other) if other == name);
+            self.writes.frames.iter().position(is_it).and_then(|at| self.writes.take(at));
+        }
+    }
+
+    /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
+    pub(super) fn take(&mut self, frames: &mut Vec<Frame>, waker: &Waker) {
+        self.tells |= self.purse.ask(self.writes.payloads().min(AHEAD) as u64);
+        if std::mem::take(&mut self.tells) {
+            let (wanted, returned) = self.purse.says();
+            frames.push(Frame::Credit(Credit { granted: self.granted, wanted, returned }));
+        }
+        frames.extend(self.control.drain(..));
+        let headers = self.headers.len().min(BATCH / HEADER_SIZE);
+        frames.extend(self.headers.drain(..headers));
+        let mut bytes = 0;
+        while let Some((frame, length)) =
+            self.next_payload(if bytes == 0 { usize::MAX } else { BATCH - bytes })
+        {
+            frames.push(frame);
+            bytes += length;
+            if bytes >= BATCH {
+                break;
+            }
+        }
+        self.waker = frames.is_empty().then(|| waker.clone());
+    }
+
+    /// A block or a write, in turn, or what was evicted, of so many bytes at most. A write needs credit.
+    fn next_payload(&mut self, room: usize) -> Option<(Frame, usize)> {
+        for is_write in [!self.write_was_last, self.write_was_last] {
+            let lane = if is_write { &mut self.writes } else { &mut self.blocks };
+            let Some(&(ref frame, length)) = lane.frames.front().filter(|(_, length)| *length <= room) else {
+                continue;
+            };
+            if let Kind::Write(name) = Kind::of(frame) {
+                if !self.purse.take((length - HEADER_SIZE) as u64) {
+                    continue;
+                }
+                self.waiting.remove(&name);
+            }
+            self.write_was_last = is_write;
+            return lane.take(0).map(|frame| (frame, length));
+        }
+        let &(_, length) = self.stores.frames.front().filter(|(_, length)| *length <= room)?;
+        self.stores.take(0).map(|frame| (frame, length))
+    }
+
+    /// The peer takes so many bytes of writes, all in all. Said by the exchange's task, which looks for itself.
+    pub(super) fn has_credit(&mut self, granted: u64) {
+        self.purse.grant(granted);
+    }
+
+    /// The peer may send so many bytes of writes, all in all.
+    pub(super) fn grant(&mut self, granted: u64) {
+        self.granted = granted;
+        self.tells = true;
+        self.wake();
+    }
+
+    /// Credit that was not needed for a while goes back.
+    pub(super) fn rest(&mut self) {
+        let next = self.writes.frames.front().map(|(_, length)| (length - HEADER_SIZE) as u64);
+        if self.purse.rest(next) {
+            self.tells = true;
+            self.wake();
+        }
+    }
+
+    /// Bytes of writes that wait.
+    pub(super) fn writes_waiting(&self) -> usize {
+        self.writes.payloads()
+    }
+
+    /// All has left.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_empty = self.control.is_empty()
+            && self.headers.is_empty()
+            && self.blocks.frames.is_empty()
+            && self.stores.frames.is_empty()
+            && self.writes.frames.is_empty();
+        self.connection.is_none() || is_empty && self.waker.is_some()
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
