@@ -80,11 +80,11 @@ fn void(request: u64) -> Frame {
 }
 
 fn acquire() -> Frame {
-    header(Body::Acquire { generation: Generation(1), block: 0, turn: 1 })
+    header(Body::Acquire { generation: Generation(1), block: 0, turn: 1, ahead: 0 })
 }
 
 fn control() -> Frame {
-    Frame::Control(ControlMessage::Seen { incarnation: 1 })
+    Frame::Control(ControlMessage::Seen { terms: Vec::new() })
 }
 
 impl Queue {
