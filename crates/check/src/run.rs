@@ -341,8 +341,11 @@ impl Run {
             let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;
             self.observers.count(Observer::SingleFlight, blocks);
         }
-        let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
-        self.observers.count(Observer::Efficiency, costs);
+        // Where primaries move, writes wait for so long that what goes on without them is most of what there is.
+        if self.options.world.shared.is_empty() {
+            let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
+            self.observers.count(Observer::Efficiency, costs);
+        }
         Ok(stats)
     }
 }

@@ -64,8 +64,6 @@ impl Efficiency {
         let disk_reads = world.models().disk_reads.values().sum();
         let traffic = world.models().traffic;
         let stats = world.stats();
-        // Half of the moves hand on nothing that is known of writes, so that all copies go.
-        let outdated = if world.config().shared.is_empty() { stats.copies_outdated } else { 0 };
         Figures {
             operations: self.operations,
             bytes: self.bytes,
@@ -73,7 +71,7 @@ impl Efficiency {
             refused: stats.refused_as_stale,
             disk_reads,
             reads_in_vain: self.reads_in_vain,
-            dropped: stats.invalidations + outdated,
+            dropped: stats.invalidations + stats.copies_outdated,
             stale_at_most: self.stale_at_most,
             commands: self.commands.len() as u64,
             commands_sent: self.commands_sent,

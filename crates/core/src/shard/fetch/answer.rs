@@ -77,8 +77,9 @@ impl Shard {
         };
         let asked = matches!(state, State::Asked(_));
         if !fresh || overtaken || !usable || !asked {
-            self.data_refused(request, block, from, fresh);
-            if !fresh && !refused && usable && asked && self.was_current(request, block, as_of) {
+            let given = !fresh && !refused && usable && asked && self.was_current(request, block, as_of);
+            self.data_refused(request, block, from, fresh || given);
+            if given {
                 self.give_stale(request, slot, delivery.source);
             }
             return;
