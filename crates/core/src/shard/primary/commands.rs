@@ -278,9 +278,10 @@ impl Shard {
         if change.kind.is_flush() {
             self.disk_commands.insert(op, command);
             self.submit(op);
+        } else if self.may_start(&command) {
+            self.start(command);
         } else {
-            self.held_commands.push(op, command, self.config.block_bytes);
-            self.start_woken_commands();
+            self.held_commands.push(command, self.config.block_bytes);
         }
     }
 
@@ -293,7 +294,7 @@ impl Shard {
     /// Starts those that waited for what has just ended, and for nothing else.
     pub(in crate::shard) fn start_woken_commands(&mut self) {
         while let Some(op) = self.held_commands.next_woken() {
-            if self.may_start(op)
+            if self.held_commands.get(op).is_some_and(|command| self.may_start(command))
                 && let Some(command) = self.held_commands.remove(op, self.config.block_bytes)
             {
                 self.start(command);
@@ -302,14 +303,13 @@ impl Shard {
     }
 
     /// A command goes before all later ones on its blocks, also while it is held itself.
-    fn may_start(&self, op: OpId) -> bool {
-        let Some(command) = self.held_commands.get(op) else { return false };
+    fn may_start(&self, command: &DiskCommand) -> bool {
         let Some(primary) = self.primary(command.volume) else { return false };
         if !primary.writes_allowed && !makes(Mistake::SkipGrace) {
             return false;
         }
         command.block_ids(self.config.block_bytes).all(|block| {
-            self.held_commands.is_first(block, op)
+            self.held_commands.is_first(block, command.op)
                 && !primary.writing.contains(&block.index)
                 && !self.fetches.goes_first(block)
         })
@@ -458,6 +458,7 @@ impl Shard {
                 self.unlock_copy(block, done.map(|payload| (&command.change, payload)));
                 self.after_write(block, &command.change, command.client, done);
                 self.resume_block(block);
+                self.held_commands.wake(block);
             }
         }
         let applied = command.stamp.is_some() && result.is_ok();
@@ -467,7 +468,6 @@ impl Shard {
         self.put_back(command.payload);
         // Who has waited for this write goes before the next one.
         self.settle();
-        command.block_ids(self.config.block_bytes).for_each(|block| self.held_commands.wake(block));
         self.start_woken_commands();
     }
 

@@ -34,17 +34,16 @@ impl Queue {
         self.commands.get(&op)
     }
 
-    /// The command is the first of those that change the block.
+    /// No command that changes the block came before this one.
     pub(super) fn is_first(&self, block: BlockId, op: OpId) -> bool {
-        self.of_block.get(&block).is_some_and(|ops| ops.first() == Some(&op))
+        self.of_block.get(&block).and_then(BTreeSet::first).is_none_or(|&first| first >= op)
     }
 
-    pub(super) fn push(&mut self, op: OpId, command: DiskCommand, block_bytes: u32) {
+    pub(super) fn push(&mut self, command: DiskCommand, block_bytes: u32) {
         for block in command.block_ids(block_bytes) {
-            self.of_block.entry(block).or_default().insert(op);
+            self.of_block.entry(block).or_default().insert(command.op);
         }
-        self.commands.insert(op, command);
-        self.woken.insert(op);
+        self.commands.insert(command.op, command);
     }
 
     /// It begins, or never will.
