@@ -14,6 +14,8 @@ use crate::proc::cpu::thread_ns;
 
 /// Bytes of a block.
 const BLOCK: u32 = 4096;
+/// Blocks that a node can cache.
+pub(super) const CAPACITY: u32 = 64;
 /// The node that has the disks.
 const PRIMARY: NodeId = NodeId(0);
 /// How long leases are.
@@ -97,7 +99,7 @@ impl Cluster {
                 incarnation: 1,
                 shard: 0,
                 shards: 1,
-                capacity_blocks: 64,
+                capacity_blocks: CAPACITY,
                 block_bytes: BLOCK,
                 algorithms: BuiltIn::with(Replacement::Lru),
                 marks: BTreeMap::new(),
@@ -223,6 +225,16 @@ impl Cluster {
     /// What the disk node's shard says of its tables.
     pub(super) fn index_bytes(&self) -> usize {
         self.nodes[0].shard.index_bytes()
+    }
+
+    /// Blocks in the caches of all nodes but the disk node.
+    pub(super) fn cached(&self) -> u64 {
+        self.nodes[1..].iter().map(|node| u64::from(node.shard.resident())).sum()
+    }
+
+    /// Locks that the disk node has revoked.
+    pub(super) fn revoked(&self) -> u64 {
+        self.nodes[0].shard.stats().locks_revoked
     }
 
     /// Until nothing moves any more. What comes to the disk node in one turn is timed together.

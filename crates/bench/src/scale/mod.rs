@@ -9,6 +9,7 @@
 //! - Renewals: with one volume and with several.
 //! - What each input costs besides: to ask when to wake, and to wake for nothing.
 //! - Memory of a card that does nothing.
+//! - Memory of the directory when each block that is cached anywhere is in a region that nobody else reads.
 
 mod cluster;
 
@@ -18,7 +19,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::report::{Style, table};
 use crate::stats::median;
-use cluster::{Cluster, LEASE};
+use cluster::{CAPACITY, Cluster, LEASE};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -95,6 +96,19 @@ pub struct Idle {
     pub index_bytes: usize,
 }
 
+/// The directory at its largest: all caches are full, each block of a region of its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Locks {
+    /// Nodes with cards.
+    pub cards: u16,
+    /// Blocks that they have in their caches, together.
+    pub cached: u64,
+    /// Locks that were revoked for want of room.
+    pub revoked: u64,
+    /// Memory at the disk node for each block that is cached.
+    pub bytes_per_block: Option<f64>,
+}
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scale {
@@ -102,6 +116,8 @@ pub struct Scale {
     pub writes: Vec<Write>,
     /// Renewals.
     pub renewals: Vec<Renewals>,
+    /// The directory.
+    pub locks: Vec<Locks>,
     /// The rest.
     pub idle: Vec<Idle>,
 }
@@ -111,7 +127,7 @@ pub struct Scale {
 /// # Errors
 /// The core did not do what it was asked for.
 pub fn run(options: &ScaleOptions) -> Result<Scale, Error> {
-    let mut scale = Scale { writes: Vec::new(), renewals: Vec::new(), idle: Vec::new() };
+    let mut scale = Scale { writes: Vec::new(), renewals: Vec::new(), locks: Vec::new(), idle: Vec::new() };
     // Memory that nobody has touched yet is paid for by whoever is first.
     let largest = options.cards.iter().copied().max().unwrap_or(1);
     drop(attached(largest, DISKS)?);
@@ -120,6 +136,7 @@ pub fn run(options: &ScaleOptions) -> Result<Scale, Error> {
         for volumes in [1, DISKS] {
             scale.renewals.push(renewals(cards, volumes, options.rounds)?);
         }
+        scale.locks.push(locks(cards)?);
         scale.idle.push(idle(cards)?);
     }
     Ok(scale)
@@ -220,6 +237,20 @@ fn renewals(cards: u16, volumes: u16, repeat: u16) -> Result<Renewals, Error> {
     Ok(Renewals { cards, volumes, per_pair: total / f64::from(cards), total, cpu })
 }
 
+fn locks(cards: u16) -> Result<Locks, Error> {
+    let mut cluster = attached(cards, 1)?;
+    reset(&mut cluster);
+    let regions = (0..CAPACITY).flat_map(|n| (1..=cards).map(move |node| (node, n * u32::from(cards))));
+    regions.for_each(|(node, n)| cluster.read(node, (n + u32::from(node)) * REGION));
+    let reads = u64::from(cards) * u64::from(CAPACITY);
+    expect("read", reads, cluster.done)?;
+    let (cached, revoked) = (cluster.cached(), cluster.revoked());
+    let bytes = |cluster: Cluster| cluster.bytes().map(|[[shard, _], _]| shard);
+    let (with, without) = (bytes(cluster), bytes(attached(cards, 1)?));
+    let grown = with.and_then(|with| Some(with - without?));
+    Ok(Locks { cards, cached, revoked, bytes_per_block: grown.map(|bytes| bytes / cached as f64) })
+}
+
 fn idle(cards: u16) -> Result<Idle, Error> {
     let mut cluster = attached(cards, DISKS)?;
     let [control, control_tick, shard, shard_tick] = cluster.idle_ns();
@@ -261,6 +292,13 @@ pub fn format(scale: &Scale, style: Style) -> String {
         ["volumes", "cards", "messages/s of a pair", "in total", "CPU us of a renewal, least", "median"];
     text.push('\n');
     text += &table(&head, &renewals.collect::<Vec<_>>(), style);
+    let locks = scale.locks.iter().map(|row| {
+        let bytes = row.bytes_per_block.map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
+        vec![row.cards.to_string(), row.cached.to_string(), row.revoked.to_string(), bytes]
+    });
+    let head = ["cards", "blocks cached", "locks revoked", "directory B a block"];
+    text.push('\n');
+    text += &table(&head, &locks.collect::<Vec<_>>(), style);
     let idle = scale.idle.iter().map(|row| {
         let pair = |[a, b]: [f64; 2]| format!("{a:.0} + {b:.0}");
         let bytes = |bytes: Option<[f64; 2]>| bytes.map_or("-".to_owned(), pair);
@@ -296,6 +334,8 @@ mod tests {
         let scale = run(&ScaleOptions { cards: vec![3], rounds: 2 }).unwrap();
         assert_eq!(scale.writes.len(), 3);
         assert!(scale.writes.iter().all(|row| row.messages >= 2.0 && row.cpu.median_us > 0.0));
+        // All their blocks are of regions of their own, and the directory may have 1,024 of them.
+        assert!(scale.locks.iter().all(|row| row.cached == 3 * 64 && row.revoked == 0));
         for row in &scale.renewals {
             assert!((2.0..=3.4).contains(&row.per_pair), "{row:?}");
         }
