@@ -10,7 +10,7 @@
 //!   that it has not got it, and it would be sent twice. When it is given up it does not leave any more: its number is
 //!   used up, and nobody would want its bytes.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
 use cards_core::{Body, CommandKind, Message, RequestId};
@@ -36,8 +36,8 @@ pub(super) struct Queue {
     blocks: Lane,
     /// Commands with their bytes.
     writes: Lane,
-    /// The names of these.
-    waiting: BTreeSet<Name>,
+    /// Where these are.
+    waiting: BTreeMap<Name, u64>,
     /// A write was taken later than a block.
     write_was_last: bool,
     /// Blocks that were evicted.
@@ -54,29 +54,47 @@ pub(super) struct Queue {
 /// Frames and their lengths.
 #[derive(Default)]
 struct Lane {
-    frames: VecDeque<(Frame, usize)>,
+    /// None was taken out of the middle; never the first.
+    frames: VecDeque<(Option<Frame>, usize)>,
     bytes: usize,
+    /// Frames that have been first and are gone.
+    gone: u64,
 }
 
 impl Lane {
-    fn push(&mut self, frame: Frame, length: usize) {
+    /// Adds a frame and names its place.
+    fn push(&mut self, frame: Frame, length: usize) -> u64 {
         self.bytes += length;
-        self.frames.push_back((frame, length));
+        self.frames.push_back((Some(frame), length));
+        self.gone + self.frames.len() as u64 - 1
     }
 
-    fn take(&mut self, at: usize) -> Option<Frame> {
-        let (frame, length) = self.frames.remove(at)?;
-        self.bytes -= length;
+    /// The first one, if it is no longer than that.
+    fn first(&self, room: usize) -> Option<(&Frame, usize)> {
+        let (frame, length) = self.frames.front()?;
+        frame.as_ref().filter(|_| *length <= room).map(|frame| (frame, *length))
+    }
+
+    fn take_first(&mut self) -> Option<Frame> {
+        self.take(self.gone)
+    }
+
+    fn take(&mut self, place: u64) -> Option<Frame> {
+        let (frame, length) = self.frames.get_mut(usize::try_from(place - self.gone).ok()?)?;
+        let frame = frame.take()?;
+        self.bytes -= *length;
+        while self.frames.pop_front_if(|(frame, _)| frame.is_none()).is_some() {
+            self.gone += 1;
+        }
         Some(frame)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
     }
 
     fn is_full(&self) -> bool {
         self.frames.len() >= FRAMES_MAX
-    }
-
-    /// Bytes without those of headers.
-    fn payloads(&self) -> usize {
-        self.bytes - self.frames.len() * HEADER_SIZE
     }
 }
 
@@ -121,7 +139,7 @@ impl Queue {
     /// The connection has ended: what has not left.
     pub(super) fn close(&mut self) -> impl Iterator<Item = Frame> + use<> {
         let Self { blocks, stores, .. } = std::mem::take(self);
-        blocks.frames.into_iter().chain(stores.frames).map(|(frame, _)| frame)
+        blocks.frames.into_iter().chain(stores.frames).filter_map(|(frame, _)| frame)
     }
 
     pub(super) const fn connection(&self) -> Option<Connection> {
@@ -146,15 +164,15 @@ impl Queue {
         let length = frame.len(block);
         match Kind::of(&frame) {
             Kind::Control => self.control.push_back(frame),
-            Kind::Block => self.blocks.push(frame, length),
-            Kind::Store => self.stores.push(frame, length),
-            Kind::Invalidation if !self.blocks.frames.is_empty() => self.blocks.push(frame, length),
-            Kind::Probe(name) if self.waiting.contains(&name) => return,
+            Kind::Block => _ = self.blocks.push(frame, length),
+            Kind::Store => _ = self.stores.push(frame, length),
+            Kind::Invalidation if !self.blocks.is_empty() => _ = self.blocks.push(frame, length),
+            Kind::Probe(name) if self.waiting.contains_key(&name) => return,
             Kind::Write(name) => {
                 // Under another card, if it is here already.
                 self.forget_write(name);
-                self.waiting.insert(name);
-                self.writes.push(frame, length);
+                let place = self.writes.push(frame, length);
+                self.waiting.insert(name, place);
             }
             Kind::Void(name) => {
                 self.forget_write(name);
@@ -166,16 +184,14 @@ impl Queue {
     }
 
     fn forget_write(&mut self, name: Name) {
-        if self.waiting.remove(&name) {
-            let is_it =
-                |(frame, _): &(Frame, usize)| matches!(Kind::of(frame), Kind::Write(other) if other == name);
-            self.writes.frames.iter().position(is_it).and_then(|at| self.writes.take(at));
+        if let Some(place) = self.waiting.remove(&name) {
+            self.writes.take(place);
         }
     }
 
     /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
     pub(super) fn take(&mut self, frames: &mut Vec<Frame>, waker: &Waker) {
-        self.tells |= self.purse.ask(self.writes.payloads().min(AHEAD) as u64);
+        self.tells |= self.purse.ask(self.writes_waiting().min(AHEAD) as u64);
         if std::mem::take(&mut self.tells) {
             let (wanted, returned) = self.purse.says();
             frames.push(Frame::Credit(Credit { granted: self.granted, wanted, returned }));
@@ -200,9 +216,7 @@ impl Queue {
     fn next_payload(&mut self, room: usize) -> Option<(Frame, usize)> {
         for is_write in [!self.write_was_last, self.write_was_last] {
             let lane = if is_write { &mut self.writes } else { &mut self.blocks };
-            let Some(&(ref frame, length)) = lane.frames.front().filter(|(_, length)| *length <= room) else {
-                continue;
-            };
+            let Some((frame, length)) = lane.first(room) else { continue };
             if let Kind::Write(name) = Kind::of(frame) {
                 if !self.purse.take((length - HEADER_SIZE) as u64) {
                     continue;
@@ -210,10 +224,10 @@ impl Queue {
                 self.waiting.remove(&name);
             }
             self.write_was_last = is_write;
-            return lane.take(0).map(|frame| (frame, length));
+            return lane.take_first().map(|frame| (frame, length));
         }
-        let &(_, length) = self.stores.frames.front().filter(|(_, length)| *length <= room)?;
-        self.stores.take(0).map(|frame| (frame, length))
+        let (_, length) = self.stores.first(room)?;
+        self.stores.take_first().map(|frame| (frame, length))
     }
 
     /// The peer takes so many bytes of writes, all in all. Said by the exchange's task, which looks for itself.
@@ -230,7 +244,7 @@ impl Queue {
 
     /// Credit that was not needed for a while goes back.
     pub(super) fn rest(&mut self) {
-        let next = self.writes.frames.front().map(|(_, length)| (length - HEADER_SIZE) as u64);
+        let next = self.writes.first(usize::MAX).map(|(_, length)| (length - HEADER_SIZE) as u64);
         if self.purse.rest(next) {
             self.tells = true;
             self.wake();
@@ -239,16 +253,16 @@ impl Queue {
 
     /// Bytes of writes that wait.
     pub(super) fn writes_waiting(&self) -> usize {
-        self.writes.payloads()
+        self.writes.bytes - self.waiting.len() * HEADER_SIZE
     }
 
     /// All has left.
     pub(super) fn is_idle(&self) -> bool {
         let is_empty = self.control.is_empty()
             && self.headers.is_empty()
-            && self.blocks.frames.is_empty()
-            && self.stores.frames.is_empty()
-            && self.writes.frames.is_empty();
+            && self.blocks.is_empty()
+            && self.stores.is_empty()
+            && self.writes.is_empty();
         self.connection.is_none() || is_empty && self.waker.is_some()
     }
 

@@ -229,6 +229,24 @@ fn a_write_is_not_sent_under_a_card_that_is_gone() {
     assert_eq!(queue.names(), ["write 7 under 2"]);
 }
 
+/// A card that is attached again sends all of them again; a lost one takes all out.
+#[test]
+fn all_writes_can_be_replaced_and_taken_out_in_any_order() {
+    const COUNT: u64 = 1000;
+    let mut queue = open();
+    (0..COUNT).for_each(|request| queue.put(write(request, 4096)));
+    (0..COUNT).for_each(|i| queue.put(write_under(2, i * 7 % COUNT, 512)));
+    assert_eq!(queue.writes_waiting(), 512 * COUNT as usize);
+    assert_eq!(queue.writes.frames.len(), COUNT as usize);
+    (0..COUNT).filter(|i| i % 100 != 3).for_each(|i| queue.put(void(i * 3 % COUNT)));
+    queue.has_credit(1 << 30);
+    let writes: Vec<String> = queue.names().into_iter().filter(|name| name.starts_with("write")).collect();
+    let left: Vec<u64> = (0..COUNT).filter(|i| i % 100 == 3).map(|i| i * 3 % COUNT).collect();
+    let expected = (0..COUNT).map(|i| i * 7 % COUNT).filter(|request| left.contains(request));
+    assert_eq!(writes, expected.map(|request| format!("write {request} under 2")).collect::<Vec<_>>());
+    assert!(queue.writes.is_empty() && queue.waiting.is_empty() && queue.writes_waiting() == 0);
+}
+
 #[test]
 fn a_peer_hears_once_what_it_may_send() {
     let mut queue = open();
