@@ -527,3 +527,16 @@ fn reads_that_wait_for_a_lock_cost_the_grants_of_others_nothing() {
     let (few, many) = (grants_beside(5), grants_beside(500));
     assert!(many < few * 20, "1,000 grants took {few:?} beside 5 reads that wait, {many:?} beside 500");
 }
+
+/// While a primary moves, two nodes may take each other for it: a question that neither can answer does not go to and fro.
+#[test]
+fn a_question_that_has_passed_through_too_many_nodes_is_refused() {
+    let mut c = Cluster::new(RD);
+    let (request, requester) = (RequestId(1 << 30), NodeId(2));
+    let (leave_copy, read_ahead, from_disk) = (true, false, true);
+    for (hops, said) in [(4, "n1->n0 read 5 for n2"), (5, "n1->n2 nack Busy")] {
+        c.log.clear();
+        c.peer(0, 1, Body::Read { request, block: 5, requester, hops, leave_copy, read_ahead, from_disk });
+        assert_eq!(c.log, [said]);
+    }
+}

@@ -114,6 +114,12 @@ impl Shard {
             }
             return;
         }
+        if read.hops > HOPS {
+            // It was sent here as to the primary. While that moves, two nodes may take each other for it.
+            let nack = Body::Nack { request: read.request, block: block.index, error: IoError::Busy };
+            self.send(read.requester, block.volume, nack, Payload::None);
+            return;
+        }
         let to = onward.unwrap_or(self.primary_of(block.volume));
         if onward.is_none() && read.hops > 0 {
             self.stats.stale_hints += 1;
