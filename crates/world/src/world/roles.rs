@@ -39,7 +39,8 @@ impl<M: Models> World<M> {
     /// The number of the volume's term: the life of its node, for a plain disk.
     #[must_use]
     pub fn epoch(&self, volume: PgId) -> u64 {
-        self.roles.get(&volume).map_or_else(|| self.life(volume.disk_node()), |role| role.epoch)
+        let life = |node: NodeId| self.places.get(usize::from(node.0)).map_or(0, |place| place.life);
+        self.roles.get(&volume).map_or_else(|| life(volume.disk_node()), |role| role.epoch)
     }
 
     /// The volume as it is now.
