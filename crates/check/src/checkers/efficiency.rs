@@ -15,7 +15,8 @@ pub(super) struct Efficiency {
     operations: u64,
     bytes: u64,
     reads_in_vain: u64,
-    /// Copies that writes may have made stale, at most: for each block written, one at each node.
+    /// Copies that writes may have made stale, at most: for each block written, one at each node. (Of writes that a disk node
+    /// has forgotten, nobody knows: [`World::outdated`].)
     stale_at_most: u64,
     /// When each command was sent last, by sender, shard and number.
     commands: BTreeMap<(NodeId, u16, RequestId), Instant>,
@@ -72,7 +73,7 @@ impl Efficiency {
             disk_reads,
             reads_in_vain: self.reads_in_vain,
             dropped: stats.invalidations + stats.copies_outdated,
-            stale_at_most: self.stale_at_most,
+            stale_at_most: self.stale_at_most + world.outdated(),
             commands: self.commands.len() as u64,
             commands_sent: self.commands_sent,
             hasty: self.hasty,

@@ -26,6 +26,7 @@ impl<M: Models> World<M> {
         self.begin_lives(node);
         let disks = self.led_by(node);
         let led: BTreeSet<PgId> = disks.iter().map(|spec| spec.id).collect();
+        led.iter().for_each(|&volume| self.count_outdated(node, volume));
         let config = &self.config;
         let own = &config.nodes[usize::from(node.0)];
         let algorithms = BuiltIn::with(own.replacement);

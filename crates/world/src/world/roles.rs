@@ -54,6 +54,25 @@ impl<M: Models> World<M> {
         led.map(|spec| self.spec(spec)).collect()
     }
 
+    /// Copies that terms have outdated whose primaries knew nothing of earlier writes.
+    #[must_use]
+    pub fn outdated(&self) -> u64 {
+        self.outdated
+    }
+
+    /// The node is about to begin a term of the volume.
+    pub(super) fn count_outdated(&mut self, node: NodeId, volume: PgId) {
+        for number in 0..self.config.shards {
+            if self.marks_of(node, number).contains_key(&volume) {
+                continue;
+            }
+            let nodes = (0..self.places.len() as u16).map(NodeId);
+            let shards = nodes.filter_map(|node| self.shards(node).nth(number.into()));
+            let copies: u64 = shards.map(|shard| shard.cached(volume)).sum();
+            self.outdated += copies;
+        }
+    }
+
     /// A node that has just started begins terms of what it leads, and hears of the rest.
     pub(super) fn begin_lives(&mut self, node: NodeId) {
         let led: Vec<PgId> =
@@ -95,6 +114,7 @@ impl<M: Models> World<M> {
         };
         let mut term = None;
         if spec.primary == node {
+            self.count_outdated(node, volume);
             for shard in 0..self.config.shards {
                 if let Some(marks) = self.marks_of(node, shard).remove(&volume) {
                     self.shard_input(node, shard, Input::Marks { volume, marks });
