@@ -41,7 +41,8 @@ impl Channel {
                 Ok(bytes) => return Ok(Received::Request(bytes)),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(Received::Nothing),
-                    Some(libc::ENODEV) => return Ok(Received::Unmounted),
+                    // The second: by force.
+                    Some(libc::ENODEV | libc::ECONNABORTED) => return Ok(Received::Unmounted),
                     // A request was taken back while it was being received.
                     Some(libc::EINTR | libc::ENOENT) => {}
                     _ => return Err(error),

@@ -136,6 +136,10 @@ fn a_takeover_is_what_the_registry_says_and_can_be_taken_back() {
         (owner, other) = (other, owner);
     }
     for node in [other, owner] {
+        // The daemon may learn of it later than the client that has gone.
+        cluster.wait("its client is gone", || {
+            cluster.status(node).volumes[0].attached.as_ref().is_none_or(|card| card.clients == 0)
+        });
         cluster.admin(node).detach("disk").unwrap();
     }
     cluster.wait("the first card is back", || cluster.status(1).healthy);
