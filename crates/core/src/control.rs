@@ -460,7 +460,11 @@ impl Control {
             self.desk_forgets(node, before == succeeds || makes(Mistake::BelieveSuccession));
         }
         for spec in disks {
-            if spec.id.disk_node() == node && spec.primary == node {
+            // Of a role that has moved, another word tells, which suspends its card first.
+            let known = self.specs.get(&spec.id);
+            let fits =
+                known.is_none_or(|known| known.primary == node && (reborn || known.epoch == spec.epoch));
+            if spec.id.disk_node() == node && spec.primary == node && fits {
                 self.learn(spec);
             }
         }

@@ -104,6 +104,8 @@ impl Control {
                     let mut card = self.new_card(wish, None);
                     card.generation = Some(generation);
                     self.cards.insert(volume, card);
+                    let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
+                    self.when_durable(Then::Shards(Input::RepeatFrom { volume, generation: repeat_from }));
                     self.when_durable(Then::Own(Some(token), volume, generation));
                 }
                 Err(refusal) => {

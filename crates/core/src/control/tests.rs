@@ -1000,3 +1000,21 @@ fn a_move_within_the_grace_of_a_node_alone_ends_what_waits() {
     p.run();
     assert!(!p.is_attached(1), "what was noted in the last term permits nothing in this one");
 }
+
+/// A connection comes back before the word of a move: the card is suspended first, by that word.
+#[test]
+fn a_connection_does_not_tell_of_a_move() {
+    let mut p = Pair::new(false);
+    p.attach(2, "", Access::Write).unwrap();
+    p.tell(2, 1, None);
+    p.run();
+    p.outputs.clear();
+    let disks = vec![VolumeSpec { epoch: 3, ..spec(false) }];
+    p.give(2, ControlInput::PeerUp { node: NodeId(0), incarnation: 1, succeeds: None, disks });
+    let seen = |message: &ControlMessage| match message {
+        ControlMessage::Seen { terms } => terms.contains(&(V, 3)),
+        _ => false,
+    };
+    assert!(!p.wire.iter().any(|(_, _, message)| seen(message)), "{:?}", p.wire);
+    assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
+}

@@ -58,7 +58,7 @@ impl Bounds {
 
     /// The primary's word about the region. It may be older than an invalidation that overtook it.
     pub(super) fn learn(&mut self, word: Self) {
-        if word.version.max(word.base) >= self.version {
+        if word.version.max(word.base) >= self.version.max(self.base) {
             *self = word;
         } else {
             self.base = self.base.max(word.base);
@@ -248,5 +248,15 @@ mod tests {
         bounds.write(2, Stamp(50));
         bounds.learn(Bounds { base: Stamp(100), ..Bounds::default() });
         assert_eq!((bounds.of(2), bounds.of(3)), (Stamp(100), Stamp(100)));
+    }
+
+    /// The primary has forgotten the region: its word is a limit everywhere. A late word from before does not lower it.
+    #[test]
+    fn a_late_word_does_not_lower_the_limit_of_a_whole_region() {
+        let word = Bounds { base: Stamp(1), written: 1, version: Stamp(5) };
+        let mut bounds = word;
+        bounds.learn(Bounds { base: Stamp(9), ..Bounds::default() });
+        bounds.learn(word);
+        assert_eq!((bounds.of(0), bounds.of(1)), (Stamp(9), Stamp(9)));
     }
 }

@@ -225,3 +225,22 @@ fn a_sealed_volume_is_read_without_locks_and_written_by_nobody() {
     }
     assert!(!c.log.iter().any(|line| line.contains("acquire")), "{:?}", c.log);
 }
+
+/// A command that was taken over and not begun when the role moves on is still one that an earlier primary may have done.
+#[test]
+fn a_command_in_doubt_stays_one_over_two_moves() {
+    let mut c = Cluster::new(RD);
+    c.begin_write(1, 20, 7);
+    c.wire.clear();
+    c.move_primary(0, 1, 2);
+    c.attach_all_to(1, 2);
+    assert_eq!(c.answer_to(20), None, "in the grace of the second term");
+    c.move_primary(1, 2, 3);
+    c.give(2, Input::WritesAllowed { volume: V });
+    let access = Access::Write;
+    let generation = Generation(3 << 20 | 9);
+    c.give(2, Input::Attached { volume: V, generation, access });
+    c.write(2, 7);
+    c.attach_all_to(2, 3);
+    assert_eq!(c.answer_to(20), Some(Err(IoError::OutcomeUnknown)), "node 2 has written there since");
+}

@@ -250,7 +250,7 @@ impl Shard {
         }
         let awaits_card = self.card(id).is_some_and(Card::is_awaited);
         if self.primary(id).is_some() && !awaits_card {
-            self.disk_command(id, change, fua, payload, Client::Local { token, again: false });
+            self.disk_command(id, change, fua, payload, Client::Local { token, sent_under: None });
             return;
         }
         self.card_command(id, Wanted { token, change, fua, payload, sent_under: None });
@@ -417,6 +417,10 @@ impl Shard {
         let is_void = command.client.is_none();
         self.wake_command(request, patience);
         let Some(generation) = self.card(id).and_then(|card| card.generation) else { return };
+        if let Some(command) = self.commands.open.get_mut(&request).filter(|_| is_void) {
+            // The answer is to this card.
+            command.sent_with = Some(generation);
+        }
         let body = match is_void {
             true => Body::Void { generation, request, slot },
             false => Body::Probe { generation, request, slot, block, turn },
@@ -459,13 +463,14 @@ impl Shard {
     /// Its client hears that nobody knows. What may have reached the primary stays open, without its bytes.
     fn give_up_command(&mut self, request: RequestId) {
         let patience = self.config.peer_timeout;
-        let Some(command) = self.commands.open.get_mut(&request) else { return };
+        let Some(command) = self.commands.open.get(&request) else { return };
         let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
         let blocks = change.blocks(self.config.block_bytes);
-        if blocks.is_empty() || !was_sent || makes(Mistake::ForgetDoubt) {
+        if blocks.is_empty() || !was_sent || self.primary(volume).is_some() || makes(Mistake::ForgetDoubt) {
             self.end_command(request, Answer::failed(IoError::NoAnswer));
             return;
         }
+        let Some(command) = self.commands.open.get_mut(&request) else { return };
         let (client, payload) =
             (command.client.take(), core::mem::replace(&mut command.payload, Payload::None));
         command.patience = patience;

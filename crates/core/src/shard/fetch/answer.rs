@@ -156,7 +156,8 @@ impl Shard {
             return;
         }
         let Some(slot) = fetch.slot else { return };
-        let overtaken = fetch.overtaken || self.is_being_written(fetch.block);
+        let volume = fetch.block.volume;
+        let overtaken = fetch.overtaken || self.is_being_written(fetch.block) || !self.may_hold(volume);
         match result {
             Ok(()) if overtaken => {
                 if let Some(fetch) = self.fetches.get_mut(request) {
@@ -170,7 +171,7 @@ impl Shard {
                 self.finish(request, slot, delivery);
             }
             // It was this node's to read when it began.
-            Err(_) if self.primary(fetch.block.volume).is_none() => self.make_ready(request),
+            Err(_) if fetch.overtaken || self.primary(volume).is_none() => self.make_ready(request),
             Err(error) => self.fail(request, error),
         }
     }

@@ -58,8 +58,8 @@ impl DiskCommand {
 pub(in crate::shard) enum Client {
     Local {
         token: Token,
-        /// It was sent to another primary.
-        again: bool,
+        /// It was sent to another primary, first under this card.
+        sent_under: Option<Generation>,
     },
     Peer {
         node: NodeId,
@@ -96,7 +96,7 @@ impl Client {
     }
 
     fn is_again(self) -> bool {
-        matches!(self, Self::Peer { again: true, .. } | Self::Local { again: true, .. })
+        matches!(self, Self::Peer { again: true, .. } | Self::Local { sent_under: Some(_), .. })
     }
 }
 

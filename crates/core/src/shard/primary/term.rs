@@ -18,6 +18,7 @@ use crate::io::Output;
 use crate::message::IoError;
 use crate::persistence::Persistence;
 use crate::shard::Shard;
+use crate::shard::card::Card;
 use crate::shard::card::held::Held;
 use crate::shard::card::later::Wanted;
 use crate::shard::regions::judge;
@@ -40,6 +41,8 @@ impl Shard {
             self.writers.enable(self.config.limits.writers);
         }
         self.judge_parked(id);
+        // The disk takes nothing of earlier terms: what was given up will not be done any more.
+        self.end_doubts(id);
         self.ask_anew(id);
     }
 
@@ -91,11 +94,14 @@ impl Shard {
 
     /// Copies that the primary's own node used without locks are parked. What is not being written here includes all writes
     /// that have begun.
-    fn park_own(&mut self, id: PgId, as_of: Stamp) {
+    fn park_own(&mut self, id: PgId, last: Stamp) {
         if !self.is_locked_by_card(id) {
             self.drop_copies(id);
             return;
         }
+        // A term with more writes than it has stamps has used some of the next one's.
+        let first = self.volumes.get(&id).map_or(Stamp(0), |volume| volume.spec.first_stamp());
+        let as_of = last.min(Stamp(first.0.saturating_sub(1)));
         for slot in self.slots_of(id) {
             if self.cache.is(slot, Mark::LOCKED) {
                 continue;
@@ -112,9 +118,16 @@ impl Shard {
     /// Nobody here will do the command: one of this node's client goes to the next primary, as others' do.
     fn return_command(&mut self, command: DiskCommand, sent_under: Option<Generation>) {
         match command.client {
-            Client::Local { token, .. } => {
+            Client::Local { token, sent_under: earlier } => {
                 let DiskCommand { volume, change, fua, payload, .. } = command;
-                self.card_command(volume, Wanted { token, change, fua, payload, sent_under });
+                let sent_under = earlier.or(sent_under);
+                let awaits_card = self.card(volume).is_some_and(Card::is_awaited);
+                if self.primary(volume).is_some() && !awaits_card {
+                    // The role has come back meanwhile.
+                    self.disk_command(volume, change, fua, payload, Client::Local { token, sent_under });
+                } else {
+                    self.card_command(volume, Wanted { token, change, fua, payload, sent_under });
+                }
             }
             Client::Peer { .. } => self.put_back(command.payload),
         }
@@ -141,7 +154,7 @@ impl Shard {
     /// Of one that an earlier primary may have done, the rule of repetition decides.
     pub(in crate::shard) fn take_over_commands(&mut self, id: PgId) {
         for taken in self.take_commands(id) {
-            let client = Client::Local { token: taken.token, again: taken.sent_under.is_some() };
+            let client = Client::Local { token: taken.token, sent_under: taken.sent_under };
             self.disk_command(id, taken.change, taken.fua, taken.payload, client);
         }
     }
