@@ -190,6 +190,16 @@ impl Control {
         self.push_send(self.primary_of(volume), message);
     }
 
+    /// A client waits for a card that this node's own term was to give: the next primary's will do.
+    pub(super) fn wait_for_card(&mut self, token: Token, volume: PgId) {
+        if let Some(card) = self.cards.get_mut(&volume) {
+            card.tokens.push(token);
+        } else {
+            let result = Err(Refusal::NoAnswer);
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
+        }
+    }
+
     /// This node has become the primary of a volume that it has a card of.
     fn reattach_own(&mut self, volume: PgId) {
         let Some(wish) = self.cards.get(&volume).map(|card| card.wish.clone()) else { return };

@@ -152,7 +152,9 @@ impl Control {
         self.desk.takeovers.remove(&volume);
         self.desk.graces.remove(&volume);
         self.alarms.clear(ControlTimer::Grace(volume));
-        self.desk.journals.end(volume);
+        for token in self.desk.journals.end(volume) {
+            self.wait_for_card(token, volume);
+        }
     }
 
     /// The node uses nothing of an earlier term.

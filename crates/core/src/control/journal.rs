@@ -5,6 +5,7 @@
 //! life, written before the card was told that it is attached. It also names the card that has the volume for itself.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use super::card::Card;
 use super::{Control, ControlOutput};
@@ -102,10 +103,19 @@ impl Journals {
         self.volumes.insert(volume, Kept { epoch, is_durable, before: now.writers.clone(), claim, now });
     }
 
-    /// The term ends, and with it what waits to be done in it.
-    pub(super) fn end(&mut self, volume: PgId) {
+    /// The term ends, and with it what waits to be done in it. Returns who waits for a card of this node.
+    pub(super) fn end(&mut self, volume: PgId) -> Vec<Token> {
         self.volumes.remove(&volume);
-        self.waiting.retain(|(_, then)| then.volume() != Some(volume));
+        let mut tokens = Vec::new();
+        self.waiting.retain(|(_, then)| {
+            if let Then::Own(token, of, _) = then
+                && *of == volume
+            {
+                tokens.extend(*token);
+            }
+            then.volume() != Some(volume)
+        });
+        tokens
     }
 
     /// All changes are durable.
