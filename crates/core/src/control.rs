@@ -464,7 +464,7 @@ impl Control {
             let known = self.specs.get(&spec.id);
             let fits =
                 known.is_none_or(|known| known.primary == node && (reborn || known.epoch == spec.epoch));
-            if spec.id.disk_node() == node && spec.primary == node && fits {
+            if spec.id.is_plain() && spec.id.disk_node() == node && spec.primary == node && fits {
                 self.learn(spec);
             }
         }

@@ -39,6 +39,12 @@ impl PgId {
         Self((node.0 as u32) << 6 | disk as u32)
     }
 
+    /// The number is one that a plain disk can have.
+    #[must_use]
+    pub const fn is_plain(self) -> bool {
+        self.0 < (NodeId::MAX_NODES as u32) << 6
+    }
+
     /// The node that has the plain disk. Who orders the writes is said by [`crate::VolumeSpec::primary`].
     #[must_use]
     pub const fn disk_node(self) -> NodeId {

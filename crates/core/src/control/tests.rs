@@ -1018,3 +1018,13 @@ fn a_connection_does_not_tell_of_a_move() {
     assert!(!p.wire.iter().any(|(_, _, message)| seen(message)), "{:?}", p.wire);
     assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
 }
+
+/// Numbers beyond those of its disks are not a peer's to give: what it announces is bounded.
+#[test]
+fn a_peer_announces_plain_disks_only() {
+    let mut p = Pair::new(false);
+    let known = p.controls[1].volumes().count();
+    let disks = (1..50).map(|n| VolumeSpec { id: PgId(n << 22), ..spec(false) }).collect();
+    p.give(1, ControlInput::PeerUp { node: NodeId(0), incarnation: 1, succeeds: None, disks });
+    assert_eq!(p.controls[1].volumes().count(), known);
+}
