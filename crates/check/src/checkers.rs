@@ -5,6 +5,7 @@
 
 mod cards;
 mod contents;
+mod copies;
 mod counters;
 mod durability;
 mod efficiency;
@@ -12,14 +13,16 @@ pub mod errors;
 mod exclusion;
 mod fencing;
 mod grace;
+mod heard;
 mod hints;
+mod idle;
 mod leaks;
 mod leases;
-mod limits;
 pub mod linearizable;
 mod pages;
 mod repeats;
 mod single_flight;
+mod stalls;
 mod succession;
 mod takeovers;
 mod wake_ups;
@@ -40,16 +43,19 @@ use durability::Durability;
 use efficiency::Efficiency;
 use fencing::Fencing;
 use grace::Grace;
-use limits::Remembered;
+use idle::Idle;
 use pages::Pages;
 use repeats::Repeats;
 use single_flight::Fetches;
+use stalls::Stalls;
 use succession::Succession;
 use takeovers::Takeovers;
 
 pub(crate) use contents::contents;
+pub(crate) use copies::copies;
 pub(crate) use counters::counters;
 pub(crate) use exclusion::exclusion;
+pub(crate) use heard::heard;
 pub(crate) use hints::stale_hints;
 pub(crate) use leaks::leaks;
 pub(crate) use single_flight::single_flight;
@@ -62,6 +68,14 @@ pub enum Observer {
     Linearizability,
     /// Ranges that a card has released.
     Exclusion,
+    /// Copies that may be used, beside the disk.
+    Copies,
+    /// Cards that were told which writes are complete.
+    Heard,
+    /// Cards that were asked before a write.
+    Idle,
+    /// Requests that a dead disk node of another volume must not hold up.
+    Stalls,
     /// Reads at nodes that need a lease for them.
     Leases,
     /// Pages that kernels keep.
@@ -94,9 +108,13 @@ pub enum Observer {
 
 impl Observer {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Linearizability,
         Self::Exclusion,
+        Self::Copies,
+        Self::Heard,
+        Self::Idle,
+        Self::Stalls,
         Self::Leases,
         Self::Pages,
         Self::Fencing,
@@ -120,6 +138,10 @@ impl Observer {
         match self {
             Self::Linearizability => "linearizable",
             Self::Exclusion => "exclusion",
+            Self::Copies => "copies",
+            Self::Heard => "heard",
+            Self::Idle => "idle",
+            Self::Stalls => "stalls",
             Self::Leases => "leases",
             Self::Pages => "pages",
             Self::Fencing => "fencing",
@@ -166,8 +188,11 @@ pub(crate) struct Observers {
     durability: Durability,
     repeats: Repeats,
     efficiency: Efficiency,
-    remembered: Remembered,
     fetches: Fetches,
+    idle: Idle,
+    stalls: Stalls,
+    /// Blocks of which disks have not done what they said.
+    doubtful: BTreeSet<(PgId, u64)>,
 }
 
 impl Observers {
@@ -191,8 +216,10 @@ impl Observers {
             nodes: options.world.nodes.len() as u16,
             durability: Durability::default(),
             efficiency: Efficiency::default(),
-            remembered: Remembered::default(),
             fetches: Fetches::default(),
+            idle: Idle::default(),
+            stalls: Stalls::new(options),
+            doubtful: BTreeSet::new(),
         }
     }
 
@@ -203,9 +230,9 @@ impl Observers {
         }
     }
 
-    /// Counts the small limits that the run has reached.
-    pub(crate) fn count_limits(&self, world: &mut World<Faults>) {
-        self.remembered.count(world);
+    /// A disk has not done what it said: nothing is promised of the block's contents.
+    pub(crate) fn is_doubtful(&self, volume: PgId, block: u64) -> bool {
+        self.doubtful.contains(&(volume, block))
     }
 
     /// What the run has cost so far.
@@ -221,11 +248,13 @@ impl Observers {
     /// What was seen in one step of the world.
     pub(crate) fn saw(&mut self, world: &World<Faults>, seen: &[Seen]) -> Result<(), String> {
         self.fencing.step();
-        for node in (0..self.nodes).map(NodeId) {
-            self.grace.lives(node, world.life(node), world.now());
-        }
-        for spec in &world.config().volumes {
-            self.grace.term(spec.id, world.epoch(spec.id), world.primary(spec.id), world.now());
+        for volume in world.config().volumes.iter().map(|spec| spec.id) {
+            let (epoch, primary, now) = (world.epoch(volume), world.primary(volume), world.now());
+            if let Some(before) = self.grace.term(volume, epoch, primary, now) {
+                // The last primary goes on: what its kernel has is good until it has gone, and at most for so long.
+                self.cards.trust_primary(volume, before.primary, self.cards.trusted(primary, now));
+                self.takeovers.forgotten(&self.cards, volume, before, now);
+            }
         }
         for seen in seen {
             if let Seen::Sent { at, from, to, word: Word::Control(message), .. } = seen {
@@ -242,11 +271,15 @@ impl Observers {
             self.count(Observer::Takeovers, u64::from(others));
             let early = self.grace.saw(&self.cards, self.nodes, seen).map_err(Observer::Grace.finds())?;
             self.count(Observer::Grace, u64::from(early));
+            if let Seen::Doubtful { volume, blocks } = seen {
+                self.doubtful.extend(blocks.clone().map(|block| (*volume, block)));
+            }
+            let asked = self.idle.saw(seen).map_err(Observer::Idle.finds())?;
+            self.count(Observer::Idle, u64::from(asked));
             self.durability.saw(seen);
             let again = self.repeats.saw(seen)?;
             self.count(Observer::Repeats, again);
             self.efficiency.saw(world, seen);
-            self.remembered.saw(world, seen);
             if self.cold {
                 self.fetches.saw(seen);
             }
@@ -256,7 +289,7 @@ impl Observers {
 
     fn granted(&mut self, at: Instant, life: u64, card: &Card, before: Option<&Card>) -> Result<(), String> {
         self.fencing.granted(&self.cards, at, card, before);
-        let began = self.grace.began(card.volume.disk_node());
+        let began = self.grace.began(card.volume);
         let takeovers = &mut self.takeovers;
         let claimed = takeovers.claimed(&self.cards, at, began, card.volume, card.node);
         let claimed = claimed.map_err(Observer::Takeovers.finds())?;
@@ -280,6 +313,8 @@ impl Observers {
     ) -> Result<(), String> {
         self.efficiency.answered(world.config(), ticket, &completion.outcome);
         let at = completion.at;
+        let judged = self.stalls.answered(ticket, at).map_err(Observer::Stalls.finds())?;
+        self.count(Observer::Stalls, u64::from(judged));
         let away = ticket.node != world.primary(ticket.volume);
         if self.takeovers.is_in_the_way_of(ticket) {
             self.count(Observer::Takeovers, 1);
@@ -299,12 +334,14 @@ impl Observers {
                 }
                 self.count(Observer::Durability, 1);
                 self.durability
-                    .judge(world, history, ticket, Some(*range), at)
+                    .judge(world, history, ticket, Some(*range), (at, &self.doubtful))
                     .map_err(Observer::Durability.finds())
             }
             (What::Flush, Outcome::Done) => {
                 self.count(Observer::Durability, 1);
-                self.durability.judge(world, history, ticket, None, at).map_err(Observer::Durability.finds())
+                self.durability
+                    .judge(world, history, ticket, None, (at, &self.doubtful))
+                    .map_err(Observer::Durability.finds())
             }
             (What::Flush, Outcome::Failed(IoError::PowerLost | IoError::SyncFailed)) => {
                 self.count(Observer::Durability, 1);
@@ -327,15 +364,23 @@ impl Observers {
     }
 
     /// A client is told that its node has the volume for itself.
-    pub(crate) fn takeover_begins(&mut self, ticket: &Ticket, generation: Generation, now: u64) {
-        self.takeovers.begins(ticket, generation, now);
+    pub(crate) fn takeover_begins(
+        &mut self,
+        world: &World<Faults>,
+        ticket: &Ticket,
+        generation: Generation,
+        now: u64,
+    ) {
+        let is_own = ticket.node == world.primary(ticket.volume);
+        self.takeovers.begins(ticket, generation, now, is_own);
     }
 
     /// A client is told that its node's card is attached.
-    pub(crate) fn attached(&mut self, ticket: &Ticket, now: Instant) -> Result<(), String> {
+    pub(crate) fn attached(&mut self, world: &World<Faults>, ticket: &Ticket) -> Result<(), String> {
+        let now = world.now();
         // The cards of other nodes are judged when they are granted.
-        if ticket.node == ticket.volume.disk_node() {
-            let began = self.grace.began(ticket.node);
+        if ticket.node == world.primary(ticket.volume) {
+            let began = self.grace.began(ticket.volume);
             self.takeovers.claimed(&self.cards, now, began, ticket.volume, ticket.node)?;
             self.takeovers.still_held(&self.cards, now, ticket.volume);
         }
@@ -360,6 +405,9 @@ impl Observers {
 
     /// A node dies.
     pub(crate) fn died(&mut self, node: NodeId, now: Instant) {
-        self.takeovers.forgotten(&self.cards, node, self.grace.began(node), now);
+        self.takeovers.died(node);
+        for (volume, began) in self.grace.died(node) {
+            self.takeovers.forgotten(&self.cards, volume, began, now);
+        }
     }
 }

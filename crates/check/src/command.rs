@@ -42,8 +42,11 @@ pub struct Command {
     /// With --seed: draw as seeds marked `second` were
     #[arg(long, requires = "seed", conflicts_with = "first")]
     second: bool,
+    /// With --seed: draw as seeds marked `third` were
+    #[arg(long, requires = "seed", conflicts_with_all = ["first", "second"])]
+    third: bool,
     /// One node writes alone and in small pieces, and only the disk node's process fails: nobody is told of an error
-    #[arg(long, conflicts_with_all = ["first", "second"])]
+    #[arg(long, conflicts_with_all = ["first", "second", "third"])]
     lone: bool,
     /// Seeds run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -189,6 +192,7 @@ impl Command {
             let drawn = match (self.first, self.second) {
                 (true, _) => " --first",
                 (_, true) => " --second",
+                _ if self.third => " --third",
                 _ if self.lone => " --lone",
                 _ => "",
             };
@@ -249,6 +253,7 @@ impl Command {
         match (self.first, self.second) {
             (true, _) => Options::first(seed),
             (_, true) => Options::second(seed),
+            _ if self.third => Options::third(seed),
             _ if self.lone => Options::lone(seed),
             _ => Options::draw(seed),
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cards_core::Duration;
 use cards_world::models::{Delivery, Parcel};
 
 use crate::options::{Mode, Options};
@@ -99,8 +100,12 @@ pub enum Kind {
     Quiet,
     /// Something goes wrong.
     Faulty,
+    /// Primaries move, whatever else goes wrong.
+    Moving,
     /// One node writes alone, and the disk node's process dies again and again.
     Lone,
+    /// One node writes a log, all read what is elsewhere, and nothing goes wrong.
+    Log,
 }
 
 impl Kind {
@@ -108,6 +113,8 @@ impl Kind {
         match options.mode {
             Mode::ColdRead => Self::Cold,
             Mode::Storm if options.lone.is_some() => Self::Lone,
+            Mode::Storm if options.nodes.move_every > Duration::ZERO => Self::Moving,
+            Mode::Storm if options.is_quiet() && options.log.is_some() => Self::Log,
             Mode::Storm if options.is_quiet() => Self::Quiet,
             Mode::Storm => Self::Faulty,
         }
@@ -118,7 +125,9 @@ impl Kind {
             Self::Cold => "a cold read",
             Self::Quiet => "a run without faults",
             Self::Faulty => "a run with faults",
+            Self::Moving => "a run with moving primaries",
             Self::Lone => "a run with one writer",
+            Self::Log => "a run with a log",
         }
     }
 }
@@ -173,25 +182,28 @@ impl Cost {
         (each >= least).then(|| Rate(all * 1000 / each))
     }
 
-    /// What no run of the kind reaches. For runs with faults, half again to four times the worst of 2,000 seeds.
+    /// What no run of the kind reaches. For runs with faults, half again to four times the worst of 2,000 seeds; where
+    /// primaries move, of 700.
     ///
     /// How often the disk is read though a node has the block is the policy's doing: some ask no other nodes, one answers at
     /// random. Only a cold read has a limit, where all wait for the first.
     const fn limit(self, kind: Kind) -> Option<Rate> {
-        let (cold, quiet, faulty, lone) = match self {
-            Self::Messages => (4_000, 6_000, 10_000, 10_000),
-            Self::Payload => (1_500, 2_000, 4_000, 4_000),
-            Self::Refused => (0, 350, 450, 600),
+        let (cold, quiet, faulty, moving, lone, log) = match self {
+            Self::Messages => (4_000, 6_000, 10_000, 10_000, 10_000, 2_000),
+            Self::Payload => (1_500, 2_000, 4_000, 2_500, 4_000, 500),
+            Self::Refused => (0, 350, 450, 450, 600, 20),
             Self::ReadsInVain => return if matches!(kind, Kind::Cold) { Some(Rate(100)) } else { None },
-            Self::Dropped => (0, 500, 2_000, 2_000),
-            Self::Sent => (1_000, 5_000, 100_000, 100_000),
-            Self::Hasty => (0, 100, 500, 500),
+            Self::Dropped => (0, 500, 2_000, 2_000, 2_000, 20),
+            Self::Sent => (1_000, 5_000, 100_000, 10_000, 100_000, 1_100),
+            Self::Hasty => (0, 100, 500, 800, 500, 20),
         };
         Some(Rate(match kind {
             Kind::Cold => cold,
             Kind::Quiet => quiet,
             Kind::Faulty => faulty,
+            Kind::Moving => moving,
             Kind::Lone => lone,
+            Kind::Log => log,
         }))
     }
 

@@ -12,7 +12,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use cards_core::{Instant, NodeId, PgId};
+use cards_core::{Instant, Limit, NodeId, PgId};
 
 use crate::efficiency::Traffic;
 use crate::options::Options;
@@ -91,23 +91,35 @@ pub enum Fault {
     PowerLoss,
     /// A disk failed to sync.
     FailedSync,
-    /// A card had as many commands under way as a small limit allows.
-    SlotsFull,
-    /// A node lived more often than a disk node with a small limit remembers.
-    NodeLivesForgotten,
-    /// A disk node lived more often than cards with a small limit remember.
-    DiskNodeLivesForgotten,
-    /// More blocks were written than a disk node with a small limit remembers the last writers of.
-    WritersForgotten,
-    /// More blocks were written in a life of a disk node than it remembers with a small limit.
-    TouchedForgotten,
-    /// A disk node revoked a lock, for with a small limit it remembers few.
-    LockRevoked,
+    /// A disk node died while a disk was sealed.
+    SealedCrash,
+    /// The machine of a sealed disk lost its power.
+    SealedPowerLoss,
+    /// A write was said to be done and is not on the disk.
+    LostWrite,
+    /// A disk wrote or read somewhere else.
+    Misdirected,
+    /// A disk read what was there before all writes.
+    OldRead,
+    /// A write of a process that had died reached the disk when the next one was working.
+    LateWrite,
+    /// A disk was full for a while.
+    FullDisk,
+    /// A message of a connection overtook one of the connection before.
+    TwoConnections,
+    /// The clock of a machine began again when it had lost its power.
+    ClockRestart,
+    /// The time of day was set forward between two lives of a node.
+    TimeStep,
+    /// The disk node of one volume was dead while others were in use.
+    DeadPrimary,
+    /// A limit was reached.
+    Reached(Limit),
 }
 
 impl Fault {
-    /// All kinds.
-    pub const ALL: [Self; 39] = [
+    /// All kinds but for limits.
+    const ALL: [Self; 45] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -121,6 +133,7 @@ impl Fault {
         Self::LateNotice,
         Self::NoNotice,
         Self::SlowDisk,
+        Self::Move,
         Self::Pause,
         Self::LongPause,
         Self::Cut,
@@ -141,13 +154,23 @@ impl Fault {
         Self::Orphans,
         Self::PowerLoss,
         Self::FailedSync,
-        Self::SlotsFull,
-        Self::NodeLivesForgotten,
-        Self::DiskNodeLivesForgotten,
-        Self::WritersForgotten,
-        Self::TouchedForgotten,
-        Self::LockRevoked,
+        Self::SealedCrash,
+        Self::SealedPowerLoss,
+        Self::LostWrite,
+        Self::Misdirected,
+        Self::OldRead,
+        Self::LateWrite,
+        Self::FullDisk,
+        Self::TwoConnections,
+        Self::ClockRestart,
+        Self::TimeStep,
+        Self::DeadPrimary,
     ];
+
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Limit::ALL.into_iter().map(Self::Reached))
+    }
 }
 
 /// How often each fault was injected.
@@ -162,6 +185,8 @@ pub struct Faults {
     host_rng: Rng,
     kernel_rng: Rng,
     loss_rng: Rng,
+    lie_rng: Rng,
+    life_rng: Rng,
     calm: bool,
     /// What was injected.
     pub counts: Counts,
@@ -173,8 +198,14 @@ pub struct Faults {
     pub traffic: Traffic,
     /// Reads each volume's disk was asked for.
     pub disk_reads: BTreeMap<PgId, u64>,
-    /// When the last message from one node to another arrives.
+    /// Disks that are full until then.
+    full_until: BTreeMap<PgId, Instant>,
+    /// When each node's clock showed zero, if that was not at the beginning.
+    clocks_began: BTreeMap<NodeId, Instant>,
+    /// When the last message from one node to another arrives on their connection ...
     last_arrival: BTreeMap<(NodeId, NodeId), Instant>,
+    /// ... and on the one before.
+    before: BTreeMap<(NodeId, NodeId), Instant>,
     /// Until when nothing arrives that one node sends another.
     pub deaf_until: BTreeMap<(NodeId, NodeId), Instant>,
 }
@@ -189,13 +220,18 @@ impl Faults {
             host_rng: Rng::new(options.seed, 3),
             kernel_rng: Rng::new(options.seed, 15),
             loss_rng: Rng::new(options.seed, 18),
+            lie_rng: Rng::new(options.seed, 45),
+            life_rng: Rng::new(options.seed, 46),
             calm: false,
             counts: Counts::new(),
             seen: Vec::new(),
             disk_errors: Vec::new(),
             traffic: Traffic::default(),
             disk_reads: BTreeMap::new(),
+            full_until: BTreeMap::new(),
+            clocks_began: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
+            before: BTreeMap::new(),
             deaf_until: BTreeMap::new(),
             options: options.clone(),
         };
@@ -206,6 +242,13 @@ impl Faults {
     /// From now on nothing goes wrong.
     pub fn calm(&mut self) {
         self.calm = true;
+    }
+
+    /// From now on `from` sends on another connection, which does not wait for what is under way on the last one.
+    pub fn reconnected(&mut self, from: NodeId, to: NodeId) {
+        if let Some(last) = self.last_arrival.remove(&(from, to)) {
+            self.before.insert((from, to), last);
+        }
     }
 
     /// Counts a fault.

@@ -17,6 +17,7 @@ pub(crate) struct Nodes {
     rng: Rng,
     loss_rng: Rng,
     move_rng: Rng,
+    link_rng: Rng,
     /// Deaths of disk nodes that are losses of power, per mille.
     power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
@@ -39,6 +40,12 @@ pub(crate) enum Deed {
     Deafen,
     /// Another node becomes the primary of a volume.
     Move,
+    /// Two nodes begin another connection ...
+    Reconnect,
+    /// ... of which `at` hears now.
+    Replace { at: NodeId, peer: NodeId, lives: (u64, u64) },
+    /// The disk node dies that is dead for the rest of the storm.
+    Die(NodeId),
     /// A dead node comes back.
     Restart(NodeId),
     /// `at` learns that its connection to that life of `peer` is gone.
@@ -57,6 +64,7 @@ impl Nodes {
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
+            link_rng: stream(options, 47),
             power: options.losses.power,
             unproven: BTreeSet::new(),
         }
@@ -69,8 +77,11 @@ impl Nodes {
         }
         run.later(Duration::ZERO, RunDeed::Nodes(Deed::Connect));
         if run.options.mode == Mode::Storm {
-            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move] {
+            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move, Deed::Reconnect] {
                 self.again(run, deed);
+            }
+            if let Some(node) = run.options.dead {
+                run.later(run.options.world.lease, RunDeed::Nodes(Deed::Die(node)));
             }
         }
     }
@@ -105,13 +116,14 @@ impl Nodes {
 
     pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
         match deed {
-            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen | Deed::Move => {
+            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen | Deed::Move | Deed::Reconnect => {
                 if run.phase == Phase::Storm {
                     match deed {
                         Deed::Crash => self.crash(run, workload),
                         Deed::Pause => self.pause(run),
                         Deed::Deafen => self.deafen(run),
                         Deed::Move => self.move_primary(run),
+                        Deed::Reconnect => self.reconnect(run),
                         _ => self.cut(run),
                     }
                     self.again(run, deed);
@@ -139,6 +151,22 @@ impl Nodes {
                 }
             }
             Deed::Connect => self.connect(run),
+            Deed::Replace { at, peer, lives } => {
+                // Who stands still hears of it later, perhaps of another life of the peer by then.
+                let hears = run.world.is_linked(at, peer) && !self.paused.contains_key(&at);
+                if hears && (run.world.life(at), run.world.life(peer)) == lives {
+                    run.world.models().reconnected(at, peer);
+                    let (now, proof) = (run.world.now(), !self.unproven.contains(&(peer, lives.1)));
+                    run.world.schedule(now, Action::PeerDown { at, peer });
+                    run.world.schedule(now, Action::PeerUp { at, peer, proof });
+                }
+            }
+            Deed::Die(node) => {
+                if run.phase == Phase::Storm {
+                    run.world.models().count(Fault::DeadPrimary);
+                    self.kill(run, workload, node);
+                }
+            }
         }
     }
 
@@ -148,10 +176,15 @@ impl Nodes {
             Deed::Pause => self.options.pause_every,
             Deed::Deafen => self.options.deafen_every,
             Deed::Move => self.options.move_every,
+            Deed::Reconnect => self.options.reconnect_every,
             _ => self.options.cut_every,
         };
         if every > Duration::ZERO {
-            let rng = if deed == Deed::Move { &mut self.move_rng } else { &mut self.rng };
+            let rng = match deed {
+                Deed::Move => &mut self.move_rng,
+                Deed::Reconnect => &mut self.link_rng,
+                _ => &mut self.rng,
+            };
             let delay = every * rng.range(100, 1900) as u32 / 1000;
             run.later(delay, RunDeed::Nodes(deed));
         }
@@ -183,13 +216,17 @@ impl Nodes {
 
     fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
         let Some(node) = self.victim_of_crash(run) else { return };
+        self.kill(run, workload, node);
+    }
+
+    fn kill(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId) {
         let life = run.world.life(node);
         let now = run.world.now();
         run.world.models().count(Fault::Crash);
         if workload.is_writer(node) {
             run.world.models().count(Fault::WriterCrash);
         }
-        let has_disk = run.options.world.volumes.iter().any(|spec| spec.id.disk_node() == node);
+        let has_disk = run.options.world.volumes.iter().any(|spec| run.world.primary(spec.id) == node);
         if has_disk {
             run.world.models().count(Fault::DiskNodeCrash);
         }
@@ -197,8 +234,17 @@ impl Nodes {
         run.observers.died(node, now);
         let has_device = run.options.world.devices.iter().any(|&(at, _)| at == node);
         let power = has_disk && !has_device && self.power > 0 && self.loss_rng.chance(self.power);
+        let sealed = run
+            .options
+            .world
+            .volumes
+            .iter()
+            .any(|spec| spec.id.disk_node() == node && run.world.is_sealed(spec.id));
         if power {
             run.world.models().count(Fault::PowerLoss);
+        }
+        if sealed {
+            run.world.models().count(if power { Fault::SealedPowerLoss } else { Fault::SealedCrash });
         }
         run.world.schedule(now, if power { Action::LosePower(node) } else { Action::Crash(node) });
         self.paused.remove(&node);
@@ -224,10 +270,12 @@ impl Nodes {
                 self.sever(run, node, other, time);
             }
         }
-        let leads = run.options.world.shared.iter().any(|&volume| run.world.primary(volume) == node);
-        if !has_disk && !leads && self.rng.chance(self.options.stays_dead) {
+        if !has_disk && self.rng.chance(self.options.stays_dead) {
             self.stay_dead.push(node);
             return;
+        }
+        if run.options.dead == Some(node) {
+            return; // until the faults stop
         }
         let down = self.rng.skewed(self.options.downtime);
         run.later(down, RunDeed::Nodes(Deed::Restart(node)));
@@ -244,6 +292,25 @@ impl Nodes {
             run.world.models().count(Fault::Move);
             run.errors.moved(volume, now);
             run.world.schedule(now, Action::MovePrimary { volume, to });
+        }
+    }
+
+    /// Two nodes that are connected begin another connection. Each hears of it in its own time, and what it has sent on the
+    /// last one goes on arriving beside what it sends on the new one.
+    fn reconnect(&mut self, run: &mut Run) {
+        let nodes = run.running_nodes();
+        if nodes.is_empty() {
+            return;
+        }
+        let (one, other) = (self.link_rng.pick(&nodes), self.link_rng.pick(&nodes));
+        let is_linked = run.world.is_linked(one, other) && run.world.is_linked(other, one);
+        if one == other || !is_linked || self.held.contains_key(&(one.min(other), one.max(other))) {
+            return;
+        }
+        for (at, peer) in [(one, other), (other, one)] {
+            let lives = (run.world.life(at), run.world.life(peer));
+            let delay = self.link_rng.skewed(Duration::from_millis(10));
+            run.later(delay, RunDeed::Nodes(Deed::Replace { at, peer, lives }));
         }
     }
 

@@ -8,23 +8,27 @@
 //!   longer than a lease; notice of a death early, late or never. A disk node always comes back.
 //! - Power: the machine of a disk node dies, and of what was not flushed any part is gone, each write of each sector for
 //!   itself. (Not of a node with local devices: they would be gone, too.) Otherwise the contents of disks survive.
-//! - Connections: broken without reason, at one end first.
-//! - Clocks: each at its own rate, none a third faster than another or more. (What lies beyond that is not claimed
-//!   either, and `--drift beyond` shows that it is noticed.)
+//! - Connections: broken without reason, at one end first; replaced while messages are under way on them.
+//! - Clocks: each at its own rate, none a third faster than another or more; at zero again when a machine comes back.
+//!   (Neither what lies beyond that is claimed nor a clock that stops with its node, and `--drift beyond` and `stop` show that
+//!   they are noticed.) The time of day, of which the numbers of lives are made, is set forward.
 //! - Succession: a node that comes back without a proof that its last process has ended.
 //! - Devices: kernels that keep pages, take long to let them go, and notice late that their node's process has ended;
 //!   devices that go on while their node stands still or is dead, and come and go. Words between a device and its node come
 //!   in order. A device lets all pages go when the lease that it was told of has run out, by when the disk node has waited
 //!   for one and a half; and a node starts when its devices have no pages that they got from its last process.
-//! - Primaries of volumes that all nodes reach: they move, at any time, to nodes that run. The medium takes nothing of the last
-//!   one any more; what that had under way has reached it by then or never will.
+//! - Primaries of volumes that all nodes reach: they move, at any time, from nodes that do not stand still to nodes that run.
+//!   The medium takes nothing of the last one any more; what that had under way has reached it by then or never will. It
+//!   loses its power with its primary only.
 //! - Takeovers: a card that has a volume for itself, while others go on writing.
 //! - Members: views that come late, in an order of their own at each node but never backwards, or not at all while the
 //!   coordinator is lost; members that leave, or are declared dead while they live, and come back.
-//! - Disks: slow, failing reads and writes; a failed write may have done half of its work. A sync that
+//! - Disks: slow, failing reads and writes, full for a while; a failed write may have done half of its work. A sync that
 //!   fails saves nothing of what was written before, and no later one does.
+//! - Disks that lie: lost, misdirected and late writes, misdirected and outdated reads. Nothing is claimed of the blocks
+//!   concerned, everything of all others.
 //!
-//! Not claimed (and not injected): wrong bytes from disk or wire, loss of a disk, two
+//! Not claimed (and not injected): other wrong bytes from disk or wire, loss of a disk, two
 //! processes of one node at the same time, a writer's volume under [`cards_core::Coherence::Policy`] being coherent.
 
 mod clocks;
@@ -33,9 +37,10 @@ mod first;
 mod limits;
 mod lone;
 mod second;
+mod shapes;
 mod told;
 
-use cards_core::{Duration, NodeId, PgId};
+use cards_core::{Duration, NodeId, PgId, VolumeSpec};
 use cards_world::WorldConfig;
 
 pub use clocks::Clocks;
@@ -92,6 +97,16 @@ pub struct Options {
     pub devices: DeviceOptions,
     /// The coordinator and the members.
     pub members: MemberOptions,
+    /// Disks that do not do what they say.
+    pub lies: LieOptions,
+    /// Nodes whose clients attach cards and use them for nothing.
+    pub idle: Vec<NodeId>,
+    /// A volume with one writer, of small writes that follow each other in its first blocks, and readers of all others.
+    pub log: Option<PgId>,
+    /// A disk node that is dead for most of the storm, and whose volumes alone have to wait for it.
+    pub dead: Option<NodeId>,
+    /// Of so many blocks that follow each other clients use the first, and a few behind it.
+    pub stride: u32,
     /// How fast each node's clock is.
     pub clocks: Clocks,
     /// In a cold read, clients of each node that want each block at the same time.
@@ -99,6 +114,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Blocks of a volume that clients choose from.
+    pub(crate) fn spots(&self, spec: &VolumeSpec) -> u32 {
+        spec.blocks().div_ceil(u64::from(self.stride)) as u32
+    }
+
+    /// Their numbers.
+    pub(crate) fn spot(&self, number: u32) -> u32 {
+        number * self.stride
+    }
+
     /// After this time a question to the disk node is repeated, which it may have passed to a node that is dead.
     pub(crate) fn repetition(&self) -> Duration {
         self.world.peer_timeout * 4
@@ -137,6 +162,8 @@ pub struct DiskOptions {
     pub read_errors: u32,
     /// Failing writes, trims, flushes.
     pub write_errors: u32,
+    /// Writes at which the disk is full, for a while.
+    pub fills: u32,
 }
 
 /// What happens to nodes during the storm: mean time between two events of a kind, zero for never.
@@ -168,6 +195,8 @@ pub struct NodeOptions {
     pub unproven: u32,
     /// The primary of a volume that all nodes reach moves to another node.
     pub move_every: Duration,
+    /// Two nodes begin another connection, each in its own time, while messages are under way on the last one.
+    pub reconnect_every: Duration,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.
@@ -181,6 +210,19 @@ pub struct LossOptions {
     pub power: u32,
     /// Syncs that fail.
     pub failed_syncs: u32,
+}
+
+/// What disks do in place of what they say. Rates are per mille.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LieOptions {
+    /// Writes that are said to be done, and are not there.
+    pub lost: u32,
+    /// Writes and reads that go somewhere else.
+    pub elsewhere: u32,
+    /// Reads of what was there before all writes.
+    pub old: u32,
+    /// Writes that the death of a process has interrupted, and that land later.
+    pub late: u32,
 }
 
 /// Takeovers during the storm.

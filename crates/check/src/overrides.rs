@@ -38,7 +38,7 @@ pub struct Overrides {
     /// Mean time in milliseconds until a volume's primary moves, in every storm: all nodes reach all disks
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub move_ms: Option<u64>,
-    /// How far clocks differ: within what is promised, or beyond it, where stale reads must be noticed
+    /// How far clocks differ: within what is promised, or beyond it (or they stop), where stale reads must be noticed
     #[arg(long, value_name = "HOW", value_enum)]
     pub drift: Option<Drift>,
     /// Kinds of faults that do not happen.
@@ -57,6 +57,8 @@ pub enum Drift {
     Within,
     /// Some are three times as fast as others.
     Beyond,
+    /// The clock of a node that stands still does so, too.
+    Stop,
 }
 
 impl Drift {
@@ -65,6 +67,7 @@ impl Drift {
         match self {
             Self::Within => "within",
             Self::Beyond => "beyond",
+            Self::Stop => "stop",
         }
     }
 
@@ -74,7 +77,11 @@ impl Drift {
         options.clocks = match self {
             Self::Within => Clocks::within(&mut rng, nodes),
             Self::Beyond => Clocks::beyond(&mut rng, nodes),
+            Self::Stop => Clocks { stop: true, ..Clocks::default() },
         };
+        if self == Self::Stop {
+            Kind::Devices.remove(options);
+        }
     }
 }
 
@@ -120,7 +127,7 @@ impl Overrides {
         if let Some(writers) = self.writers {
             options.writers = writers;
         }
-        self.left_out.iter().for_each(|kind| kind.remove(options));
+        self.left_out.remove_from(options);
         if let Some(loss) = self.loss {
             options.network.loss = loss;
         }
@@ -133,7 +140,7 @@ impl Overrides {
     /// storm, with the clients that were drawn for it.
     fn spoils_cold_reads(&self) -> bool {
         let is_random =
-            |spec: &String| cards_policies::policy::build(spec).is_ok_and(|policy| policy.is_random());
+            |spec: &String| cards_policies::policy::parse(spec).is_ok_and(|(entry, _)| entry.name == "chaos");
         self.loss.is_some_and(|loss| loss > 0) || self.policy.as_ref().is_some_and(is_random)
     }
 
@@ -183,6 +190,9 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
         (spec.id, spec.primary) = (moved(spec.id), moved(spec.id).disk_node());
     }
     options.world.shared.iter_mut().for_each(|volume| *volume = moved(*volume));
+    options.log = options.log.map(moved);
+    options.idle.retain(|node| node.0 < nodes);
+    options.dead = options.dead.filter(|node| node.0 < nodes);
     let (readers, world) = (&mut options.readers, &mut options.world);
     let kept = readers.iter_mut().chain(&mut world.devices).chain(&mut world.exclusive);
     kept.for_each(|(_, volume)| *volume = moved(*volume));

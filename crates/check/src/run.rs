@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cards_core::{Duration, Instant, NodeId, Stats, Token};
+use cards_core::{Duration, Instant, NodeId, Reached, Stats, Token};
 use cards_world::models::Why;
 use cards_world::{Action, Completion, Loss, PageEvent, Trace, World};
 
@@ -39,6 +39,8 @@ pub struct Report {
     pub stale_hints: u64,
     /// Counters of all shards that lived to the end.
     pub stats: Stats,
+    /// How often each limit was reached.
+    pub reached: Reached,
     /// What kind of run it was ...
     pub kind: Kind,
     /// ... and what it has cost.
@@ -271,6 +273,10 @@ impl Run {
             let judged =
                 checkers::exclusion(self).map_err(Observer::Exclusion.finds()).map_err(Failure::Wrong)?;
             self.observers.count(Observer::Exclusion, judged);
+            let judged = checkers::copies(self).map_err(Observer::Copies.finds()).map_err(Failure::Wrong)?;
+            self.observers.count(Observer::Copies, judged);
+            let judged = checkers::heard(self).map_err(Observer::Heard.finds()).map_err(Failure::Wrong)?;
+            self.observers.count(Observer::Heard, judged);
         }
         while let Some(loss) = self.world.loss() {
             self.lost(&loss);
@@ -318,14 +324,14 @@ impl Run {
     fn verdict(mut self) -> Result<Report, Failure> {
         let kind = Kind::of(&self.options);
         let figures = self.observers.figures(&mut self.world);
-        self.observers.count_limits(&mut self.world);
         let stats = self.judge((kind, &figures)).map_err(Failure::Wrong)?;
         let stale_hints = checkers::stale_hints(&self);
         let trace = self.world.trace().expect("a run has a trace");
         let (hash, lines) = (trace.hash(), trace.lines());
         let faults = self.world.models().counts.clone();
         let (outcomes, judged) = (self.outcomes, self.observers.judged);
-        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats, kind, figures })
+        let reached = self.world.reached();
+        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats, reached, kind, figures })
     }
 
     /// Those judge who look at the whole, at the end.
@@ -341,11 +347,8 @@ impl Run {
             let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;
             self.observers.count(Observer::SingleFlight, blocks);
         }
-        // Where primaries move, writes wait for so long that what goes on without them is most of what there is.
-        if self.options.world.shared.is_empty() {
-            let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
-            self.observers.count(Observer::Efficiency, costs);
-        }
+        let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
+        self.observers.count(Observer::Efficiency, costs);
         Ok(stats)
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use cards_core::Limit;
 use cards_world::Trace;
 
 use crate::checkers::{Judged, Observer};
@@ -84,7 +85,7 @@ impl Summary {
     /// Faults that never happened.
     #[must_use]
     pub fn missing_faults(&self) -> Vec<Fault> {
-        Fault::ALL.into_iter().filter(|fault| !self.faults.contains_key(fault)).collect()
+        Fault::all().filter(|fault| !self.faults.contains_key(fault)).collect()
     }
 }
 
@@ -134,7 +135,9 @@ impl Summary {
                 self.stale_hints += report.stale_hints;
                 self.handed_over += report.stats.handed_over;
                 self.withdrawals += report.stats.withdrawals;
-                for (fault, count) in report.faults {
+                let reached = Limit::ALL.map(|limit| (Fault::Reached(limit), report.reached.of(limit)));
+                for (fault, count) in reached.into_iter().filter(|&(_, count)| count > 0).chain(report.faults)
+                {
                     *self.faults.entry(fault).or_default() += count;
                 }
             }

@@ -216,6 +216,19 @@ impl Workload {
             self.rng.range(1, most.min(2 * per_block))
         };
         let (first, count) = if kind.is_flush() { (0, 0) } else { (first, count) };
+        self.change_at(run, node, spec, (kind, fua), (first, count), owner);
+    }
+
+    /// A command for these sectors.
+    fn change_at(
+        &mut self,
+        run: &mut Run,
+        node: NodeId,
+        spec: &VolumeSpec,
+        (kind, fua): (CommandKind, bool),
+        (first, count): (u64, u64),
+        owner: Owner,
+    ) {
         let invoked = run.tick();
         let mut tags = Vec::new();
         let mut writes = Vec::new();

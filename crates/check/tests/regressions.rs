@@ -33,6 +33,7 @@ fn seeds_that_once_failed_pass() {
             let (draw, number): (fn(u64) -> Options, _) = match line.trim().split_once(' ') {
                 Some(("first", number)) => (Options::first, number),
                 Some(("second", number)) => (Options::second, number),
+                Some(("third", number)) => (Options::third, number),
                 _ => (Options::draw, line.trim()),
             };
             let (number, flags) = number.split_once(' ').unwrap_or((number, ""));

@@ -36,16 +36,17 @@ fn a_run_without_faults_costs_little() {
             "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --no-faults --storm-ms 300"
         );
     }
-    assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet]);
+    assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet, &Kind::Log]);
 }
 
 /// The first seed of [`seeds_pass`].
-const FIRST: u64 = 261;
+const FIRST: u64 = 1;
 
 #[test]
 fn seeds_pass() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    // Among them is one in which a takeover fences a card with commands on their way: most runs have none.
+    // Among them is one in which a takeover fences a card with commands on their way, and some in which a write lands late:
+    // most runs have none.
     let last = FIRST + SEEDS - 1;
     let summary = run_seeds(FIRST..=last, jobs, &|_| {}, &|_| {});
     if let Some((seed, failure)) = summary.failed {

@@ -189,7 +189,7 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
             known(block),
             policy(volume),
             volume.disk_node.clone().unwrap_or_else(dash),
-            if volume.read_only && card.is_some() { "ro".into() } else { attached },
+            if volume.read_only == Some(true) && card.is_some() { "ro".into() } else { attached },
             card.and_then(|card| card.device.as_ref()).map_or_else(dash, device),
             size::human(volume.cached_blocks.saturating_mul(block)),
             with_reason(state_name(volume.state), reason),
@@ -235,11 +235,11 @@ fn cache(status: &admin::Status) -> String {
         percent(spared, counters.reads)
     );
     text += &format!(
-        "  cache: {} of {} used, {}, index {:.1} bytes per block\n",
+        "  cache: {} of {} used, {}; index and locks: {} more\n",
         size::human(status.cache.used),
         size::human(status.cache.bytes),
         status.cache.replacement,
-        status.cache.index_bytes_per_block
+        size::human(status.cache.index_bytes)
     );
     if !status.disks.is_empty() {
         let admin::DiskEngine { kind, reason } = &status.disk_engine;
@@ -313,8 +313,8 @@ mod tests {
                 size: 1 << 30,
                 block: 65536,
                 policy: Some(PolicySpec::default()),
-                coherence: Coherence::Confirmed,
-                read_only: false,
+                coherence: Some(Coherence::Confirmed),
+                read_only: Some(false),
                 state: VolumeState::Ready,
                 reason: None,
                 attached: Some(Card {
@@ -330,7 +330,7 @@ mod tests {
                 bytes: 1 << 28,
                 blocks: 4096,
                 used: 1 << 20,
-                index_bytes_per_block: 28.5,
+                index_bytes: 3 << 20,
                 replacement: Replacement::S3Fifo,
             },
             disk_engine: DiskEngine { kind: DiskEngineKind::IoUring, reason: "probed".into() },
@@ -355,9 +355,13 @@ mod tests {
             first,
             "n1 of cluster lab: all is well (2 of 2 nodes up, 1 volume attached, version 0.1.0, up 2 min)"
         );
-        for part in
-            ["1 MiB", "ready", "spared the disk 3 of 4 block reads (75 %)", "io_uring (probed)", "28.5"]
-        {
+        for part in [
+            "1 MiB",
+            "ready",
+            "spared the disk 3 of 4 block reads (75 %)",
+            "io_uring (probed)",
+            "locks: 3 MiB more",
+        ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
     }
@@ -415,12 +419,12 @@ mod tests {
         let mut status = sample();
         let shown = |status: &admin::Status| [render(status, None, false), volumes(&status.volumes)];
         assert!(shown(&status).iter().all(|text| !text.contains("coheren")));
-        status.volumes[0].coherence = Coherence::Policy;
+        status.volumes[0].coherence = Some(Coherence::Policy);
         for text in shown(&status) {
             assert!(text.contains("hscc (weaker coherence)"), "{text}");
             assert!(text.contains("  disk: coherence = \"policy\", the weaker promise: "), "{text}");
         }
-        status.volumes[0].read_only = true;
+        status.volumes[0].read_only = Some(true);
         assert!(shown(&status).iter().all(|text| !text.contains("coheren")), "nobody writes it");
     }
 

@@ -1,7 +1,7 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
 use cards_node::admin;
-use cards_node::config::{Attach, Mode, PolicySpec, ReadAhead, size};
+use cards_node::config::{Attach, Coherence, Mode, PolicySpec, ReadAhead, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
@@ -142,14 +142,14 @@ fn show(volume: &admin::Volume) -> String {
     line("policy", volume.policy.as_ref().map_or_else(|| "unknown".into(), ToString::to_string));
     line(
         "coherence",
-        match volume.coherence.name() {
-            _ if volume.policy.is_none() => "unknown".into(),
-            name if volume.may_be_stale() => format!("{name}, {}", status::MAY_BE_STALE),
-            name => name.into(),
+        match volume.coherence.map(Coherence::name) {
+            None => "unknown".into(),
+            Some(name) if volume.may_be_stale() => format!("{name}, {}", status::MAY_BE_STALE),
+            Some(name) => name.into(),
         },
     );
-    let read_only = if volume.read_only { "yes" } else { "no" };
-    line("read only", if volume.size == 0 { "unknown" } else { read_only }.into());
+    let read_only = volume.read_only.map_or("unknown", |read_only| if read_only { "yes" } else { "no" });
+    line("read only", read_only.into());
     line(
         "attached",
         match &volume.attached {

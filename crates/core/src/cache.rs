@@ -14,7 +14,9 @@ use alloc::vec::Vec;
 use apart::Apart;
 use groups::Groups;
 
+use crate::frame_data::FrameData;
 use crate::ids::{BlockId, NodeId, Slot};
+use crate::index::{Entry, Index};
 use crate::replacement::Replacer;
 use crate::table::Table;
 
@@ -107,6 +109,7 @@ impl Frames {
     }
 
     /// Sets the references counted; 3 stands for more.
+    #[inline]
     pub fn set_references(&mut self, slot: u32, count: u8) {
         let frame = &mut self.frames[slot as usize];
         frame.marks = frame.marks & !REFERENCES | u16::from(count).min(REFERENCES);
@@ -124,6 +127,11 @@ impl Frames {
     pub fn block(&self, slot: u32) -> BlockId {
         let frame = self.frames[slot as usize];
         BlockId::new(self.groups.id(frame.group), frame.index)
+    }
+
+    fn has(&self, slot: u32, block: BlockId) -> bool {
+        let frame = &self.frames[slot as usize];
+        frame.index == block.index && self.groups.id(frame.group) == block.volume
     }
 
     /// The block is not in the queue for new ones, where the replacement has several.
@@ -179,6 +187,10 @@ pub struct Cache {
     /// The block that the replacement has last chosen to go.
     victim: Option<u32>,
     table: Table,
+    /// What is known of blocks that are not resident.
+    pub(crate) index: Index,
+    /// What some policies keep with every resident block.
+    pub(crate) data: FrameData,
 }
 
 impl Cache {
@@ -203,6 +215,8 @@ impl Cache {
             victim: None,
             // All slots could be resident for a moment, when every block is in use.
             table: Table::new((capacity + capacity / 6).max(slots) as usize + 1, slots),
+            index: Index::new(capacity),
+            data: FrameData::default(),
         }
     }
 
@@ -310,12 +324,14 @@ impl Cache {
             + self.table.bytes()
             + self.replacer.extra_bytes()
             + self.apart.as_ref().map_or(0, Apart::bytes)
+            + self.index.bytes()
+            + self.data.bytes()
     }
 
     /// The slot of a resident block.
     #[must_use]
     pub fn lookup(&self, block: BlockId) -> Option<Slot> {
-        self.table.find(block.hash(), |slot| self.frames.block(slot) == block).map(Slot)
+        self.table.find(block.hash(), |slot| self.frames.has(slot, block)).map(Slot)
     }
 
     /// Takes a free slot, if there is one; it is held and pinned once.
@@ -402,7 +418,14 @@ impl Cache {
         self.is(slot, Mark::RESIDENT)
     }
 
+    /// A client of this node uses the block.
+    pub(crate) fn mark_used(&mut self, slot: Slot) {
+        let frame = &mut self.frames.frames[slot.0 as usize];
+        frame.marks = frame.marks & !(Mark::AHEAD.0 | Mark::UNUSED.0) | Mark::READ.0;
+    }
+
     /// Tells the replacement of a use.
+    #[inline]
     pub fn touch(&mut self, slot: Slot) {
         let (queue, frames) = self.queue_of(slot.0);
         queue.hit(frames, slot.0);
@@ -460,6 +483,14 @@ impl Cache {
 
     pub(crate) fn next(&self, slot: Slot) -> Option<NodeId> {
         self.frames.frames[slot.0 as usize].ids().1
+    }
+
+    /// The block's index entry, resident or not.
+    pub(crate) fn entry(&self, block: BlockId) -> Entry {
+        match self.lookup(block) {
+            Some(slot) => Entry { previous: self.previous(slot), next: self.next(slot) },
+            None => self.index.get(block),
+        }
     }
 
     pub(crate) fn set_next(&mut self, slot: Slot, to: Option<NodeId>) {

@@ -27,12 +27,13 @@ use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::time::{Duration, Instant};
+use crate::timing::ControlTiming;
 use crate::volume::{Access, Coherence, VolumeSpec};
 
 use alarms::Alarms;
 use card::{Card, Pending, Renewals, Wish};
 use desk::Desk;
-pub use journal::CardJournal;
+pub use journal::{CardJournal, CardNote};
 use parting::Partings;
 
 /// What a [`Control`] is told at its start.
@@ -102,7 +103,8 @@ pub enum ControlInput {
         disks: Vec<VolumeSpec>,
     },
     /// A volume that is no plain disk has another primary, has grown, or is sealed: nobody will write it. Of a change of the
-    /// primary, and of a seal, the primary before hears first; the next one when that does nothing for the volume any more.
+    /// primary, and of a seal, the primary before hears first; the next one when that does nothing for the volume any more, and
+    /// the journal has the syncs that have failed. Of a volume that is sealed, cards that may write become such that read.
     Group {
         /// What it is now. It counts if its epoch is no lower than what is known.
         spec: VolumeSpec,
@@ -212,15 +214,17 @@ pub enum ControlOutput {
         /// The volume.
         volume: PgId,
     },
-    /// Keep this over the lives of this node, in place of what was kept before of the volume, and answer with
-    /// [`ControlInput::Journaled`] when it is durable.
+    /// Keep this over the lives of this node, in the order of the numbers, and answer with [`ControlInput::Journaled`] when it
+    /// is durable. What was kept is the next life's [`ControlConfig::cards`], see [`CardJournal::apply`].
     Journal {
         /// Numbers count up from one.
         number: u64,
         /// The volume.
         volume: PgId,
-        /// What the next life is told ([`ControlConfig::cards`]).
-        journal: CardJournal,
+        /// The life in which the journal was begun that changes.
+        since: u64,
+        /// The change.
+        note: CardNote,
     },
     /// A card is attached, or is not.
     AttachDone {
@@ -304,12 +308,10 @@ pub struct Control {
     partings: Partings,
     desk: Desk,
     alarms: Alarms,
+    timing: ControlTiming,
     last_request: u64,
     outputs: VecDeque<ControlOutput>,
 }
-
-/// How often an unanswered request is repeated.
-const RESEND: Duration = Duration::from_millis(200);
 
 impl Control {
     /// The control of a node that starts now.
@@ -327,6 +329,7 @@ impl Control {
             partings: Partings::default(),
             desk: Desk::default(),
             alarms: Alarms::default(),
+            timing: ControlTiming::new(&config),
             last_request: config.incarnation << 20,
             outputs: VecDeque::new(),
             config,
@@ -491,7 +494,14 @@ impl Control {
         let is_new = before.is_none_or(|(primary, epoch, _)| (primary, epoch) != (now.0, now.1));
         if is_new {
             self.suspend(id);
+            // The primary's own pages need no card, those of what nobody could write neither.
+            if !self.keeps_copies(id) {
+                self.part(id);
+            }
             self.end_term(id);
+        }
+        if spec.read_only {
+            self.seal_card(id);
         }
         self.learn(spec);
         if !is_new {

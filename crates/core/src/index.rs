@@ -73,8 +73,8 @@ impl Index {
         found.map_or_else(Entry::default, |e| e.entry())
     }
 
-    /// Keeps the entry, or forgets the block if there is nothing in it.
-    pub(crate) fn put(&mut self, block: BlockId, entry: Entry) {
+    /// Keeps the entry, or forgets the block if there is nothing in it. Whether another block was forgotten for it.
+    pub(crate) fn put(&mut self, block: BlockId, entry: Entry) -> bool {
         let (start, tag) = self.set(block);
         let set = &mut self.entries[start..][..WAYS];
         let at = set.iter().position(|e| e.tag() == tag);
@@ -83,10 +83,12 @@ impl Index {
                 set[at..].rotate_left(1);
                 set[WAYS - 1] = EMPTY;
             }
-            return;
+            return false;
         }
+        let is_full = at.is_none() && set[WAYS - 1] != EMPTY;
         set[..=at.unwrap_or(WAYS - 1)].rotate_right(1);
         set[0] = Packed::new(tag, entry);
+        is_full
     }
 }
 

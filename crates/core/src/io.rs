@@ -1,5 +1,6 @@
 //! What goes into a shard and what comes out.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -140,6 +141,11 @@ pub enum Input {
         /// The end of the lease.
         until: Instant,
     },
+    /// The same for all cards that a renewal was granted for: one input, however many they are.
+    Leases {
+        /// The volumes, each with the end of its lease.
+        leases: Arc<[(PgId, Instant)]>,
+    },
     /// This node has no (valid) card any more: all copies are void.
     Suspended {
         /// The volume.
@@ -201,6 +207,11 @@ pub enum Input {
         life: Persistence,
         /// What a flush is told that was not flushed in it.
         loss: Loss,
+    },
+    /// The journal says durably that the disk may be written: after [`Output::Unseal`].
+    Unsealed {
+        /// The volume.
+        volume: PgId,
     },
     /// At the disk node: the disk may have lost contents that cards of an earlier life of the node still use. It is not
     /// read before [`Input::WritesAllowed`].
@@ -279,8 +290,15 @@ pub enum Output {
         result: Result<(), IoError>,
     },
     /// The disk failed to sync: what was written before may be lost. Make durable that the persistence life is a higher
-    /// one, give it to all shards by [`Input::Persistence`], and only then do what follows.
+    /// one, and then give it to all shards of the volume's primary by [`Input::Persistence`]. No flush is answered before that.
+    /// Of a disk that was still busy for an ended term, a shard says so that is no primary any more.
     SyncFailed {
+        /// The volume.
+        volume: PgId,
+    },
+    /// A write waits until the journal says durably that the disk is written: answer with [`Input::Unsealed`] then. Only after
+    /// [`crate::Shard::seal`].
+    Unseal {
         /// The volume.
         volume: PgId,
     },

@@ -50,13 +50,14 @@ mod stats;
 mod table;
 mod time;
 mod timers;
+mod timing;
 mod volume;
 
 pub use algorithms::Algorithms;
 pub use cache::{Cache, Frames};
 pub use control::{
-    CardJournal, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer, DiskJournal,
-    Term,
+    CardJournal, CardNote, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer,
+    DiskJournal, Term,
 };
 pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, PgId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token,
@@ -64,13 +65,13 @@ pub use ids::{
 };
 pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
 pub use message::{
-    Ahead, Body, CommandKind, ControlMessage, CopyClass, Extent, Grant, IoError, Message, Note, Refusal,
-    Source, StoreOutcome,
+    Ahead, Body, CommandKind, ControlMessage, Extent, Grant, IoError, Message, Note, Refusal, Source,
+    StoreOutcome,
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
 pub use shard::{
-    Bounds, CardView, Course, Explanation, HolderView, Inquirer, Limits, Marks, SLOTS_MAX, Shard,
+    Bounds, CardView, Explanation, HolderView, Limit, Limits, Marks, Quiet, Reached, Route, SLOTS_MAX, Shard,
     ShardConfig, UnderWay, judge,
 };
 pub use stats::Stats;

@@ -77,7 +77,7 @@ pub enum Body {
         /// The block.
         block: u32,
         /// What kind of copy it was.
-        class: CopyClass,
+        class: u8,
         /// Stages it may still be passed on.
         depth: u8,
         /// Who evicted it.
@@ -266,19 +266,6 @@ pub enum Source {
     Disk,
 }
 
-/// How an evicted copy stood among the copies of its block (HSCC, section 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CopyClass {
-    /// The only copy, as far as the evicting node knows.
-    Singleton,
-    /// The copy requested last.
-    MostRecent,
-    /// Evicted by the disk node (HDC).
-    Server,
-    /// Given back to the disk node, which had kept none (exclusive caching).
-    Demoted,
-}
-
 /// What became of an evicted block sent to a new host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreOutcome {
@@ -292,33 +279,13 @@ pub enum StoreOutcome {
     Dropped,
 }
 
-/// What a policy tells another node about a block. The named ones are HSCC's (section 3).
+/// What a policy tells another node about a block: only the policy at both ends understands it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Note {
-    /// To the home: `holder` keeps what `evictor` has evicted.
-    IndexUpdate {
-        /// The new host.
-        holder: NodeId,
-        /// The old one.
-        evictor: NodeId,
-    },
-    /// Drop the index entry and tell the previous node, until `holder` is reached.
-    InvalidateIndex {
-        /// The node with the new most recent copy.
-        holder: NodeId,
-    },
-    /// The block was written: drop the copy, and the index entry, and pass it on.
-    Invalidate {
-        /// Who wrote.
-        writer: NodeId,
-    },
-    /// Something only the policy at both ends understands.
-    Private {
-        /// What it is about.
-        kind: u8,
-        /// What it says.
-        value: u64,
-    },
+pub struct Note {
+    /// What it is about.
+    pub kind: u8,
+    /// What it says.
+    pub value: u64,
 }
 
 /// What to do to a range of the disk.

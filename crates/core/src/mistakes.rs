@@ -74,6 +74,12 @@ pub enum Mistake {
     RepeatHastily,
     /// A delivery that a write has made stale is given to readers that came after the write, too.
     GiveStaleToAll,
+    /// Commands that wait for one primary take the slots of all.
+    ShareSlots,
+    /// Every card is asked before a write, whatever it holds.
+    AskAll,
+    /// The bound of a segment is not raised when a write to it begins.
+    ForgetBegun,
     /// A command that is void before it comes is done when it comes.
     ForgetVoid,
     /// The blocks of a command that was given up are free, though it may yet be done.
@@ -82,6 +88,10 @@ pub enum Mistake {
     IgnoreVoid,
     /// A command whose slot has been used again since is done.
     RepeatStale,
+    /// The first write after an idle time is given to the disk before the journal says that the disk is written.
+    UnsealLate,
+    /// The journal says that a disk is synced that was written since the sync began.
+    SealLate,
 }
 
 impl Mistake {
@@ -90,7 +100,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 39] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -125,6 +135,11 @@ impl Mistake {
         Self::RefuseDeliveries,
         Self::RepeatHastily,
         Self::GiveStaleToAll,
+        Self::UnsealLate,
+        Self::SealLate,
+        Self::ShareSlots,
+        Self::AskAll,
+        Self::ForgetBegun,
     ];
 }
 

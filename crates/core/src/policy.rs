@@ -1,12 +1,15 @@
 //! Where copies live: what a policy of cooperative caching is asked, and what it sees.
 //!
-//! A policy is the four operations of the CARDs paper (section 2): [`Policy::lookup`],
-//! [`Policy::handle_eviction`], [`Policy::keep_consistency`], [`Policy::handle_request`]. By default they
-//! are void and the volume is a plain remote disk. The core fetches, stores, forwards and invalidates; the
-//! policy says where. Its answers are hints: a wrong one costs a hop, never a wrong byte, so a policy may
-//! be wild, or supplied by a user. It keeps no clock and no unseeded randomness: both come with its [`Context`].
-//! Three hooks besides the four operations are void by default as well: [`Policy::filled`], [`Policy::stored`]
-//! and [`Policy::tick`].
+//! A policy is the four operations of the CARDs paper (section 2): lookup, handle_eviction, keep_consistency and
+//! handle_request. Where a read goes it says once, by [`Policy::route`], for a miss of its own node (lookup) as for
+//! others' requests (handle_request). That changes nothing, so it can be asked what a read *would* do; what the policy
+//! remembers of a read it does in [`Policy::asked`]. The rest of handle_request is [`Policy::offered`] and
+//! [`Policy::note`]. By default all are void and the volume is a plain remote disk, and so are the hooks
+//! [`Policy::filled`], [`Policy::stored`] and [`Policy::tick`].
+//!
+//! The core fetches, stores, forwards and invalidates; the policy says where. Its answers are hints: a wrong one costs a
+//! hop, never a wrong byte, so a policy may be wild, or supplied by a user. It keeps no clock and no unseeded randomness:
+//! both come with its [`View`] or [`Context`]. One that routes at random does so by [`View::draw`].
 //!
 //! Which block leaves a cache is [`crate::replacement`]'s choice and not the policy's (CARD-8). Policies come from
 //! outside, by [`crate::Algorithms`].
@@ -15,18 +18,24 @@ mod context;
 
 use alloc::vec::Vec;
 
-pub use context::{Context, Effect};
+pub use context::{Context, Effect, View};
 
 use crate::ids::{BlockId, NodeId};
 pub use crate::index::Entry;
-use crate::message::{CopyClass, Note, Source};
+use crate::message::{Note, Source};
 
 /// A policy at work at one shard of one node, for one volume.
 pub trait Policy: Send {
-    /// A block is missing here: whom to ask. (CARD-7)
-    fn lookup(&mut self, _cx: &mut Context<'_>, _block: BlockId) -> Target {
-        Target::DiskNode
+    /// Which node a read goes to that finds no usable copy here: one of this node's clients (CARD-7), or another node's
+    /// (CARD-10). None: the primary. It is asked whenever it matters, also of reads that are only thought of.
+    fn route(&self, _cx: &View<'_>, _block: BlockId, _asker: Asker) -> Option<NodeId> {
+        None
     }
+
+    /// A read has been asked for here. `to` is the node that [`Self::route`] has named and that it went to, unless it waits
+    /// for a fetch that is under way here. None: it is served here, or went to the primary. A block that is discarded now is
+    /// served nevertheless.
+    fn asked(&mut self, _cx: &mut Context<'_>, _block: BlockId, _asker: Asker, _to: Option<NodeId>) {}
 
     /// A block leaves this cache: drop it, or save it at another node. Not asked of what this node has written and nobody
     /// has read since: it is dropped. (CARD-8)
@@ -39,34 +48,17 @@ pub trait Policy: Send {
     /// [`crate::Coherence::Policy`]; otherwise the disk node has every copy dropped. (CARD-9)
     fn keep_consistency(&mut self, _cx: &mut Context<'_>, _block: BlockId, _writer: NodeId) {}
 
-    /// Another node asks for a block, sends an evicted one, or tells something about one. (CARD-10)
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { .. } if cx.cached(block) => Answer::Serve,
-            Request::Read { .. } => Answer::DiskNode,
-            Request::Store { .. } | Request::Note { .. } => Answer::Drop,
-        }
+    /// An evicted block looks for a host. (CARD-10)
+    fn offered(&mut self, _cx: &mut Context<'_>, _block: BlockId, _offer: Offer) -> Answer {
+        Answer::Drop
     }
 
-    /// What [`Self::lookup`] would say now, with nothing changed.
-    fn would_ask(&self, _cx: &Context<'_>, _block: BlockId) -> Target {
-        Target::DiskNode
-    }
-
-    /// Whom [`Self::handle_request`] would pass a read on to that finds no copy here, with nothing changed; none if
-    /// that is the disk node.
-    fn would_pass_to(&self, _cx: &Context<'_>, _block: BlockId, _read: Asked) -> Option<NodeId> {
-        None
-    }
+    /// Another node tells something about a block. (CARD-10)
+    fn note(&mut self, _cx: &mut Context<'_>, _block: BlockId, _from: NodeId, _note: Note) {}
 
     /// Who has a copy, as this node believes without the index.
     fn believed_holders(&self, _block: BlockId) -> Vec<NodeId> {
         Vec::new()
-    }
-
-    /// Whether chance has a say in [`Self::lookup`], so that nobody can tell what it would say.
-    fn is_random(&self) -> bool {
-        false
     }
 
     /// A block that was missing has come and is cached.
@@ -84,7 +76,7 @@ pub trait Policy: Send {
         0
     }
 
-    /// Whether the policy uses [`Context::tag`] and [`Context::age_ms`], which cost eight bytes a block.
+    /// Whether the policy uses [`View::tag`] and [`View::age_ms`], which cost eight bytes a block.
     fn needs_frame_data(&self) -> bool {
         false
     }
@@ -103,15 +95,6 @@ pub struct Delivery {
     pub for_others: bool,
 }
 
-/// Whom to ask for a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// This node: another one, or this one as the block's home, which then handles its own request.
-    Node(NodeId),
-    /// The disk node.
-    DiskNode,
-}
-
 /// What becomes of an evicted block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Eviction {
@@ -121,77 +104,61 @@ pub enum Eviction {
     Send {
         /// The node.
         to: NodeId,
-        /// What kind of copy it was.
-        class: CopyClass,
+        /// What kind of copy it was, in words of the policy.
+        class: u8,
         /// Stages it may be passed on at most.
         depth: u8,
     },
 }
 
-/// What another node (or this one, as a home) asks of a policy.
+/// A read on its way, at one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// A block is wanted.
-    Read {
-        /// By whom.
-        requester: NodeId,
-        /// Who passed the request on, if not the requester itself.
-        via: NodeId,
-        /// Cooperation has failed, at `via`: only the disk will do (at the disk node).
-        failed: bool,
-    },
-    /// An evicted block looks for a host.
-    Store {
-        /// What kind of copy it was.
-        class: CopyClass,
-        /// Stages it may still be passed on.
-        depth: u8,
-        /// Who evicted it.
-        evictor: NodeId,
-        /// Who had delivered it there.
-        previous: NodeId,
-        /// Milliseconds since it was last used.
-        age_ms: u32,
-        /// Milliseconds since the sender last used its oldest block.
-        oldest_ms: u32,
-    },
-    /// Something is said about the block.
-    Note {
-        /// By whom.
-        from: NodeId,
-        /// What.
-        note: Note,
-    },
-}
-
-/// A [`Request::Read`] that has not been made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
-    /// Who would want the block.
+pub struct Asker {
+    /// Whose client wants the block.
     pub requester: NodeId,
-    /// Who would have passed the request on, if not the requester itself.
+    /// The node that asks: the requester, or the one that has passed the request on. This node: one of its clients.
     pub via: NodeId,
-    /// Cooperation would have failed, at `via`.
+    /// Nodes that the request has passed before this one.
+    pub hops: u8,
+    /// Cooperation has failed, at `via`: only the disk will do, or what the primary knows besides.
     pub failed: bool,
 }
 
-/// What a policy answers to a [`Request`]. One that does not fit the request counts as [`Answer::Drop`], or
-/// [`Answer::DiskNode`] for a read.
+impl Asker {
+    /// A client of the node itself.
+    #[must_use]
+    pub const fn own(me: NodeId, failed: bool) -> Self {
+        Self { requester: me, via: me, hops: 0, failed }
+    }
+}
+
+/// An evicted block that looks for a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// What kind of copy it was, in words of the policy.
+    pub class: u8,
+    /// Stages it may still be passed on.
+    pub depth: u8,
+    /// Who evicted it.
+    pub evictor: NodeId,
+    /// Who had delivered it there.
+    pub previous: NodeId,
+    /// Milliseconds since it was last used.
+    pub age_ms: u32,
+    /// Milliseconds since the sender last used its oldest block.
+    pub oldest_ms: u32,
+}
+
+/// What a policy answers to an [`Offer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Read: deliver the copy that is here.
-    Serve,
-    /// Read: deliver the copy that is here, and keep none.
-    Give,
-    /// Read: pass the request to this node. Store: pass the block to this node.
-    Forward(NodeId),
-    /// Read: the disk node shall deliver.
-    DiskNode,
-    /// Store: keep it.
+    /// Keep the block.
     Keep(Room),
-    /// Store: there is a copy here already.
+    /// There is a copy here already.
     Present,
-    /// Store: nobody keeps it. Note: done.
+    /// Pass the block on.
+    Forward(NodeId),
+    /// Nobody keeps it.
     Drop,
 }
 

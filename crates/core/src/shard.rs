@@ -15,18 +15,17 @@ mod limits;
 mod policies;
 mod primary;
 mod regions;
+mod route;
 mod volume;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::algorithms::Algorithms;
 use crate::cache::{Cache, Mark};
-use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, OpId, PgId, RequestId, Slot, Stamp, Token, mix};
-use crate::index::Index;
+use crate::ids::{BlockId, Generation, NodeId, OpId, PgId, RequestId, Slot, Stamp, Token, mix};
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
 use crate::placement::Placement;
@@ -34,9 +33,11 @@ use crate::policy::Effect;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
+use crate::timing::ShardTiming;
 
 use card::commands::Commands;
 use card::withdraw::Withdrawals;
+use coherence::Freshness;
 use evict::Leaving;
 use fetch::Fetches;
 use primary::Primary;
@@ -46,12 +47,14 @@ use primary::handover::Writers;
 use primary::queue::Queue;
 use volume::Volume;
 
-pub use explain::{CardView, Course, Explanation, HolderView, Inquirer};
+pub use explain::{CardView, Explanation, HolderView};
 pub use fetch::UnderWay;
-pub use limits::Limits;
+pub use limits::{Limit, Limits, Reached};
 pub use primary::answered::SLOTS_MAX;
 pub use primary::marks::Marks;
+pub use primary::seal::Quiet;
 pub use regions::{Bounds, judge};
+pub use route::Route;
 
 /// What a shard is told at its start.
 #[derive(Clone, Debug)]
@@ -87,24 +90,22 @@ pub struct ShardConfig {
     pub limits: Limits,
 }
 
-/// How often an unanswered question between a card and the primary is asked again.
-const RESEND: Duration = Duration::from_millis(100);
-
 /// See the module's head.
 pub struct Shard {
     config: ShardConfig,
+    timing: ShardTiming,
     /// As they were configured, whatever is cached.
     limits: Limits,
     now: Instant,
     placement: Placement,
     volumes: BTreeMap<PgId, Volume>,
     cache: Cache,
-    index: Index,
-    frame_data: FrameData,
     fetches: Fetches,
     leaving: BTreeMap<BlockId, Leaving>,
     commands: Commands,
     disk_commands: BTreeMap<OpId, DiskCommand>,
+    /// Of those, this node's clients' that change a volume whose term at this node is over.
+    late_commands: BTreeMap<PgId, BTreeSet<OpId>>,
     writers: Writers,
     withdrawals: Withdrawals,
     /// Commands that wait for an earlier one on the same blocks, oldest first.
@@ -121,6 +122,7 @@ pub struct Shard {
     effects: Vec<Effect>,
     random: u64,
     stats: Stats,
+    reached: Reached,
 }
 
 impl Shard {
@@ -141,12 +143,11 @@ impl Shard {
             placement: config.placement.clone(),
             volumes: BTreeMap::new(),
             cache: Cache::new(capacity, in_flight, config.algorithms.replacer(capacity)),
-            index: Index::new(capacity),
-            frame_data: FrameData::default(),
             fetches: Fetches::default(),
             leaving: BTreeMap::new(),
             commands: Commands::default(),
             disk_commands: BTreeMap::new(),
+            late_commands: BTreeMap::new(),
             writers: Writers::default(),
             withdrawals: Withdrawals::default(),
             held_commands: Queue::default(),
@@ -161,7 +162,9 @@ impl Shard {
             effects: Vec::new(),
             random: mix(seed ^ u64::from(config.node.0) << 32 ^ u64::from(config.shard)),
             stats: Stats::default(),
+            reached: Reached::default(),
             limits,
+            timing: ShardTiming::new(&config),
             config,
         }
     }
@@ -211,13 +214,8 @@ impl Shard {
     /// The two ids of a block's index entry: previous and next (CARDs, section 3).
     #[must_use]
     pub fn index_entry(&self, block: BlockId) -> (Option<NodeId>, Option<NodeId>) {
-        match self.cache.lookup(block) {
-            Some(slot) => (self.cache.previous(slot), self.cache.next(slot)),
-            None => {
-                let entry = self.index.get(block);
-                (entry.previous, entry.next)
-            }
-        }
+        let entry = self.cache.entry(block);
+        (entry.previous, entry.next)
     }
 
     /// Bytes of metadata, all tables together.
@@ -225,23 +223,20 @@ impl Shard {
     pub fn index_bytes(&self) -> usize {
         let directory = |v: &Volume| v.primary.as_ref().map_or(0, |primary| primary.directory.bytes());
         let locks = self.volumes.values().map(|v| v.card.held.bytes() + directory(v)).sum::<usize>();
-        self.cache.index_bytes() + self.index.bytes() + self.frame_data.bytes() + self.writers.bytes() + locks
+        self.cache.index_bytes() + self.writers.bytes() + locks
     }
 
     /// A client wants a block. On a hit, nothing is allocated and no output made.
     pub fn read(&mut self, now: Instant, token: Token, block: BlockId) -> Read {
         self.now = now;
-        if let Some(volume) = self.volumes.get(&block.volume)
-            && volume.may_use_copies(now)
-            && let Some(slot) = self.cache.lookup(block)
-            && !self.cache.is(slot, Mark::HIDDEN)
-        {
+        let freshness = self.freshness(block);
+        if let Freshness::Fresh(slot) = freshness {
             let origin = self.use_copy(slot);
             self.count_read(origin);
             self.cache.pin(slot);
             return Read::Hit(slot, origin);
         }
-        self.read_missing(token, block);
+        self.read_missing(token, block, freshness);
         self.settle();
         Read::Pending
     }
@@ -253,16 +248,14 @@ impl Shard {
             (true, false) => Origin::Remote,
             (true, true) => Origin::Disk,
         };
-        self.cache.mark(slot, Mark::AHEAD, false);
-        self.cache.mark(slot, Mark::UNUSED, false);
+        self.cache.mark_used(slot);
         self.touch(slot);
         origin
     }
 
     fn touch(&mut self, slot: Slot) {
-        self.cache.mark(slot, Mark::READ, true);
         self.cache.touch(slot);
-        self.frame_data.used(slot, self.now);
+        self.cache.data.used(slot, self.now);
     }
 
     const fn count_read(&mut self, origin: Origin) {
@@ -357,6 +350,9 @@ impl Shard {
                 }
             }
             Input::Lease { volume, until } => self.leased(volume, until),
+            Input::Leases { leases } => {
+                leases.iter().for_each(|&(volume, until)| self.leased(volume, until));
+            }
             Input::Suspended { volume } => self.suspended(volume),
             Input::CardAttached { volume, node, life, generation, access } => {
                 self.card_attached(volume, (node, life), generation, access);
@@ -369,6 +365,7 @@ impl Shard {
                 self.config.marks.insert(volume, marks);
             }
             Input::Persistence { volume, life, loss } => self.persistence_is(volume, life, loss),
+            Input::Unsealed { volume } => self.unsealed(volume),
             Input::Hold { volume } => self.hold(volume),
             Input::Pages { volume, kept } => self.pages_kept(volume, kept),
             Input::Withdrawn { id } => self.withdrawn(id),
@@ -395,8 +392,7 @@ impl Shard {
         self.fetches.is_empty()
             && self.leaving.is_empty()
             && self.commands.is_empty()
-            && self.disk_commands.is_empty()
-            && self.held_commands.is_empty()
+            && self.has_no_commands()
             && self.withdrawals.len() == 0
             && self.volumes.values().flat_map(|v| &v.primary).all(Primary::has_room)
     }
@@ -404,7 +400,9 @@ impl Shard {
     /// Nothing is being done to this node's disks for anybody.
     #[must_use]
     pub fn has_no_commands(&self) -> bool {
-        self.disk_commands.is_empty() && self.held_commands.is_empty()
+        self.disk_commands.is_empty()
+            && self.held_commands.is_empty()
+            && self.volumes.values().flat_map(|v| &v.primary).all(|primary| primary.unjudged.is_none())
     }
 
     /// Entries of tables that belong to something under way or to a card that is gone: none when nothing is.
@@ -421,12 +419,47 @@ impl Shard {
             + primaries.map(Primary::table_entries).sum::<usize>()
     }
 
+    /// Copies of volumes with promised contents that may be used now.
+    pub fn usable_copies(&self, now: Instant) -> impl Iterator<Item = (BlockId, Slot)> {
+        let shown = self.cache.resident_slots().filter(|&slot| !self.cache.is(slot, Mark::HIDDEN));
+        shown.map(|slot| (self.cache.block(slot), slot)).filter(move |&(block, _)| {
+            let volume = self.volumes.get(&block.volume);
+            volume.is_some_and(|v| v.confirms() && v.may_use_copies(now)) && !self.is_being_written(block)
+        })
+    }
+
+    /// This node's card of another node's volume, and up to which write all are complete by its primary's word.
+    #[must_use]
+    pub fn heard(&self, volume: PgId) -> Option<(Generation, Stamp)> {
+        let volume = self.volumes.get(&volume).filter(|volume| volume.primary.is_none())?;
+        Some((volume.card.generation?, volume.card.heard))
+    }
+
+    /// At a primary: the stamp before all of its term, and the one up to which all writes are complete.
+    #[must_use]
+    pub fn complete(&self, volume: PgId) -> Option<(Stamp, Stamp)> {
+        self.primary(volume).map(|primary| (primary.first, primary.through()))
+    }
+
+    /// At a primary: a write to the block has begun, and is not complete.
+    #[must_use]
+    pub fn is_in_hand(&self, block: BlockId) -> bool {
+        self.primary(block.volume).is_some_and(|primary| primary.writing.contains(&block.index))
+    }
+
+    /// How often each limit was reached in this life.
+    #[must_use]
+    pub const fn reached(&self) -> &Reached {
+        &self.reached
+    }
+
     /// Panics when an invariant is broken.
     pub fn check(&self) {
         self.cache.check();
         self.fetches.check();
         self.check_locks();
         self.volumes.values().flat_map(|v| &v.primary).for_each(|primary| primary.directory.check());
+        self.check_bounds();
         let pinned = self.cache.resident_slots().filter(|&slot| self.cache.pins(slot) > 0).count() as u32;
         let free = self.cache.free_slots();
         assert!(
@@ -616,7 +649,7 @@ impl Shard {
     /// Makes a held slot the copy of a block, its own or hosted for another node; evicts others if there are too
     /// many.
     fn keep(&mut self, slot: Slot, block: BlockId, previous: Option<NodeId>, age_ms: u32, hosted: bool) {
-        self.index.put(block, crate::index::Entry::default());
+        self.cache.index.put(block, crate::index::Entry::default());
         self.forget_leaving(block);
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
@@ -627,7 +660,7 @@ impl Shard {
             self.cache.mark(slot, Mark::HOSTED, true);
             self.cache.move_apart(slot);
         }
-        self.frame_data.inserted(slot, self.now, age_ms);
+        self.cache.data.inserted(slot, self.now, age_ms);
         self.load_of[usize::from(self.placement.home(block).0)] += 1;
         self.make_room();
     }

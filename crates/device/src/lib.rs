@@ -10,12 +10,13 @@
 //! - A page is locked from before its READ is sent until the READ is answered, and nobody can use a locked page.
 //! - A page of the withdrawal that is not locked when the notification reaches it is dropped by it. One that is locked
 //!   is being filled by a READ that the device has, or will receive in a moment, as it always receives; such pages are
-//!   left to that READ, whose answer is passed on only if it was asked for after the confirmation.
+//!   left to that READ, whose answer is passed on only if it was asked for after the confirmation. Or the withdrawal waits for
+//!   the answer, a short time, and has its pages dropped before the confirmation.
 //! - Only READs lock pages: files open for writing do not use them, so none is ever dirty.
 //! - An answer that is older than the withdrawal and was passed on before it made its pages before the notification,
 //!   which drops them.
 //!
-//! And a confirmation never waits for the daemon: what it waits for are notifications that no READ blocks.
+//! And a confirmation waits for the daemon only for a bounded time: else for notifications that no READ blocks.
 //!
 //! # Why FUSE is spoken here
 //!

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::Instant;
 
 use crate::fuse::Channel;
 use crate::inbox::{Input, Mailbox};
@@ -17,6 +18,8 @@ const IDLE_MAX: usize = 2;
 pub(crate) struct Job {
     token: u64,
     range: Range<u64>,
+    /// Not before then.
+    start: Instant,
     thread: Sender<Job>,
 }
 
@@ -35,16 +38,16 @@ impl Notifiers {
         Self { channel, mailbox, idle: Vec::new() }
     }
 
-    /// Has the kernel drop the pages of `range`; then [`Input::Notified`] says so.
+    /// Has the kernel drop the pages of `range`, from `start` on; then [`Input::Notified`] says so.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(crate) fn notify(&mut self, token: u64, range: Range<u64>) -> io::Result<()> {
+    pub(crate) fn notify(&mut self, token: u64, range: Range<u64>, start: Instant) -> io::Result<()> {
         let thread = match self.idle.pop() {
             Some(thread) => thread,
             None => self.spawn()?,
         };
-        let job = Job { token, range, thread: thread.clone() };
+        let job = Job { token, range, start, thread: thread.clone() };
         thread.send(job).map_err(|_| io::Error::other("a notification thread is gone"))
     }
 
@@ -59,7 +62,8 @@ impl Notifiers {
         let (sender, jobs) = mpsc::channel::<Job>();
         let (channel, mailbox) = (self.channel.clone(), self.mailbox.clone());
         let work = move || {
-            while let Ok(Job { token, range, thread }) = jobs.recv() {
+            while let Ok(Job { token, range, start, thread }) = jobs.recv() {
+                thread::sleep(start.saturating_duration_since(Instant::now()));
                 channel.invalidate(&range);
                 if !mailbox.send(Input::Notified { token, thread }) {
                     return;

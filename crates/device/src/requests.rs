@@ -34,8 +34,8 @@ pub(crate) struct Pending {
     pub(crate) done: u64,
     /// The data of a READ that comes in parts.
     pub(crate) assembled: Option<Vec<u8>>,
-    /// The name under which the daemon was asked last; none if it is not asked now.
-    cookie: Option<u64>,
+    /// The names under which the daemon was asked and has not answered; the last one counts.
+    cookies: Vec<u64>,
     /// Its place in the order of arrival.
     order: u64,
 }
@@ -43,8 +43,8 @@ pub(crate) struct Pending {
 impl Pending {
     /// A request of the kernel for which the daemon was not asked.
     pub(crate) fn new(unique: u64, kind: Kind, offset: u64, length: u64) -> Self {
-        let (payload, assembled, cookie) = (None, None, None);
-        Self { unique, kind, offset, length, payload, done: 0, assembled, cookie, order: 0 }
+        let (payload, assembled, cookies) = (None, None, Vec::new());
+        Self { unique, kind, offset, length, payload, done: 0, assembled, cookies, order: 0 }
     }
 
     /// Takes a part of a READ's data; zeroes if there are no `bytes`. What lies outside is not taken.
@@ -105,16 +105,24 @@ impl Requests {
         self.asks = self.asks.wrapping_add(1);
         let cookie = u64::from(self.asks) << 32 | number as u64;
         if let Some(pending) = self.get(number) {
-            pending.cookie = Some(cookie);
+            pending.cookies.push(cookie);
             pending.assembled = None;
         }
         cookie
     }
 
-    /// The number of the request that the daemon was asked for last under this name.
-    pub(crate) fn asked(&mut self, cookie: u64) -> Option<usize> {
+    /// The number of the request that the daemon was asked for under this name, and whether for the last time.
+    pub(crate) fn asked(&mut self, cookie: u64) -> Option<(usize, bool)> {
         let number = (cookie & u64::from(u32::MAX)) as usize;
-        (self.get(number)?.cookie == Some(cookie)).then_some(number)
+        let cookies = &self.get(number)?.cookies;
+        cookies.contains(&cookie).then_some((number, cookies.last() == Some(&cookie)))
+    }
+
+    /// As [`Self::asked`], and the daemon has answered.
+    pub(crate) fn replied(&mut self, cookie: u64) -> Option<(usize, bool)> {
+        let (number, last) = self.asked(cookie)?;
+        self.get(number)?.cookies.retain(|open| *open != cookie);
+        Some((number, last))
     }
 
     /// All numbers, in order of arrival.
@@ -130,7 +138,7 @@ impl Requests {
     /// The daemon is gone: nothing is asked for any more.
     pub(crate) fn lost(&mut self) {
         for pending in self.slots.iter_mut().flatten() {
-            pending.cookie = None;
+            pending.cookies.clear();
         }
     }
 }
@@ -149,7 +157,12 @@ mod tests {
         let mut requests = Requests::default();
         let number = requests.insert(Pending::new(9, Kind::Read { cached: true }, 0, 4096));
         let (first, second) = (requests.ask(number), requests.ask(number));
-        assert_eq!((requests.asked(first), requests.asked(second)), (None, Some(number)));
+        assert_eq!(
+            (requests.asked(first), requests.asked(second)),
+            (Some((number, false)), Some((number, true)))
+        );
+        assert_eq!((requests.replied(first), requests.replied(first)), (Some((number, false)), None));
+        assert_eq!(requests.asked(second), Some((number, true)));
         requests.lost();
         assert_eq!(requests.asked(second), None);
         requests.remove(number);

@@ -7,7 +7,9 @@ mod daemon;
 mod keeping;
 mod kernel;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +33,9 @@ use keeping::Keeping;
 const BATCH: usize = 64;
 /// How long to wait for a lock that a starting daemon holds for a moment.
 const RETRY: Duration = Duration::from_millis(10);
+/// How long a page stays before it is dropped, at least. A program that waits for it finds it only when it runs again; if it
+/// is gone by then, the kernel asks for it anew, and the program may wait for ever.
+const TAKEN: Duration = Duration::from_millis(1);
 /// Buffers for long WRITEs that are kept for the next ones.
 const SPARE_MAX: usize = 16;
 
@@ -71,6 +76,10 @@ pub(crate) struct Server {
     /// Requests that go on with another question.
     unasked: Vec<usize>,
     withdrawals: Withdrawals,
+    /// READs whose answers withdrawals wait for, and until when.
+    awaited: BTreeMap<usize, Instant>,
+    /// Pages that were filled less than [`TAKEN`] ago, in order.
+    filled: VecDeque<(Instant, Range<u64>)>,
     keeping: Keeping,
     /// Held while there may be pages.
     lock: PagesLock,
@@ -109,8 +118,10 @@ impl Server {
         let mut server = Self {
             notifiers: Notifiers::new(channel.clone(), mailbox),
             withdrawals: Withdrawals::new(u64::try_from(page).unwrap_or(4096)),
+            awaited: BTreeMap::new(),
             requests: Requests::default(),
             unasked: Vec::new(),
+            filled: VecDeque::new(),
             keeping: Keeping::default(),
             lock: PagesLock::new(settings.pages_lock.clone()),
             retry: None,
@@ -171,7 +182,8 @@ impl Server {
             Some(Validity::For(end)) => Some(end),
             Some(Validity::Ever) | None => None,
         };
-        [lapse, self.uplink.deadline(), self.retry].into_iter().flatten().min()
+        let awaited = self.awaited.values().min().copied();
+        [lapse, self.uplink.deadline(), self.retry, awaited].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -182,6 +194,10 @@ impl Server {
             tracing::debug!("the daemon has not renewed in time: all pages are dropped");
             self.valid = None;
             self.withdrawals.lapsed();
+        }
+        let now = Instant::now();
+        for (read, _) in self.awaited.extract_if(.., |_, end| now >= *end) {
+            self.withdrawals.overdue(read);
         }
         if self.retry.is_some_and(|retry| Instant::now() >= retry) {
             self.retry = None;

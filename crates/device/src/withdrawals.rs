@@ -6,6 +6,7 @@
 //! - [`replied`](Withdrawals::replied): the daemon has answered it. If the answer may be passed on, pass it on and say
 //!   [`answered`](Withdrawals::answered); otherwise throw it away: an [`Output::Ask`] follows in time;
 //! - [`withdraw`](Withdrawals::withdraw): pages must be dropped; [`notified`](Withdrawals::notified): these are;
+//! - [`overdue`](Withdrawals::overdue): the answer that a withdrawal waits for has not come in time;
 //! - [`valid`](Withdrawals::valid), [`lapsed`](Withdrawals::lapsed): pages may be used, or no more;
 //! - [`lost`](Withdrawals::lost): the daemon is gone, and with it the answers to all that was asked.
 //!
@@ -21,6 +22,9 @@ use ranges::{Range, without};
 
 /// Names a READ: what the caller likes, unique among those that are not answered.
 pub(crate) type Read = usize;
+
+/// Most questions that are open at a time for one READ.
+const OPEN_MAX: u32 = 4;
 
 /// Who waits for a withdrawal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,14 @@ pub(crate) enum Output {
         /// The pages, as bytes.
         range: Range,
     },
+    /// A withdrawal waits for the answer to this READ. It must not for ever: say [`Withdrawals::overdue`] after a time
+    /// that is short, and the longer the more often the READ was asked in vain.
+    Await {
+        /// The READ.
+        read: Read,
+        /// How many of its answers were thrown away; at least one.
+        voided: u32,
+    },
     /// No page of the withdrawal is left.
     Done(Cause),
 }
@@ -57,23 +69,29 @@ pub(crate) enum Output {
 struct Waiting {
     pages: Range,
     state: State,
+    /// Questions that are not answered, of which only the last can be of use.
+    open: u32,
+    /// Answers that were thrown away, or will be.
+    voided: u32,
+    /// Withdrawals that wait for the answer, to drop its pages then.
+    awaited_by: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Must not be asked for yet.
+    /// Must not be asked for yet, or asked for again; what was asked before must be thrown away.
     Held,
+    /// To be asked for at the next [`Withdrawals::poll`]: what is answered until then was asked before.
+    Due,
     /// Asked for; the answer may be passed on.
     Asked,
-    /// Asked for; the answer must be thrown away.
-    Outdated,
 }
 
 #[derive(Debug)]
 struct Withdrawal {
     cause: Cause,
     ranges: Vec<Range>,
-    /// Intervals that the kernel has not dropped.
+    /// Intervals that the kernel has not dropped, and READs whose answers are waited for.
     left: usize,
 }
 
@@ -118,55 +136,99 @@ impl Withdrawals {
 
     /// The next thing to do.
     pub(crate) fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        while let Some(output) = self.outputs.pop_front() {
+            let Output::Ask(read) = output else { return Some(output) };
+            // It may have been withdrawn again, or answered with an error, meanwhile.
+            if let Some(waiting) = self.reads.get_mut(&read)
+                && waiting.state == State::Due
+            {
+                waiting.state = State::Asked;
+                waiting.open += 1;
+                return Some(output);
+            }
+        }
+        None
     }
 
     /// A READ has arrived that fills the pages that `range` touches. They are locked until it is answered.
     pub(crate) fn received(&mut self, read: Read, range: Range) {
         let pages = self.pages(range);
         self.split(&pages);
-        self.reads.insert(read, Waiting { pages, state: State::Held });
+        self.reads
+            .insert(read, Waiting { pages, state: State::Held, open: 0, voided: 0, awaited_by: Vec::new() });
         self.release();
         self.advance();
     }
 
-    /// The daemon has answered the READ with data. Whether the data may go to the kernel.
-    pub(crate) fn replied(&mut self, read: Read) -> bool {
-        let Some(waiting) = self.reads.get_mut(&read) else { return true };
-        if waiting.state == State::Asked {
+    /// The daemon has answered the READ with data; `last`: what was asked last. Whether the data may go to the kernel.
+    pub(crate) fn replied(&mut self, read: Read, last: bool) -> bool {
+        let Some(waiting) = self.reads.get_mut(&read) else { return last };
+        waiting.open = waiting.open.saturating_sub(1);
+        if last && waiting.state == State::Asked {
             return true;
         }
-        waiting.state = State::Held;
         self.release();
         false
     }
 
-    /// The READ has been answered, with data or an error: its pages are unlocked.
+    /// The READ has been answered, with data or an error: its pages are unlocked, and dropped if that is waited for.
     pub(crate) fn answered(&mut self, read: Read) {
-        self.reads.remove(&read);
+        let Some(Waiting { pages, awaited_by, .. }) = self.reads.remove(&read) else { return };
+        for name in awaited_by {
+            let Some(withdrawal) = self.withdrawals.get_mut(&name) else { continue };
+            let parts = withdrawal.ranges.iter().filter(|range| overlap(range, &pages));
+            let parts = parts.map(|range| range.start.max(pages.start)..range.end.min(pages.end));
+            let before = self.queue.len();
+            self.queue.extend(parts.map(|range| Interval { withdrawal: name, range }));
+            withdrawal.left += self.queue.len() - before;
+            self.drop_interval(name);
+        }
+        self.advance();
+    }
+
+    /// The answer to the READ has not come in time: no withdrawal waits for it any more, and it will be thrown away.
+    pub(crate) fn overdue(&mut self, read: Read) {
+        if self.reads.get(&read).is_some_and(|waiting| !waiting.awaited_by.is_empty()) {
+            self.void(read);
+        }
     }
 
     /// No page of `ranges` may be used any more. [`Output::Done`] follows when none can.
     pub(crate) fn withdraw(&mut self, cause: Cause, ranges: &[Range]) {
         let ranges: Vec<Range> = ranges.iter().map(|range| self.pages(range.clone())).collect();
         let mut locked: Vec<Range> = Vec::new();
-        for waiting in self.reads.values_mut() {
-            if ranges.iter().any(|range| overlap(range, &waiting.pages)) {
-                locked.push(waiting.pages.clone());
-                if waiting.state == State::Asked {
-                    waiting.state = State::Outdated;
-                }
+        let mut void: Vec<Read> = Vec::new();
+        let mut left = 0;
+        let name = self.name();
+        for (&read, waiting) in &mut self.reads {
+            if !ranges.iter().any(|range| overlap(range, &waiting.pages)) {
+                continue;
             }
+            locked.push(waiting.pages.clone());
+            if waiting.state != State::Asked {
+                waiting.state = State::Held;
+                continue;
+            }
+            // Only a daemon that withdraws pages for others goes on answering.
+            if waiting.voided == 0 || !matches!(cause, Cause::Daemon(_)) {
+                void.push(read);
+                continue;
+            }
+            if waiting.awaited_by.is_empty() {
+                self.outputs.push_back(Output::Await { read, voided: waiting.voided });
+            }
+            waiting.awaited_by.push(name);
+            left += 1;
         }
         locked.sort_unstable_by_key(|range| range.start);
-        let name = self.name();
         let before = self.queue.len();
         for range in &ranges {
             let rest = without(range.clone(), &locked);
             self.queue.extend(rest.into_iter().map(|range| Interval { withdrawal: name, range }));
         }
-        let left = self.queue.len() - before;
+        left += self.queue.len() - before;
         self.withdrawals.insert(name, Withdrawal { cause, ranges, left });
+        void.into_iter().for_each(|read| self.void(read));
         self.finish(name);
         self.advance();
     }
@@ -207,7 +269,7 @@ impl Withdrawals {
             }
         }
         for waiting in self.reads.values_mut() {
-            waiting.state = State::Held;
+            (waiting.state, waiting.open) = (State::Held, 0);
         }
         self.outputs.retain(|output| {
             !matches!(output, Output::Ask(_) | Output::Done(Cause::Daemon(_) | Cause::Opening))
@@ -250,7 +312,17 @@ impl Withdrawals {
         }
     }
 
-    /// One interval of a withdrawal is done with.
+    /// The answer to the READ, which was asked for, must be thrown away.
+    fn void(&mut self, read: Read) {
+        let Some(waiting) = self.reads.get_mut(&read) else { return };
+        waiting.state = State::Held;
+        waiting.voided = waiting.voided.saturating_add(1);
+        for name in std::mem::take(&mut waiting.awaited_by) {
+            self.drop_interval(name);
+        }
+    }
+
+    /// One of the things a withdrawal waits for is done with.
     fn drop_interval(&mut self, name: u64) {
         if let Some(withdrawal) = self.withdrawals.get_mut(&name) {
             withdrawal.left -= 1;
@@ -278,8 +350,8 @@ impl Withdrawals {
                 let mut ranges = self.withdrawals.values().flat_map(|withdrawal| &withdrawal.ranges);
                 ranges.any(|range| overlap(range, &waiting.pages))
             };
-            if waiting.state == State::Held && !withdrawn() {
-                waiting.state = State::Asked;
+            if waiting.state == State::Held && waiting.open < OPEN_MAX && !withdrawn() {
+                waiting.state = State::Due;
                 self.outputs.push_back(Output::Ask(*read));
             }
         }

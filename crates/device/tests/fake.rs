@@ -27,7 +27,16 @@ struct State {
     asked: usize,
     /// READs wait while this is set.
     silent: bool,
+    /// Where other nodes write between the question and the answer of each READ, if they do.
+    raced: Option<usize>,
+    /// The last withdrawal for them, and the last one that was confirmed and after which they have written.
+    races: (u64, u64),
 }
+
+/// Names of withdrawals are greater if they are for such a write.
+const RACE: u64 = 1 << 32;
+/// How long an answer takes that such a withdrawal overtakes.
+const OVERTAKEN: Duration = Duration::from_millis(3);
 
 pub(crate) struct Fake {
     dir: tempfile::TempDir,
@@ -116,6 +125,17 @@ impl Fake {
         self.state.lock().unwrap().silent = silent;
     }
 
+    /// From now on another node counts the number at `offset` up between the question and the answer of each READ, as
+    /// soon as the pages are gone; none: no more.
+    pub(crate) fn race(&self, offset: Option<usize>) {
+        self.state.lock().unwrap().raced = offset;
+    }
+
+    /// The number at `offset`.
+    pub(crate) fn number(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.state.lock().unwrap().bytes[offset..offset + 8].try_into().unwrap())
+    }
+
     /// Every connection breaks.
     pub(crate) fn cut(&self) {
         let mut state = self.state.lock().unwrap();
@@ -147,6 +167,14 @@ fn watch(stream: UnixStream, shared: &Mutex<State>, say: &Sender<u64>, nbd: Path
                 answer.extend(to_line(&Notice::Valid { for_ms: Some(600_000) }));
                 let _ = (&stream).write_all(&answer);
             }
+            Word::Withdrawn { id } if id > RACE => {
+                let mut state = shared.lock().unwrap();
+                state.races.1 = id;
+                if let Some(offset) = state.raced {
+                    let number: &mut [u8; 8] = (&mut state.bytes[offset..offset + 8]).try_into().unwrap();
+                    *number = (u64::from_le_bytes(*number) + 1).to_le_bytes();
+                }
+            }
             Word::Withdrawn { id } => say.send(id).unwrap(),
             Word::Here(_) => {}
         }
@@ -173,10 +201,24 @@ fn serve(mut stream: UnixStream, shared: &Mutex<State>) {
                 while shared.lock().unwrap().silent {
                     thread::sleep(Duration::from_millis(1));
                 }
+                // Nobody reads what waits to be written.
+                let is_free = |state: &State| state.raced.is_none() || state.races.0 == state.races.1;
                 let mut state = shared.lock().unwrap();
+                while !is_free(&state) {
+                    drop(state);
+                    thread::sleep(Duration::from_micros(100));
+                    state = shared.lock().unwrap();
+                }
                 state.reads += 1;
                 answer.extend(reply::offset_data(request.cookie, request.offset, request.length, true));
                 answer.extend_from_slice(&state.bytes[start..start + length]);
+                if let Some(offset) = state.raced {
+                    state.races.0 = state.races.0.max(RACE) + 1;
+                    let notice = Notice::Withdraw { id: state.races.0, ranges: vec![(offset as u64, 8)] };
+                    state.watch.as_ref().unwrap().write_all(&to_line(&notice)).unwrap();
+                    drop(state);
+                    thread::sleep(OVERTAKEN);
+                }
             }
             Command::Write => {
                 while received.len() < length {

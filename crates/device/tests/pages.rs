@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_node::admin::Notice;
 
@@ -59,6 +59,42 @@ fn a_read_under_way_neither_blocks_a_withdrawal_nor_brings_old_bytes() {
         assert_eq!(read, round as u8);
         fake.withdraw(0, 64 << 10);
     }
+    drop(file);
+    end(device);
+}
+
+/// Writers elsewhere never pause: each answer is overtaken by a withdrawal.
+#[test]
+fn a_read_beside_writers_is_answered_and_brings_no_old_bytes() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let device = start(&fake);
+    let file = File::open(fake.path()).unwrap();
+    fake.race(Some(4096));
+    for _ in 0..10 {
+        let complete = fake.number(4096);
+        let read = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut bytes = [0; 8];
+                file.read_exact_at(&mut bytes, 4096).unwrap();
+                u64::from_le_bytes(bytes)
+            });
+            let end = Instant::now() + Duration::from_secs(10);
+            while !reader.is_finished() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if !reader.is_finished() {
+                fake.race(None);
+                panic!("{} answers were thrown away", fake.reads());
+            }
+            reader.join().unwrap()
+        });
+        assert!(read >= complete, "{read} is read after {complete} was written");
+    }
+    fake.race(None);
+    assert!(fake.reads() < 300, "{} answers for ten reads", fake.reads());
     drop(file);
     end(device);
 }

@@ -52,11 +52,14 @@ fn pages_of_the_last_life_are_gone() {
     let mut byte = [0];
     file.read_exact_at(&mut byte, 0).unwrap();
     fake.write_unasked(0, &[9]);
+    // A daemon that starts waits for the lock before it answers anybody. One that answers is soon given pages again.
+    let away = fake.socket().with_extension("away");
+    std::fs::rename(fake.socket(), &away).unwrap();
     fake.cut();
     let lock = File::open(fake.path().with_file_name(".pages.lock")).unwrap();
-    // A daemon that starts waits for this.
     lock.lock().unwrap();
     lock.unlock().unwrap();
+    std::fs::rename(away, fake.socket()).unwrap();
     file.read_exact_at(&mut byte, 0).unwrap();
     assert_eq!(byte, [9]);
     drop(file);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::delivery::Delivery;
-use crate::error::{DiskError, JobError};
+use crate::error::{Altered, DiskError, JobError};
 use crate::fault::Faults;
 use crate::file::Holder;
 use crate::job::Op;
@@ -98,6 +98,11 @@ impl Disk {
         self.read_only
     }
 
+    /// Whether another server has it.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.storage, Storage::Nbd(_))
+    }
+
     /// The counters.
     pub fn stats(&self) -> &DiskStats {
         &self.stats
@@ -125,6 +130,15 @@ impl Disk {
                 %error,
                 "sync failed: unsynced writes may be lost; flushes and FUA writes fail until the disk is opened again"
             );
+        }
+    }
+
+    /// What was done to its file or device since it was opened. Blocks for as long as the file system takes, so never call
+    /// it from a data thread.
+    pub fn altered(&self) -> Option<Altered> {
+        match &self.storage {
+            Storage::File { holder, .. } => holder.altered(),
+            Storage::Nbd(_) => None,
         }
     }
 

@@ -49,6 +49,33 @@ pub enum DiskError {
     Fault { spec: String, reason: &'static str },
 }
 
+/// What was done to a file or device while it is served. Each message names the path, the harm and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Altered {
+    #[error(
+        "{path} was removed while it is served: what it holds is lost when this daemon ends; stop its writers and save \
+         it before that (cp {open} {path}), then restart this daemon"
+    )]
+    Removed { path: PathBuf, open: PathBuf },
+    #[error(
+        "{path} is not there any more, but what was there is served: move it back there, or correct `path`"
+    )]
+    Moved { path: PathBuf },
+    #[error(
+        "{path} is another file or device than the one that is served, which a restart would not find: put that one \
+         back (it is open as {open}), or restart this daemon if the new one is meant"
+    )]
+    Replaced { path: PathBuf, open: PathBuf },
+    #[error(
+        "{path} was cut off: it has {size} bytes of {served}, and what was beyond is lost; give it its size again \
+         (truncate -s {served} {path}) and restore the contents"
+    )]
+    Cut { path: PathBuf, size: u64, served: u64 },
+    #[error("{path}: it cannot be seen whether it is still what is served: {source}", source = io::Error::from_raw_os_error(*errno))]
+    Hidden { path: PathBuf, errno: i32 },
+}
+
 /// Why one job failed. Small and `Copy`: it travels in completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -3,11 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::DiskError;
+use crate::error::{Altered, DiskError};
 use crate::job::Op;
 use crate::options::DiskOptions;
 
@@ -97,6 +97,38 @@ impl Holder {
         self.shape
     }
 
+    /// What was done to it since it was opened, as far as path and descriptor tell. Blocks for as long as the file system
+    /// takes.
+    pub(crate) fn altered(&self) -> Option<Altered> {
+        let path = || self.path.clone();
+        let open = || format!("/proc/{}/fd/{}", std::process::id(), self.lock.as_raw_fd()).into();
+        let hidden =
+            |error: io::Error| Altered::Hidden { path: path(), errno: error.raw_os_error().unwrap_or(0) };
+        let served = match self.lock.metadata() {
+            Ok(served) => served,
+            Err(error) => return Some(hidden(error)),
+        };
+        let size = if self.shape.device {
+            device_shape(&self.lock).map(|shape| shape.size)
+        } else {
+            Ok(served.len())
+        };
+        match (std::fs::metadata(&self.path), size) {
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Some(match served.nlink() {
+                0 => Altered::Removed { path: path(), open: open() },
+                _ => Altered::Moved { path: path() },
+            }),
+            (Err(error), _) | (_, Err(error)) => Some(hidden(error)),
+            (Ok(there), _) if identity(&there) != identity(&served) => {
+                Some(Altered::Replaced { path: path(), open: open() })
+            }
+            (_, Ok(size)) if size < self.shape.size => {
+                Some(Altered::Cut { path: path(), size, served: self.shape.size })
+            }
+            _ => None,
+        }
+    }
+
     /// Descriptors of its own for one engine: the kernel reports a write-back error once to each description.
     pub(crate) fn files(&self) -> Result<Files, DiskError> {
         // Through /proc, so that it is the locked file even if the path names another one by now.
@@ -146,6 +178,14 @@ impl Files {
         } else {
             self.buffered()
         }
+    }
+}
+
+/// What tells a file from all others; a device may have several nodes.
+fn identity(meta: &std::fs::Metadata) -> (bool, u64, u64) {
+    match meta.file_type().is_block_device() {
+        true => (true, meta.rdev(), 0),
+        false => (false, meta.dev(), meta.ino()),
     }
 }
 

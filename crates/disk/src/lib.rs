@@ -61,7 +61,7 @@ mod throttle;
 pub use delivery::Delivery;
 pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
-pub use error::{DiskError, JobError};
+pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
 pub use options::{Backend, DiskOptions, Source};
 pub use stats::{DiskStats, StatsSnapshot};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cards_disk::{Disk, DiskError, DiskOptions, Engine, JobError, Op};
+use cards_disk::{Altered, Disk, DiskError, DiskOptions, Engine, JobError, Op};
 
 use crate::harness::*;
 
@@ -29,6 +29,36 @@ fn disks_that_cannot_be_opened() {
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
     assert!(matches!(refused(&at("socket")), DiskError::Kind { what: "a pipe or a socket", .. }));
     assert!(matches!(refused(&at("empty").join("below")), DiskError::Missing { .. }));
+}
+
+#[test]
+fn what_is_done_to_a_file_that_is_served_is_seen() {
+    const SIZE: u64 = 8192;
+    let dir = tempfile::tempdir().unwrap();
+    let [path, elsewhere] = ["disk.img", "elsewhere"].map(|name| dir.path().join(name));
+    std::fs::write(&path, [7; SIZE as usize]).unwrap();
+    let disk = Disk::open(&DiskOptions::path(&path)).unwrap();
+    let said = || disk.altered().map(|altered| (altered.to_string(), altered));
+    let set_size = |size| std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(size).unwrap();
+    assert_eq!(said(), None);
+    set_size(SIZE + 512);
+    assert_eq!(said(), None, "what is longer has all that is served");
+    set_size(512);
+    let (words, altered) = said().unwrap();
+    assert_eq!(altered, Altered::Cut { path: path.clone(), size: 512, served: SIZE });
+    assert!(words.contains(&format!("truncate -s 8192 {}", path.display())), "{words}");
+    set_size(SIZE);
+    assert_eq!(said(), None);
+    std::fs::rename(&path, &elsewhere).unwrap();
+    assert_eq!(said().unwrap().1, Altered::Moved { path: path.clone() });
+    std::fs::write(&path, "another").unwrap();
+    assert!(matches!(said().unwrap().1, Altered::Replaced { .. }));
+    std::fs::rename(&elsewhere, &path).unwrap();
+    assert_eq!(said(), None);
+    std::fs::remove_file(&path).unwrap();
+    let Some((words, Altered::Removed { open, .. })) = said() else { panic!("{:?}", said()) };
+    assert!(words.contains(&format!("(cp {} {})", open.display(), path.display())), "{words}");
+    assert_eq!(std::fs::metadata(open).unwrap().len(), SIZE, "what is named is what was served");
 }
 
 #[test]

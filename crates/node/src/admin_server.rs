@@ -16,9 +16,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::admin::{
-    self, Activity, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Warmed,
+    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
+    Volume, VolumeState, Warmed,
 };
-use crate::cards::CardState;
+use crate::cards::{self, CardState};
 use crate::config::Attach;
 use crate::devices;
 use crate::front;
@@ -301,7 +302,7 @@ async fn on_data_thread<R: Send + 'static>(
     wait.await.ok()
 }
 
-async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
+async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
     let name = attach.volume.clone();
     if let Some(wanted) = &attach.policy
         && let Err(error) = policy::normalize(&wanted.to_string())
@@ -337,7 +338,12 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
         }
         match card.state() {
             CardState::Attached => return Ok(()),
-            CardState::Refused(refusal, message) => {
+            CardState::Refused(refusal, mut message) => {
+                if let (CoreRefusal::InUse(_), Some(volume)) = (&refusal, card.volume())
+                    && volume.disk_node() != node.me
+                {
+                    message = all_holders(node, &name).await.unwrap_or(message);
+                }
                 let kind = match refusal {
                     CoreRefusal::NoSuchVolume => RefusalKind::NoSuchVolume,
                     CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
@@ -367,6 +373,21 @@ async fn attach(node: &Node, attach: Attach) -> Result<(), Refusal> {
         node.threads[0].post(Event::ResolveCards);
     }
     Err(refusal)
+}
+
+/// Who has a volume, as all members say: its disk node names only one to a node that wants the volume for itself.
+async fn all_holders(node: &Arc<Node>, volume: &str) -> Option<String> {
+    let cluster = inquiry::cluster(node).await;
+    // One that waits for its disk node, or was refused, is in nobody's way.
+    let is_held = |known: &Volume| known.attached.is_some() && known.state == VolumeState::Ready;
+    let has_card =
+        |status: &Status| status.volumes.iter().any(|known| known.name == volume && is_held(known));
+    let answers = cluster.nodes.iter().filter(|other| other.state != MemberState::Here);
+    let (said, silent): (Vec<_>, Vec<_>) = answers.partition(|other| other.status.is_some());
+    let holders = said.into_iter().filter(|other| other.status.as_deref().is_some_and(has_card));
+    let holders: Vec<String> = holders.map(|other| other.name.clone()).collect();
+    let more = if silent.is_empty() { "" } else { ", and nodes that do not answer may have" };
+    (!holders.is_empty()).then(|| cards::in_use(volume, &holders, more))
 }
 
 /// Names those that nodes run; the simulator has more.

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cards_core::{
-    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, NodeId, Persistence, PgId,
-    Refusal, Token, Unflushed, VolumeSpec,
+    Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
+    Unflushed, VolumeSpec,
 };
 
 use crate::config::{Attach, Attached};
+use crate::failures::{Asked, Failures, REQUESTS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::node::Node;
 use crate::report;
@@ -41,8 +42,12 @@ pub(crate) struct Card {
     lease_until: AtomicU64,
     /// What is to be flushed.
     unflushed: Mutex<Unflushed>,
+    /// Why the disk node does not attach it again, as the log says it.
+    gone: Mutex<Option<Refusal>>,
     /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
     lost: Mutex<Option<(u64, IoError)>>,
+    /// Requests that failed, though they were right.
+    failures: Failures,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
     takeover: AtomicBool,
 }
@@ -66,7 +71,9 @@ impl Card {
             clients: AtomicU32::new(0),
             lease_until: AtomicU64::new(0),
             unflushed: Mutex::default(),
+            gone: Mutex::default(),
             lost: Mutex::default(),
+            failures: Failures::default(),
             takeover: AtomicBool::new(attach.takeover),
             attach,
         }
@@ -127,6 +134,33 @@ impl Card {
         lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
     }
 
+    /// A client's request is about to fail.
+    pub(crate) fn failed(&self, node: &Node, asked: Asked, error: IoError) {
+        let error = match error {
+            IoError::Io => "the disk has failed",
+            IoError::NoSpace => "the disk is full",
+            IoError::NoAnswer => "no answer in time",
+            IoError::OutcomeUnknown => "whether it was done is not known",
+            IoError::SyncFailed => "a sync failed",
+            IoError::PowerLost
+            | IoError::NotPermitted
+            | IoError::NotSupported
+            | IoError::NotAttached
+            | IoError::Busy
+            | IoError::Invalid => return,
+        };
+        self.failures.note(node.now(), remembered(node), asked, error.into());
+    }
+
+    /// What to say of requests that failed not long ago. Of a disk of this node it says itself what is wrong.
+    pub(crate) fn recent_failures(&self, node: &Node) -> Option<String> {
+        let disk_node = self.volume()?.disk_node();
+        let failed = self.failures.recent(node.now(), remembered(node), "request");
+        let failed = failed.filter(|_| disk_node != node.me)?;
+        let (volume, disk_node) = (&self.attach.volume, node.name(disk_node));
+        Some(format!("volume {volume}: {failed}; see `cards status` at its disk node {disk_node}"))
+    }
+
     /// Why the disk node does not let it be attached, if that is so: at first, or since it was given up.
     pub(crate) fn refused(&self, node: &Node) -> Option<String> {
         if let CardState::Refused(_, reason) = self.state() {
@@ -137,9 +171,34 @@ impl Card {
         Some(explain(node, self, status.refused.as_ref()?))
     }
 
+    /// The card was given up, and is refused with `refusal`, or it is attached again. Said in the log once.
+    fn set_gone(&self, node: &Node, refusal: Option<Refusal>) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if *gone == refusal {
+            return;
+        }
+        let volume = &self.attach.volume;
+        match &refusal {
+            Some(refusal) => {
+                let reason = explain(node, self, refusal);
+                tracing::warn!(
+                    volume,
+                    "the card is lost, clients here get errors until it is back: {reason}"
+                );
+            }
+            None => tracing::info!(volume, "the card is back"),
+        }
+        *gone = refusal;
+    }
+
     fn set_state(&self, state: CardState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
+}
+
+/// How long after the last request that failed a volume is a problem.
+fn remembered(node: &Node) -> Duration {
+    REQUESTS_REMEMBERED.max(node.config.disk_wait * 3 / 2)
 }
 
 /// Why a flush has failed, for people.
@@ -276,6 +335,16 @@ impl Local {
         self.node.devices.leased(self.node.now(), volume, until, self.node.config.lease);
     }
 
+    /// The disk node of a volume has attached or refused its card here. Of one that has been attached before, nobody else hears.
+    pub(crate) fn card_answered(&self, volume: PgId) {
+        let status = self.node.control().cards().find(|status| status.volume == volume);
+        if let (Some(card), Some(status)) = (self.node.cards.of(volume), status)
+            && card.state() == CardState::Attached
+        {
+            card.set_gone(&self.node, status.refused.filter(|_| !status.attached));
+        }
+    }
+
     /// The disk node has answered.
     pub(crate) fn attach_done(self: &Rc<Self>, volume: PgId, result: Result<Generation, Refusal>) {
         let Some(card) = self.node.cards.of(volume) else { return };
@@ -357,25 +426,28 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
                 Access::Exclusive => "read and write alone",
             }
         ),
-        Refusal::InUse(holder) => {
-            let holders = holders(node, card.volume(), *holder);
-            let (who, has) = (
-                if holders.len() == 1 { "node" } else { "nodes" },
-                if holders.len() == 1 { "has" } else { "have" },
-            );
-            format!(
-                "{who} {} {has} a card of volume {volume:?}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
-                holders.join(", ")
-            )
-        }
+        Refusal::InUse(holder) => match holders(node, card.volume()) {
+            Some(all) => in_use(volume, &all, ""),
+            // The disk node names one.
+            None => in_use(volume, &[node.name(*holder)], ", and others may have"),
+        },
     }
 }
 
-/// The names of all nodes that have a card of the volume, as far as this node can know: the disk node names only one.
-fn holders(node: &Node, volume: Option<PgId>, known: NodeId) -> Vec<String> {
-    let all = volume.filter(|volume| volume.disk_node() == node.me).map(|volume| {
-        let control = node.control();
-        control.cards_of(volume).filter(|&holder| holder != node.me).map(|holder| node.name(holder)).collect()
-    });
-    all.filter(|all: &Vec<String>| !all.is_empty()).unwrap_or_else(|| vec![node.name(known)])
+/// Says who has a volume that one node wants for itself.
+pub(crate) fn in_use(volume: &str, holders: &[String], more: &str) -> String {
+    let (who, has) = if holders.len() == 1 { ("node", "has") } else { ("nodes", "have") };
+    format!(
+        "{who} {} {has} a card of volume {volume:?}{more}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
+        holders.join(", ")
+    )
+}
+
+/// The names of all other nodes that have a card of the volume, if its disk is here.
+fn holders(node: &Node, volume: Option<PgId>) -> Option<Vec<String>> {
+    let volume = volume.filter(|volume| volume.disk_node() == node.me)?;
+    let control = node.control();
+    let others = control.cards_of(volume).filter(|&holder| holder != node.me);
+    let names: Vec<String> = others.map(|holder| node.name(holder)).collect();
+    (!names.is_empty()).then_some(names)
 }

@@ -100,6 +100,13 @@ impl Devices {
         }
     }
 
+    /// This node is the volume's primary: pages need no lease.
+    pub(crate) fn led(&self, volume: PgId) {
+        if let Some(watcher) = self.of(volume) {
+            let _ = watcher.notices.send(Notice::Valid { for_ms: None });
+        }
+    }
+
     /// Takes a device's place; none if the volume has one.
     fn enter(&self, volume: PgId) -> Option<(Arc<Watcher>, mpsc::UnboundedReceiver<Notice>)> {
         let (notices, notified) = mpsc::unbounded_channel();

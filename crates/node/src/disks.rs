@@ -7,7 +7,7 @@ use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, Op
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
-use crate::disk_errors::Asked;
+use crate::failures::{Asked, DISK_ERRORS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::seldom::Seldom;
 use crate::slab::Key;
@@ -42,7 +42,10 @@ impl Local {
                     for completion in batch.drain(..) {
                         let (job, asked) = local.job_done(completion.tag);
                         if let Err(error) = completion.result {
-                            local.node.disk_errors[disk].note(local.node.now(), asked, error);
+                            if is_of_disk(error) {
+                                let (now, error) = (local.node.now(), error.to_string());
+                                local.node.disk_errors[disk].note(now, DISK_ERRORS_REMEMBERED, asked, error);
+                            }
                             if seldom.may() {
                                 let Asked { name: operation, offset, length } = asked;
                                 let disk = &local.node.own[disk].name;
@@ -164,6 +167,15 @@ fn clip(extents: &[cards_disk::Extent]) -> Vec<Extent> {
             hole: extent.kind == ExtentKind::Hole,
         })
         .collect()
+}
+
+/// It says something of the disk, and not of what was asked.
+fn is_of_disk(error: JobError) -> bool {
+    match error {
+        JobError::OutOfRange { .. } | JobError::ReadOnly => false,
+        JobError::Os { errno } => !matches!(errno, libc::ECANCELED | libc::EOPNOTSUPP | libc::EINVAL),
+        _ => true,
+    }
 }
 
 fn io_error(error: JobError) -> IoError {

@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use cards_core::{
-    Body, ControlInput, ControlOutput, DiskJournal, Input, IoError, Message, Output, Patch, Payload, PgId,
-    Shard, Slot,
+    Body, ControlInput, ControlMessage, ControlOutput, Input, IoError, Message, Output, Patch, Payload, PgId,
+    Shard, Slot, VolumeSpec,
 };
 
 use crate::inbox::Event;
+use crate::journal::Task;
 use crate::local::Local;
 use crate::net::{Frame, Outgoing};
 use crate::node::{Node, Place, ShardState};
@@ -135,7 +136,8 @@ impl Local {
                 self.control(ControlInput::Silent { volume, node, generation });
             }
             Output::Withdraw { id, volume, blocks } => self.withdraw(shard, id, volume, &blocks),
-            Output::SyncFailed { volume } => self.sync_failed(volume),
+            Output::SyncFailed { volume } => self.node.changes.push(Task::SyncFailed(volume)),
+            Output::Unseal { volume } => self.node.changes.push(Task::Unseal(volume)),
             Output::Release { buffer } => {
                 if let Some((bytes, Some(connection))) = self.node.buffers.remove(buffer) {
                     let length = bytes.len();
@@ -171,22 +173,43 @@ impl Local {
     /// must not be seen in the other order.
     pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
         let mut outputs = Vec::new();
+        let answered = match input {
+            ControlInput::Message {
+                message: ControlMessage::Attached { volume, .. } | ControlMessage::Refused { volume, .. },
+                ..
+            } => Some(volume),
+            _ => None,
+        };
         let begun = {
             let mut control = self.node.control();
             control.handle(self.node.now(), input);
             while let Some(output) = control.poll() {
                 match output {
                     ControlOutput::Shards { input } => {
-                        match input {
-                            Input::Lease { volume, until } => self.leased(volume, until),
-                            Input::CardDetached { volume, node } => self.given_up(volume, node),
+                        match &input {
+                            Input::Lease { volume, until } => self.leased(*volume, *until),
+                            Input::Leases { leases } => {
+                                leases.iter().for_each(|&(volume, until)| self.leased(volume, until));
+                            }
+                            Input::Attached { volume, .. }
+                                if control
+                                    .volume(*volume)
+                                    .is_some_and(|spec| spec.primary == self.node.me) =>
+                            {
+                                self.node.devices.led(*volume);
+                            }
+                            Input::CardDetached { volume, node } => self.given_up(*volume, *node),
+                            Input::CardFenced { volume, node } => self.fenced(*volume, *node),
                             _ => {}
                         }
                         self.all_shards(&input);
+                        if let Input::Volume { spec } = &input {
+                            self.begin_sealed(spec);
+                        }
                     }
                     // Under the lock, for their order.
-                    ControlOutput::Journal { number, volume, journal } => {
-                        self.node.changes.push(number, volume, journal);
+                    ControlOutput::Journal { number, volume, since, note } => {
+                        self.node.changes.push(Task::Note { number, volume, since, note });
                     }
                     output => outputs.push(output),
                 }
@@ -198,12 +221,24 @@ impl Local {
             !control.is_in_grace()
         };
         if begun && !self.node.writes_begun.swap(true, Ordering::SeqCst) {
-            self.node.release_journals();
+            self.node.changes.push(Task::Release);
         }
         for output in outputs {
             self.route_control(output);
         }
+        if let Some(volume) = answered {
+            self.card_answered(volume);
+        }
         self.route();
+    }
+
+    /// A disk of this node that the last daemon has left sealed is so until it is written.
+    fn begin_sealed(&self, spec: &VolumeSpec) {
+        let journal = self.node.journal(spec.id).filter(|_| spec.primary == self.node.me);
+        if journal.is_none_or(|journal| !journal.is_sealed()) {
+            return;
+        }
+        self.node.shards.iter().for_each(|cell| cell.lock().shard.begin_sealed(spec.id));
     }
 
     /// A card of a volume of this node is gone: said if its node has not given it up itself.
@@ -219,18 +254,14 @@ impl Local {
         }
     }
 
-    /// A disk of this node failed to sync. Nothing that was said after it is passed on before that is durable.
-    fn sync_failed(&self, volume: PgId) {
-        let Some(mut journal) = self.node.journal(volume) else { return };
-        if let Err(error) = journal.sync_failed() {
-            tracing::error!(
-                disk = self.node.own[usize::from(volume.disk())].name,
-                "state_dir: the journal cannot be written: {error}; see to the disk of state_dir"
-            );
-        }
-        let DiskJournal { persistence: life, loss, .. } = journal.of(volume);
-        drop(journal);
-        self.all_shards(&Input::Persistence { volume, life, loss });
+    /// A card of a volume of this node is given up, whether its node wants that or not.
+    fn fenced(&self, volume: PgId, node: cards_core::NodeId) {
+        let Some(spec) = self.node.own.get(usize::from(volume.disk())) else { return };
+        tracing::warn!(
+            volume = spec.name,
+            peer = self.node.name(node),
+            "its card is given up: another node takes the volume over"
+        );
     }
 
     fn route_control(self: &Rc<Self>, output: ControlOutput) {
@@ -241,8 +272,8 @@ impl Local {
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
             // Carried out where it was taken.
-            ControlOutput::Journal { number, volume, journal } => {
-                self.node.changes.push(number, volume, journal);
+            ControlOutput::Journal { number, volume, since, note } => {
+                self.node.changes.push(Task::Note { number, volume, since, note });
             }
             ControlOutput::Withdraw { volume } => self.withdraw_all(volume),
             ControlOutput::AttachDone { volume, result, .. } => self.attach_done(volume, result),

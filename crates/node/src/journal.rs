@@ -1,32 +1,42 @@
 //! What a disk node must not forget of a disk: one small file for each disk that can be written, in `state_dir`.
 //!
-//! The file is `DISK@NODE@CLUSTER.journal`: a line of JSON and a line with its checksum. It is replaced as a whole
-//! (written, synced, renamed, directory synced), and an entry is durable before what it permits happens. A file that is
-//! missing, damaged or of another disk says nothing: the disk then has a new persistence life, since nobody knows what
-//! was lost.
+//! The file is `DISK@NODE@CLUSTER.journal`: a line of JSON and a line with its checksum, and behind these one line for each change
+//! of the disk's cards since then: its checksum and its JSON. An entry is durable before what it permits happens ([`keeper`]). The
+//! end of the last line may be missing, since nothing was permitted then; when anything else is wrong, the file counts as
+//! damaged. A file that is missing, damaged or of another disk says nothing: the disk then has a new persistence life, since
+//! nobody knows what was lost.
+//!
+//! Beside it is the [seal](crate::marks) of the disk, while nothing is written.
+
+mod keeper;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cards_core::{
-    CardJournal, ControlInput, DiskJournal, Generation, Loss, Marks, NodeId, Persistence, PgId,
+    Access, CardJournal, CardNote, DiskJournal, Generation, Loss, Marks, NodeId, Persistence, PgId,
 };
-use cards_disk::{Disk, Engine, Job, Op};
 use serde::{Deserialize, Serialize};
 
-use crate::inbox::Event;
 use crate::marks::{self, Medium, Seal};
-use crate::node::Node;
 
-/// The layout of [`Entry`]. A file of another version counts as damaged.
-const VERSION: u32 = 1;
+pub(crate) use keeper::{Changes, Task, close, start};
+
+/// The layout of [`Entry`]. A file of a version that is not known counts as damaged.
+const VERSION: u32 = 2;
+/// The one before: it said itself whether the disk was synced and closed, and could only be replaced as a whole.
+const VERSION_BEFORE: u32 = 1;
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// When so many bytes have been appended, and as many as were there before, the file is written anew.
+const APPENDED_BYTES_MAX: usize = 64 << 10;
+/// How long until a journal that could not be written is written again.
+const RETRY: Duration = Duration::from_secs(1);
+/// That a start waits for room is said again after so many attempts.
+const SAY_EVERY: u32 = 60;
 /// What is said of a journal that is not there.
 const MISSING: &str = "missing";
 /// Replaces the kernel's boot id, for tests that let a machine lose its power.
@@ -37,12 +47,21 @@ const BOOT_ID: &str = "CARDS_BOOT_ID";
 pub(crate) struct Journal {
     path: PathBuf,
     entry: Entry,
-    /// Of the last clean stop, until they are taken.
+    /// What the entry and the lines behind it say of cards, and the names of the nodes in it: numbers may be given anew.
+    cards: CardJournal,
+    names: BTreeMap<u16, String>,
+    /// Bytes of the entry, and of the lines behind it. None: the end of the file is not known, so it is written anew.
+    lengths: Option<(usize, usize)>,
+    /// The disk when it was opened.
+    medium: Option<Medium>,
+    /// What the last daemon has left, until it is taken.
     left: Option<Seal>,
+    /// There may be a seal.
+    is_sealed: bool,
 }
 
-/// What the file has.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// What the first line of the file has.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     version: u32,
@@ -50,8 +69,6 @@ struct Entry {
     disk: String,
     /// The boot of the machine in which the disk was opened last.
     boot: String,
-    /// The disk was synced and closed: nothing unflushed can be lost.
-    clean: bool,
     /// The persistence life: another number as soon as applied writes may have been lost. Only grows.
     persistence: u64,
     /// Why `persistence` was raised last.
@@ -61,12 +78,15 @@ struct Entry {
     /// The cards of the disk's volume, see [`CardJournal`].
     #[serde(default)]
     cards: Cards,
-    /// After a clean stop: the file that tells what was written when.
-    #[serde(default)]
-    marks: Option<Seal>,
+    /// Of [`VERSION_BEFORE`]: the disk was synced and closed. Now a seal says so.
+    #[serde(default, skip_serializing)]
+    clean: bool,
+    /// Of [`VERSION_BEFORE`].
+    #[serde(default, skip_serializing)]
+    marks: serde::de::IgnoredAny,
 }
 
-/// A [`CardJournal`] in numbers, and the names of the nodes in it: numbers may be given anew.
+/// A [`CardJournal`] in numbers, and the names of the nodes in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cards {
@@ -77,13 +97,38 @@ struct Cards {
     names: BTreeMap<u16, String>,
 }
 
+/// A line behind the first entry: a [`CardNote`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    since: u64,
+    note: Note,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Note {
+    Dropped { node: u16, name: String, card: u64 },
+    Attached { node: u16, name: String, card: u64, access: May },
+    Released,
+}
+
+/// An [`Access`].
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum May {
+    Read,
+    Write,
+    Exclusive,
+}
+
 /// Why unflushed writes may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Why {
-    /// The machine was started anew without a clean stop of the daemon, or the journal is lost.
+    /// The machine was started anew while the disk was not sealed, or the journal is lost.
     PowerLost,
-    /// The disk failed to sync.
+    /// The disk failed to sync, in the present boot of the machine.
     SyncFailed,
 }
 
@@ -108,21 +153,44 @@ pub(crate) struct Of<'a> {
 }
 
 impl Journal {
-    /// Reads the journal of a disk that this process has locked, and notes durably that the disk is in use. `is_first`:
+    /// Reads the journal of a disk that this process has locked, and notes durably in which boot it is used. `is_first`:
     /// this `state_dir` knows of no earlier life of the node.
+    ///
+    /// While `state_dir` is full it waits: nothing can be served without a journal, and a machine that starts anew after its
+    /// disk has filled is to come back by itself.
     ///
     /// # Errors
     /// The directory cannot be made, or the file not be read or replaced.
     pub(crate) fn open(state_dir: &Path, of: Of<'_>, is_first: bool) -> io::Result<Self> {
-        Self::open_in(state_dir, of, boot_id()?, is_first)
+        let boot = boot_id()?;
+        let mut said = 0;
+        loop {
+            match Self::open_in(state_dir, of, boot.clone(), is_first) {
+                Err(error) if is_full(&error) => {
+                    if said % SAY_EVERY == 0 {
+                        tracing::error!(
+                            disk = of.name,
+                            "state_dir: {}: {error}: the journal of the disk needs at most {} KiB; {}, until then nothing is \
+                             served",
+                            state_dir.display(),
+                            FILE_BYTES_MAX >> 10,
+                            remedy(&error)
+                        );
+                    }
+                    said += 1;
+                    std::thread::sleep(RETRY);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> io::Result<Self> {
         std::fs::create_dir_all(state_dir)?;
         // No name has an `@`.
         let path = state_dir.join(format!("{}@{}@{}.journal", of.name, of.node, of.cluster));
-        let mut entry = match read(&path, of.disk)? {
-            Ok(entry) => entry,
+        let (mut entry, cards, names) = match read(&path, of.disk)? {
+            Ok(known) => known,
             Err(reason) => {
                 if is_first && reason == MISSING {
                     tracing::info!(disk = of.name, "first start: a new journal is made, {}", path.display());
@@ -134,31 +202,40 @@ impl Journal {
                         path.display()
                     );
                 }
-                Entry {
+                let entry = Entry {
                     version: VERSION,
                     disk: of.disk.into(),
                     boot: boot.clone(),
-                    clean: false,
                     persistence: fresh(),
                     why: Why::PowerLost,
                     held: true,
                     cards: Cards::default(),
-                    marks: None,
-                }
+                    clean: false,
+                    marks: serde::de::IgnoredAny,
+                };
+                (entry, CardJournal::default(), BTreeMap::new())
             }
         };
-        if entry.boot != boot && !entry.clean {
+        let left = Seal::load(&marks_of(&path)).filter(|seal| seal.persistence == entry.persistence);
+        let is_clean = left.is_some() || entry.clean;
+        if entry.boot != boot && !is_clean {
             tracing::warn!(
                 disk = of.name,
-                "the machine was started anew without a clean stop: unflushed writes may be lost; the next flush of \
+                "the machine was started anew while the disk was in use: unflushed writes may be lost; the next flush of \
                  each card that has some fails"
             );
             entry.persistence += 1;
             (entry.why, entry.held) = (Why::PowerLost, true);
         }
-        let left = entry.marks.take().filter(|_| entry.clean);
-        (entry.boot, entry.clean) = (boot, false);
-        let journal = Self { path, entry, left };
+        entry.version = VERSION;
+        let medium = Medium::of(of.disk, &boot).unwrap_or_else(|error| {
+            tracing::warn!(disk = of.name, %error, "sync failed: what was written before and not flushed may be lost");
+            None
+        });
+        entry.boot = boot;
+        // A file that says nothing goes, too.
+        let is_sealed = marks_of(&path).exists();
+        let mut journal = Self { path, entry, cards, names, lengths: None, medium, left, is_sealed };
         journal.store()?;
         Ok(journal)
     }
@@ -180,7 +257,7 @@ impl Journal {
         self.store()
     }
 
-    /// A sync has failed: a new life begins.
+    /// A sync has failed: a new life begins, of which no seal is.
     ///
     /// # Errors
     /// The file cannot be replaced. It is removed then: a missing journal is a new life, too.
@@ -193,72 +270,162 @@ impl Journal {
     /// What is known of the disk's cards: nothing, if a number stands for another node now. `name` gives the present
     /// names.
     pub(crate) fn cards(&self, name: impl Fn(NodeId) -> Option<String>) -> CardJournal {
-        let Cards { since, dropped, writers, exclusive, names } = &self.entry.cards;
-        if names.iter().any(|(&number, then)| name(NodeId(number)).as_ref() != Some(then)) {
-            return CardJournal::default();
-        }
-        CardJournal {
-            since: *since,
-            dropped: dropped.iter().map(|(&node, &card)| (NodeId(node), Generation(card))).collect(),
-            writers: writers.iter().map(|(&node, &life)| (NodeId(node), life)).collect(),
-            exclusive: exclusive.map(|(node, card)| (NodeId(node), Generation(card))),
+        match self.names.iter().any(|(&number, then)| name(NodeId(number)).as_ref() != Some(then)) {
+            true => CardJournal::default(),
+            false => self.cards.clone(),
         }
     }
 
-    /// Keeps what is known of the disk's cards.
+    /// Appends changes of what is known of the disk's cards, each with the life in which that was begun.
     ///
     /// # Errors
-    /// The file cannot be replaced.
-    pub(crate) fn keep_cards(
+    /// They are not durable: to be called again with the same ones, and more.
+    pub(crate) fn keep(
         &mut self,
-        cards: &CardJournal,
+        notes: &[(u64, CardNote)],
         name: impl Fn(NodeId) -> String,
     ) -> io::Result<()> {
-        let CardJournal { since, dropped, writers, exclusive } = cards;
-        let nodes = dropped.keys().chain(writers.keys()).copied().chain(exclusive.map(|(node, _)| node));
+        let mut text = String::new();
+        for &(since, note) in notes {
+            let line = Line { since, note: Note::of(note, &name) };
+            let json = serde_json::to_string(&line)?;
+            text += &format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+            line.apply(&mut self.cards, &mut self.names);
+        }
+        // What an append that fails has left is not known.
+        let Some((whole, appended)) = self.lengths.take() else { return self.store() };
+        let appended = appended + text.len();
+        if appended > APPENDED_BYTES_MAX.max(whole) {
+            return self.store();
+        }
+        let mut file = File::options().append(true).open(&self.path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        self.lengths = Some((whole, appended));
+        Ok(())
+    }
+
+    /// What the last daemon has left of each shard, once: none unless the disk was sealed when it ended, with the same blocks and
+    /// shards, and nobody has written the disk since. The disk is still sealed then.
+    pub(crate) fn take_marks(&mut self, block: u32, shards: u16) -> Option<Vec<Marks>> {
+        let marks = self.left.take().and_then(|seal| seal.marks(self.medium.as_ref(), block, shards));
+        if marks.is_none()
+            && let Err(error) = self.unseal()
+        {
+            // It is removed before the first write.
+            tracing::warn!(%error, "{}: cannot be removed", marks_of(&self.path).display());
+        }
+        marks
+    }
+
+    /// Nothing is written before [`Self::unseal`].
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    /// A sync that succeeds says that nothing is lost.
+    fn may_be_synced(&self) -> bool {
+        self.entry.why != Why::SyncFailed
+    }
+
+    /// It can be told who has written the disk.
+    fn is_told(&self) -> bool {
+        self.medium.is_some()
+    }
+
+    /// Looks at the disk, which may take long, without the journal: none if it is not the one that was opened.
+    fn look(&self) -> impl FnOnce() -> io::Result<Option<Medium>> + Send + use<> {
+        let (disk, boot, opened) = (self.entry.disk.clone(), self.entry.boot.clone(), self.medium.clone());
+        move || {
+            let Some(opened) = opened else { return Ok(None) };
+            Ok(Medium::of(&disk, &boot)?.filter(|medium| medium.is_at(&opened)))
+        }
+    }
+
+    /// The disk was synced and looks like that, and nothing is written any more before [`Self::unseal`]. `marks` are those of each
+    /// shard, for blocks of so many bytes.
+    ///
+    /// # Errors
+    /// The file cannot be replaced. The disk may be sealed all the same.
+    fn seal(&mut self, medium: Option<&Medium>, block: u32, marks: &[Marks]) -> io::Result<()> {
+        self.is_sealed = true;
+        marks::save(&marks_of(&self.path), self.entry.persistence, medium, block, marks)
+    }
+
+    /// The disk will be written.
+    ///
+    /// # Errors
+    /// It may still be sealed, and must not be written.
+    fn unseal(&mut self) -> io::Result<()> {
+        if self.is_sealed {
+            marks::remove(&marks_of(&self.path))?;
+            self.is_sealed = false;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self) -> io::Result<()> {
+        let CardJournal { since, dropped, writers, exclusive } = &self.cards;
         self.entry.cards = Cards {
             since: *since,
-            names: nodes.map(|node| (node.0, name(node))).collect(),
             dropped: dropped.iter().map(|(node, card)| (node.0, card.0)).collect(),
             writers: writers.iter().map(|(node, &life)| (node.0, life)).collect(),
             exclusive: exclusive.map(|(node, card)| (node.0, card.0)),
+            names: self.names.clone(),
         };
-        self.store()
-    }
-
-    /// What the last daemon has left of each shard, once: none unless it stopped clean, with the same blocks and shards, and
-    /// nobody has written the disk since.
-    pub(crate) fn take_marks(&mut self, block: u32, shards: u16) -> Option<Vec<Marks>> {
-        let left = self.left.take()?;
-        let medium = Medium::of(&self.entry.disk, &self.entry.boot);
-        marks::load(&self.path.with_extension("marks"), &left, medium.as_ref(), block, shards)
-    }
-
-    /// The disk was synced, and nothing is written any more. `marks` are those of each shard, for blocks of so many bytes.
-    ///
-    /// # Errors
-    /// The file cannot be replaced.
-    pub(crate) fn close(&mut self, block: u32, marks: &[Marks]) -> io::Result<()> {
-        let medium = Medium::of(&self.entry.disk, &self.entry.boot);
-        let path = self.path.with_extension("marks");
-        let save = |medium| {
-            let saved = marks::save(&path, block, marks, medium);
-            // The disk is closed clean all the same.
-            let say = |error: &io::Error| {
-                tracing::warn!(%error, "{}: caches elsewhere start cold; make room in state_dir", path.display());
-            };
-            saved.inspect_err(say).ok()
-        };
-        self.entry.marks = medium.and_then(save);
-        self.entry.clean = true;
-        self.store()
-    }
-
-    fn store(&self) -> io::Result<()> {
         let line = serde_json::to_string(&self.entry)?;
         let text = format!("{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()));
-        replace(&self.path, text.as_bytes())
+        self.lengths = None;
+        replace(&self.path, text.as_bytes())?;
+        self.lengths = Some((text.len(), 0));
+        Ok(())
     }
+}
+
+impl Note {
+    fn of(note: CardNote, name: impl Fn(NodeId) -> String) -> Self {
+        match note {
+            CardNote::Dropped(node, card) => Self::Dropped { node: node.0, name: name(node), card: card.0 },
+            CardNote::Attached(node, card, access) => {
+                let access = match access {
+                    Access::Read => May::Read,
+                    Access::Write => May::Write,
+                    Access::Exclusive => May::Exclusive,
+                };
+                Self::Attached { node: node.0, name: name(node), card: card.0, access }
+            }
+            CardNote::Released => Self::Released,
+        }
+    }
+}
+
+impl Line {
+    fn apply(self, cards: &mut CardJournal, names: &mut BTreeMap<u16, String>) {
+        if cards.since != self.since {
+            names.clear();
+        }
+        let (named, note) = match self.note {
+            Note::Dropped { node, name, card } => {
+                (Some((node, name)), CardNote::Dropped(NodeId(node), Generation(card)))
+            }
+            Note::Attached { node, name, card, access } => {
+                let access = match access {
+                    May::Read => Access::Read,
+                    May::Write => Access::Write,
+                    May::Exclusive => Access::Exclusive,
+                };
+                (Some((node, name)), CardNote::Attached(NodeId(node), Generation(card), access))
+            }
+            Note::Released => (None, CardNote::Released),
+        };
+        cards.apply(self.since, note);
+        names.extend(named);
+    }
+}
+
+/// Where the seal of a journal's disk is.
+fn marks_of(journal: &Path) -> PathBuf {
+    journal.with_extension("marks")
 }
 
 /// Replaces a file as a whole, durably.
@@ -277,102 +444,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Changes of the cards of this node's disks that are not durable yet.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// Why the last one cannot be made durable, for people.
-    problem: Mutex<Option<String>>,
-    queue: Mutex<Queue>,
-    news: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// The number of the last change, and the newest of each volume.
-    last: u64,
-    newest: BTreeMap<PgId, CardJournal>,
-    end: bool,
-}
-
-/// How long until a journal that could not be written is written again.
-const RETRY: Duration = Duration::from_secs(1);
-
-impl Changes {
-    /// Takes a change. Called in the order of the numbers.
-    pub(crate) fn push(&self, number: u64, volume: PgId, journal: CardJournal) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.last = number;
-        queue.newest.insert(volume, journal);
-        self.news.notify_one();
-    }
-
-    /// What is wrong while one cannot be made durable.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_problem(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-    }
-
-    /// Ends the thread that makes them durable.
-    pub(crate) fn end(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).end = true;
-        self.news.notify_one();
-    }
-
-    /// Waits until the thread is to end, at most for so long. Whether it is.
-    fn wait_for_end(&self, most: Duration) -> bool {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.news.wait_timeout_while(queue, most, |queue| !queue.end);
-        waited.unwrap_or_else(PoisonError::into_inner).0.end
-    }
-
-    /// The next changes, all in one; none at the end.
-    fn take(&self) -> Option<(u64, BTreeMap<PgId, CardJournal>)> {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |queue: &mut Queue| queue.newest.is_empty() && !queue.end;
-        let mut queue = self.news.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-        let newest = std::mem::take(&mut queue.newest);
-        (!newest.is_empty()).then_some((queue.last, newest))
-    }
-}
-
-/// Starts the thread that makes changes durable, and tells the control so.
-///
-/// # Errors
-/// The thread cannot be had.
-pub(crate) fn start(node: &Arc<Node>) -> io::Result<JoinHandle<()>> {
-    let node = Arc::clone(node);
-    std::thread::Builder::new().name("cards-journal".into()).spawn(move || {
-        while let Some((number, newest)) = node.changes.take() {
-            for (volume, cards) in newest {
-                keep(&node, volume, &cards);
-            }
-            node.threads[0].post(Event::Control(Box::new(ControlInput::Journaled { number })));
-        }
-    })
-}
-
-/// Until it is durable, nobody is attached and no write goes on without a card that is gone.
-fn keep(node: &Node, volume: PgId, cards: &CardJournal) {
-    let Some(Some(journal)) = node.journals.get(usize::from(volume.disk())) else { return };
-    let name = |number| node.name(number);
-    loop {
-        let kept = journal.lock().unwrap_or_else(PoisonError::into_inner).keep_cards(cards, name);
-        let Err(error) = kept else { return node.changes.set_problem(None) };
-        let disk = &node.own[usize::from(volume.disk())].name;
-        let problem = format!(
-            "the journal of disk {disk} cannot be written in {}: {error}; {}, for nobody is attached before that",
-            node.config.state_dir.display(),
-            remedy(&error)
-        );
-        tracing::error!("state_dir: {problem}");
-        node.changes.set_problem(Some(problem));
-        if node.draining() || node.changes.wait_for_end(RETRY) {
-            return;
-        }
-    }
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// What to do about a `state_dir` that cannot be written.
@@ -387,61 +460,66 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// At a clean stop, when no data thread runs any more: syncs the disks and notes that nothing of them can be lost.
-pub(crate) fn close(node: &Node) {
-    for ((disk, spec), journal) in node.disks.iter().zip(&node.own).zip(&node.journals) {
-        let Some(journal) = journal else { continue };
-        let marks: Vec<Marks> =
-            node.shards.iter().filter_map(|cell| cell.lock().shard.marks(spec.id)).collect();
-        let close = |()| {
-            journal.lock().unwrap_or_else(PoisonError::into_inner).close(node.config.block as u32, &marks)
-        };
-        let closed = sync(disk).and_then(close);
-        if let Err(error) = closed {
-            tracing::warn!(disk = spec.name, %error, "not closed clean: unflushed writes may be lost with the machine");
-        }
-    }
-}
-
-/// In a thread of its own: the end of a ring interrupts system calls of the thread that had it.
-fn sync(disk: &Arc<Disk>) -> io::Result<()> {
-    std::thread::scope(|scope| {
-        let done =
-            std::thread::Builder::new().name("cards-sync".into()).spawn_scoped(scope, || flush(disk))?;
-        done.join().unwrap_or_else(|_| Err(io::Error::other("the sync has panicked")))
-    })
-}
-
-fn flush(disk: &Arc<Disk>) -> io::Result<()> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let engine = Engine::new(disk);
-        engine.submit(Job { tag: 0, op: Op::Flush });
-        let mut done = Vec::new();
-        engine.completions(&mut done).await;
-        done.into_iter().try_for_each(|completion| completion.result.map(drop)).map_err(io::Error::other)
-    })
-}
+/// What a whole file says.
+type Known = (Entry, CardJournal, BTreeMap<u16, String>);
 
 /// What the file says of the disk, or why it says nothing.
-fn read(path: &Path, disk: &str) -> io::Result<Result<Entry, &'static str>> {
+fn read(path: &Path, disk: &str) -> io::Result<Result<Known, &'static str>> {
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(MISSING)),
         Err(error) => return Err(error),
     };
-    let entry = parse(&bytes).filter(|entry| entry.version == VERSION && entry.persistence < u64::MAX / 2);
-    Ok(match entry {
+    let is_known =
+        |entry: &Entry| matches!(entry.version, VERSION | VERSION_BEFORE) && entry.persistence < u64::MAX / 2;
+    Ok(match parse(&bytes).filter(|(entry, ..)| is_known(entry)) {
         None => Err("damaged, or of another version"),
-        Some(entry) if entry.disk != disk => Err("of another disk"),
-        Some(entry) => Ok(entry),
+        Some((entry, ..)) if entry.disk != disk => Err("of another disk"),
+        Some(known) => Ok(known),
     })
 }
 
-fn parse(bytes: &[u8]) -> Option<Entry> {
-    let (line, sum) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-    let sum = u32::from_str_radix(sum.strip_suffix('\n')?, 16).ok()?;
-    (crc32fast::hash(line.as_bytes()) == sum).then(|| serde_json::from_str(line).ok())?
+/// None unless it is whole, but for the end of the last line.
+fn parse(bytes: &[u8]) -> Option<Known> {
+    let first = bytes.iter().position(|&byte| byte == b'\n')?;
+    let (line, rest) = (&bytes[..first], &bytes[first + 1..]);
+    let (sum, rest) = rest.split_at_checked(9)?;
+    if sum.last() != Some(&b'\n') || !has_sum(line, &sum[..8]) {
+        return None;
+    }
+    let entry: Entry = serde_json::from_slice(line).ok()?;
+    let Cards { since, dropped, writers, exclusive, mut names } = entry.cards.clone();
+    let mut cards = CardJournal {
+        since,
+        dropped: dropped.into_iter().map(|(node, card)| (NodeId(node), Generation(card))).collect(),
+        writers: writers.into_iter().map(|(node, life)| (NodeId(node), life)).collect(),
+        exclusive: exclusive.map(|(node, card)| (NodeId(node), Generation(card))),
+    };
+    // Some file systems leave zeroes where an append was under way.
+    let written = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    for line in rest[..written].split_inclusive(|&byte| byte == b'\n') {
+        let told = line.split_last().and_then(|(_, line)| parse_line(line));
+        match (line.last() == Some(&b'\n'), told) {
+            (true, Some(line)) => line.apply(&mut cards, &mut names),
+            // An append that was under way. A whole line with another end is none.
+            (false, None) => break,
+            _ => return None,
+        }
+    }
+    Some((entry, cards, names))
+}
+
+fn parse_line(line: &[u8]) -> Option<Line> {
+    let (sum, json) = line.split_at_checked(9)?;
+    if sum.last() != Some(&b' ') || !has_sum(json, &sum[..8]) {
+        return None;
+    }
+    serde_json::from_slice(json).ok()
+}
+
+fn has_sum(line: &[u8], sum: &[u8]) -> bool {
+    sum == format!("{:08x}", crc32fast::hash(line)).as_bytes()
 }
 
 /// A persistence life of a disk whose earlier ones are not known: the time, so that it is none of them.
@@ -468,6 +546,11 @@ mod tests {
         Journal::open_in(dir, OF, boot.into(), true).unwrap()
     }
 
+    fn seal(journal: &mut Journal, marks: &[Marks]) -> io::Result<()> {
+        let medium = journal.look()().unwrap();
+        journal.seal(medium.as_ref(), 4096, marks)
+    }
+
     fn life(journal: &Journal) -> u64 {
         journal.entry.persistence
     }
@@ -487,16 +570,20 @@ mod tests {
     }
 
     #[test]
-    fn after_a_clean_stop_another_boot_is_no_loss() {
+    fn of_a_sealed_disk_another_boot_is_no_loss() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = open(dir.path(), "a");
-        first.close(4096, &[]).unwrap();
-        assert_eq!(life(&open(dir.path(), "b")), life(&first));
-        assert_eq!(life(&open(dir.path(), "c")), life(&first) + 1, "in use again");
+        seal(&mut first, &[]).unwrap();
+        let mut second = open(dir.path(), "b");
+        assert_eq!((life(&second), second.is_sealed()), (life(&first), true));
+        let third = open(dir.path(), "c");
+        assert_eq!(life(&third), life(&first), "it was not written");
+        second.unseal().unwrap();
+        assert_eq!(life(&open(dir.path(), "d")), life(&first) + 1, "in use again");
     }
 
     #[test]
-    fn marks_that_cannot_be_written_leave_the_disk_clean() {
+    fn marks_are_read_until_the_disk_is_unsealed_or_somebody_else_writes_it() {
         let dir = tempfile::tempdir().unwrap();
         let disk = dir.path().join("disk.img");
         std::fs::write(&disk, [0; 4096]).unwrap();
@@ -504,14 +591,32 @@ mod tests {
         let open = |boot: &str| Journal::open_in(dir.path(), of, boot.into(), true).unwrap();
         let marks = [Marks::default()];
         let mut first = open("a");
-        first.close(4096, &marks).unwrap();
-        let mut second = open("a");
-        assert_eq!(second.take_marks(4096, 1), Some(marks.to_vec()));
-        std::fs::remove_file(second.path.with_extension("marks")).unwrap();
-        std::fs::create_dir(second.path.with_extension("marks")).unwrap();
-        second.close(4096, &marks).unwrap();
-        let mut third = open("b");
-        assert_eq!((life(&third), third.take_marks(4096, 1)), (life(&first), None));
+        assert_eq!((first.take_marks(4096, 1), first.is_sealed()), (None, false));
+        seal(&mut first, &marks).unwrap();
+        for boot in ["a", "a", "b"] {
+            let mut killed = open(boot);
+            assert_eq!((killed.take_marks(4096, 1), killed.is_sealed()), (Some(marks.to_vec()), true));
+        }
+        let mut other = open("b");
+        assert_eq!((other.take_marks(4096, 2), other.is_sealed()), (None, false), "of other shards");
+        seal(&mut other, &marks).unwrap();
+        std::fs::write(&disk, [1; 4096]).unwrap();
+        let mut written = open("b");
+        assert_eq!((written.take_marks(4096, 1), written.is_sealed()), (None, false));
+        assert_eq!(open("c").entry.persistence, life(&first) + 1, "what others have written is not synced");
+    }
+
+    #[test]
+    fn what_cannot_be_sealed_is_unsealed_before_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        let marks = marks_of(&journal.path);
+        std::fs::create_dir(&marks).unwrap();
+        assert!(seal(&mut journal, &[]).is_err() && journal.is_sealed());
+        assert!(journal.unseal().is_err() && journal.is_sealed());
+        std::fs::remove_dir(&marks).unwrap();
+        journal.unseal().unwrap();
+        assert!(!journal.is_sealed());
     }
 
     #[test]
@@ -520,10 +625,15 @@ mod tests {
         let mut journal = open(dir.path(), "a");
         let before = life(&journal);
         journal.release().unwrap();
+        seal(&mut journal, &[]).unwrap();
         journal.sync_failed().unwrap();
-        let after = open(dir.path(), "a");
+        let mut after = open(dir.path(), "a");
         assert_eq!((life(&after), after.entry.why), (before + 1, Why::SyncFailed));
         assert!(!after.entry.held, "the page cache still has what was written");
+        assert_eq!(after.take_marks(4096, 0), None, "a seal is of one life");
+        assert!(!after.is_sealed() && !after.may_be_synced());
+        let rebooted = open(dir.path(), "b");
+        assert_eq!((life(&rebooted), rebooted.may_be_synced()), (before + 2, true));
     }
 
     #[test]
@@ -532,7 +642,7 @@ mod tests {
         let mut journal = open(dir.path(), "a");
         // As if it had been made long ago.
         journal.entry.persistence = 1000;
-        journal.close(4096, &[]).unwrap();
+        journal.store().unwrap();
         let path = dir.path().join("disk@n1@lab.journal");
         let whole = std::fs::read(&path).unwrap();
         assert_eq!(life(&open(dir.path(), "a")), 1000);
@@ -557,21 +667,164 @@ mod tests {
         assert!(life(&other) > 1000);
     }
 
+    fn name(node: NodeId) -> String {
+        format!("n{}", node.0)
+    }
+
+    /// Notes of five nodes.
+    fn notes() -> Vec<(u64, CardNote)> {
+        let card = |node: u16| (NodeId(node), Generation(5 << 20 | u64::from(node)));
+        let (one, two, three) = (card(1), card(2), card(3));
+        let notes = [
+            CardNote::Attached(one.0, one.1, Access::Write),
+            CardNote::Attached(two.0, two.1, Access::Write),
+            CardNote::Dropped(one.0, one.1),
+            CardNote::Dropped(two.0, two.1),
+            CardNote::Attached(three.0, three.1, Access::Exclusive),
+            CardNote::Released,
+            CardNote::Attached(three.0, three.1, Access::Read),
+        ];
+        notes.into_iter().map(|note| (5, note)).collect()
+    }
+
+    /// What the core has after each of them.
+    fn states() -> Vec<CardJournal> {
+        let mut cards = CardJournal::default();
+        let after = notes().into_iter().map(|(since, note)| {
+            cards.apply(since, note);
+            cards.clone()
+        });
+        [CardJournal::default()].into_iter().chain(after.collect::<Vec<_>>()).collect()
+    }
+
     #[test]
     fn cards_are_kept_as_long_as_numbers_stand_for_the_same_nodes() {
         let dir = tempfile::tempdir().unwrap();
-        let node = |number| (NodeId(number), Generation(7 << 20 | u64::from(number)));
-        let cards = CardJournal {
-            since: 5,
-            dropped: [node(1), node(2)].into(),
-            writers: [(NodeId(1), 6), (NodeId(3), 7)].into(),
-            exclusive: Some(node(3)),
-        };
-        open(dir.path(), "a").keep_cards(&cards, |node| format!("n{}", node.0)).unwrap();
-        let after = open(dir.path(), "b");
-        assert_eq!(after.cards(|node| Some(format!("n{}", node.0))), cards);
-        assert_eq!(after.cards(|node| (node.0 < 3).then(|| format!("n{}", node.0))), CardJournal::default());
-        assert_eq!(after.cards(|_| Some("n1".into())), CardJournal::default());
+        let mut journal = open(dir.path(), "a");
+        notes()[..5].chunks(2).for_each(|notes| journal.keep(notes, name).unwrap());
+        assert_ne!(journal.lengths.unwrap().1, 0, "they were appended");
+        for _ in 0..2 {
+            let after = open(dir.path(), "b");
+            assert_eq!(after.cards(|node| Some(name(node))), states()[5]);
+            assert_eq!(after.cards(|node| (node.0 < 3).then(|| name(node))), CardJournal::default());
+            assert_eq!(after.cards(|_| Some("n1".into())), CardJournal::default());
+        }
+        journal.keep(&[(7, CardNote::Dropped(NodeId(9), Generation(1)))], name).unwrap();
+        let anew = open(dir.path(), "b").cards(|node| (node.0 == 9).then(|| name(node)));
+        assert_eq!(
+            (anew.since, anew.dropped.len()),
+            (7, 1),
+            "the nodes of another journal are not asked for"
+        );
+    }
+
+    /// A machine that dies while changes are appended: those that were durable are there, of the others none or the first.
+    #[test]
+    fn the_end_of_the_last_line_may_be_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        let path = journal.path.clone();
+        let mut lengths = vec![std::fs::metadata(&path).unwrap().len() as usize];
+        for note in notes() {
+            journal.keep(&[note], name).unwrap();
+            lengths.push(std::fs::metadata(&path).unwrap().len() as usize);
+        }
+        let whole = std::fs::read(&path).unwrap();
+        for end in lengths[0]..=whole.len() {
+            let durable = lengths.iter().rposition(|&length| length <= end).unwrap();
+            for zeroes in [0, 1, 4096] {
+                let mut torn = whole[..end].to_vec();
+                torn.resize(end + zeroes, 0);
+                let (entry, cards, _) = parse(&torn).unwrap();
+                assert_eq!((entry.persistence, &cards), (life(&journal), &states()[durable]), "{end} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        journal.keep(&notes(), name).unwrap();
+        let whole = std::fs::read(&journal.path).unwrap();
+        assert_eq!(parse(&whole).unwrap().1, states()[7]);
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(parse(&damaged), None, "bit {bit}");
+        }
+    }
+
+    /// A thousand nodes come back, again and again: each change costs what it is long, and the file stays small.
+    #[test]
+    fn many_changes_cost_little_and_leave_little() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        let (mut last, mut wholes, mut most, mut written) = (0, 0, 0, 0);
+        for round in 0..20 {
+            for first in (0..1000).step_by(20) {
+                let cards =
+                    (first..first + 20).map(|node| (NodeId(node), Generation(round << 20 | u64::from(node))));
+                let notes = cards.flat_map(|(node, card)| {
+                    [CardNote::Dropped(node, card), CardNote::Attached(node, card, Access::Write)]
+                });
+                journal.keep(&notes.map(|note| (5, note)).collect::<Vec<_>>(), name).unwrap();
+                let (whole, appended) = journal.lengths.unwrap();
+                wholes += usize::from(appended == 0);
+                written += if appended == 0 { whole } else { appended - last };
+                (last, most) = (appended, most.max(whole + appended));
+            }
+        }
+        assert!(wholes < 60 && most < 256 << 10, "written as a whole {wholes} times, {most} bytes at most");
+        assert!(written < 20_000 * 2 * 250, "{} bytes a change", written / 40_000);
+        let after = open(dir.path(), "a");
+        assert_eq!(after.cards, journal.cards);
+    }
+
+    /// Whatever an append that fails has left, the next one is not behind it.
+    #[test]
+    fn after_a_failure_the_file_is_written_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path(), "a");
+        let path = std::mem::replace(&mut journal.path, dir.path().join("gone/x.journal"));
+        journal.keep(&notes()[..2], name).unwrap_err();
+        journal.path = path;
+        let mut file = File::options().append(true).open(&journal.path).unwrap();
+        file.write_all(b"0123").unwrap();
+        journal.keep(&notes()[1..3], name).unwrap();
+        assert_eq!(open(dir.path(), "a").cards, states()[3]);
+    }
+
+    /// What the version before wrote.
+    #[test]
+    fn the_version_before_is_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk@n1@lab.journal");
+        for (clean, raised) in [("true", 0), ("false", 1)] {
+            let line = format!(
+                r#"{{"version":1,"disk":"/disk.img","boot":"a","clean":{clean},"persistence":7,"why":"power-lost","held":false,"#
+            ) + r#""cards":{"since":5,"dropped":{"1":9},"writers":{},"exclusive":null,"names":{"1":"n1"}},"marks":null}"#;
+            std::fs::write(&path, format!("{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()))).unwrap();
+            let after = open(dir.path(), "b");
+            assert_eq!((life(&after), after.cards.dropped.len()), (7 + raised, 1), "clean: {clean}");
+            assert_eq!(life(&open(dir.path(), "b")), 7 + raised);
+        }
+    }
+
+    #[test]
+    fn a_start_waits_while_there_is_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("disk@n1@lab.new");
+        std::os::unix::fs::symlink("/dev/full", &new).unwrap();
+        let error = Journal::open_in(dir.path(), OF, "a".into(), true).unwrap_err();
+        assert_eq!((is_full(&error), remedy(&error)), (true, "make room there"));
+        std::thread::scope(|scope| {
+            let opened = scope.spawn(|| Journal::open(dir.path(), OF, true));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!opened.is_finished());
+            std::fs::remove_file(&new).unwrap();
+            opened.join().unwrap().unwrap();
+        });
     }
 
     #[test]

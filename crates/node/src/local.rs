@@ -13,8 +13,8 @@ use cards_disk::Engine;
 use tokio::sync::Notify;
 
 use crate::config::Mode;
-use crate::disk_errors::Asked;
 use crate::disks::DiskJob;
+use crate::failures::Asked;
 use crate::front::{Client, Piece, Request, Warms};
 use crate::inbox::Event;
 use crate::net::{self, Link};
@@ -27,7 +27,7 @@ use crate::slab::Slab;
 /// based, so one buffer per core suffices; a connection keeps only its partial tail).
 const RECEIVE_BYTES: usize = 256 << 10;
 /// How long a drain waits for requests under way.
-const DRAIN: Duration = Duration::from_secs(10);
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 /// How long the end waits for commands of other nodes, and for what they are told.
 const CLOSE: Duration = Duration::from_secs(2);
 /// The grain of timers: nothing here is worth waking a core more often for.

@@ -15,7 +15,8 @@ use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::devices::Devices;
-use crate::disk_errors::DiskErrors;
+use crate::disk_watch;
+use crate::failures::Failures;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
@@ -50,11 +51,13 @@ pub(crate) struct Node {
     /// The disks this node contributes, in the order of their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
     /// The errors of each.
-    pub(crate) disk_errors: Vec<DiskErrors>,
+    pub(crate) disk_errors: Vec<Failures>,
+    /// What was done to the files or devices of each.
+    pub(crate) disks_seen: Vec<disk_watch::Seen>,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
-    pub(crate) changes: Changes,
+    pub(crate) changes: Arc<Changes>,
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,

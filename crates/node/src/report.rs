@@ -15,8 +15,8 @@ use crate::admin::{
     MemberState, Status, Volume, VolumeState,
 };
 use crate::cards::{Card, CardState, explain};
-use crate::config::{Coherence, Coordinator, PolicySpec};
-use crate::disk_errors::DiskErrors;
+use crate::config::{Coordinator, PolicySpec};
+use crate::failures::{DISK_ERRORS_REMEMBERED, Failures};
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
@@ -52,8 +52,17 @@ pub(crate) fn status(node: &Node) -> Status {
     problems.extend(node.membership.problems());
     problems.extend(node.changes.problem());
     problems.extend(recent_losses(node));
+    problems.extend(node.cards.all().iter().filter_map(|card| card.recent_failures(node)));
+    for (seen, spec) in node.disks_seen.iter().zip(&node.own) {
+        problems.extend(seen.problem(&spec.name));
+    }
     for ((disk, spec), errors) in node.disks.iter().zip(&node.own).zip(&node.disk_errors) {
-        problems.extend(errors.problem(node.now(), &spec.name));
+        let look = match disk.is_remote() {
+            true => format!("see the server of {disk} and the network to it"),
+            false => "see the kernel's log (dmesg) and the disk".into(),
+        };
+        let recent = errors.recent(node.now(), DISK_ERRORS_REMEMBERED, "operation");
+        problems.extend(recent.map(|failed| format!("disk {}: {failed}; {look}", spec.name)));
         if disk.sync_failed() {
             problems.push(format!(
                 "disk {}: a sync of {disk} failed, so what was written may be lost, and no flush succeeds; check \
@@ -225,8 +234,8 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             size: spec.size_bytes,
             block: spec.block_bytes,
             policy: spec.policy.parse().ok(),
-            coherence: spec.coherence.into(),
-            read_only: spec.read_only,
+            coherence: Some(spec.coherence.into()),
+            read_only: Some(spec.read_only),
             state,
             reason,
             attached: card.map(|card| self::card(node, card)),
@@ -243,8 +252,8 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 size: 0,
                 block: 0,
                 policy: None::<PolicySpec>,
-                coherence: Coherence::default(),
-                read_only: false,
+                coherence: None,
+                read_only: None,
                 state: VolumeState::Waiting,
                 reason: Some(unknown_volume(node)),
                 attached: Some(self::card(node, &card)),
@@ -312,7 +321,8 @@ fn silent(seconds: u64) -> String {
 
 fn declared_dead(member: &crate::membership::Member) -> String {
     format!(
-        "it was declared dead in epoch {}; start it again, or run `cards forget {}` if it does not come back",
+        "it was declared dead in epoch {}: if it runs, it is cut off from the coordinator, so mend the network; else start it again, \
+         or run `cards forget {}` if it does not come back",
         member.since, member.name
     )
 }
@@ -329,10 +339,9 @@ fn card(node: &Node, card: &Card) -> admin::Card {
 /// This node's cache.
 pub(crate) fn cache(node: &Node) -> Cache {
     let block = node.arena.block() as u64;
-    let (mut slots, mut index, mut resident) = (0u64, 0u64, 0u64);
+    let (mut index, mut resident) = (0u64, 0u64);
     for cell in &node.shards {
         let state = cell.lock();
-        slots += u64::from(state.shard.slots());
         index += state.shard.index_bytes() as u64;
         resident += u64::from(state.shard.resident());
     }
@@ -340,7 +349,7 @@ pub(crate) fn cache(node: &Node) -> Cache {
         bytes: node.config.cache,
         blocks: node.config.cache / block,
         used: resident * block,
-        index_bytes_per_block: index as f64 / slots.max(1) as f64,
+        index_bytes: index,
         replacement: node.config.replacement,
     }
 }
@@ -378,7 +387,7 @@ pub(crate) fn counters(node: &Node) -> Counters {
 /// This node's disks.
 pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     let describe =
-        |((disk, spec), errors): ((&Arc<cards_disk::Disk>, &cards_core::VolumeSpec), &DiskErrors)| {
+        |((disk, spec), errors): ((&Arc<cards_disk::Disk>, &cards_core::VolumeSpec), &Failures)| {
             let stats = disk.stats().snapshot();
             let counters = DiskCounters {
                 reads: stats.reads,

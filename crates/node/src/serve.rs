@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use cards_coordinator::MemberState;
 use cards_core::{
@@ -24,12 +25,13 @@ use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
 use crate::devices::{self, Devices};
-use crate::disk_errors::DiskErrors;
+use crate::disk_watch::{DiskWatch, Seen};
+use crate::failures::Failures;
 use crate::front;
 use crate::history::History;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
-use crate::journal::{self, Changes, Journal};
+use crate::journal::{self, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
@@ -42,6 +44,11 @@ use crate::record::Recorder;
 use crate::sampling::Sampling;
 use crate::spans::Spans;
 use crate::traffic::Traffic;
+
+/// How long until a server that is away is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// That a start waits for it is said again so often.
+const SAY_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a daemon does not start. Each message names the thing, the value and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -181,6 +188,7 @@ pub struct Daemon {
     pub(crate) node: Arc<Node>,
     threads: Vec<JoinHandle<()>>,
     journaling: Option<JoinHandle<()>>,
+    disk_watch: Option<DiskWatch>,
     admin: Option<JoinHandle<()>>,
     api: Option<api::Server>,
     ended: Arc<Notify>,
@@ -248,6 +256,7 @@ impl Daemon {
             node,
             threads: Vec::new(),
             journaling: None,
+            disk_watch: None,
             admin: None,
             api: None,
             ended: Arc::new(Notify::new()),
@@ -256,6 +265,9 @@ impl Daemon {
             _sockets: sockets,
         };
         daemon.journaling = Some(journal::start(&daemon.node)?);
+        if !daemon.node.disks.is_empty() {
+            daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
+        }
         serves.store(true, Ordering::SeqCst);
         daemon.start_threads(peers, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
@@ -355,6 +367,7 @@ impl Daemon {
 
     fn join(&mut self) {
         self.api = None;
+        self.disk_watch = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -504,7 +517,8 @@ fn build(
                 None if life.is_first => {}
                 None => tracing::info!(
                     disk = spec.name,
-                    "it has no marks of a clean stop: what is cached of it anywhere is not used, but read once more"
+                    "it has no marks, as it was being written when the last daemon ended, or others have written it: what is cached of it \
+                     anywhere is not used, but read once more"
                 ),
             }
             Some((spec.id, marks?))
@@ -572,10 +586,11 @@ fn build(
         control_wake: AtomicU64::new(u64::MAX),
         links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
-        disk_errors: disks.iter().map(|_| DiskErrors::default()).collect(),
+        disk_errors: disks.iter().map(|_| Failures::default()).collect(),
+        disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         disks,
         journals,
-        changes: Changes::default(),
+        changes: Arc::default(),
         own,
         cards: Cards::new(&config.attach),
         devices: Devices::default(),
@@ -622,6 +637,26 @@ struct OpenedDisk {
     spec: VolumeSpec,
 }
 
+/// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
+fn open_disk(name: &str, options: &DiskOptions) -> Result<Arc<Disk>, DiskError> {
+    let mut said: Option<Instant> = None;
+    loop {
+        match Disk::open(options) {
+            Err(error @ DiskError::Unreachable { .. }) => {
+                if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+                    tracing::error!(
+                        disk = name,
+                        "{error}; it is tried again, and until then nothing is served here"
+                    );
+                    said = Some(Instant::now());
+                }
+                std::thread::sleep(RETRY);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError> {
     let mut disks = Vec::new();
     for disk in &config.disks {
@@ -631,7 +666,7 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
             name: name.clone(),
             source,
         })?;
-        let opened = Disk::open(&disk_options(disk, config))
+        let opened = open_disk(&name, &disk_options(disk, config))
             .map_err(|source| ServeError::Disk { name: name.clone(), source })?;
         // Blocks are numbered in 32 bits.
         if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {

@@ -17,6 +17,7 @@ mod nchance;
 mod rd;
 mod single_copy;
 mod spec;
+mod words;
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -18,12 +18,12 @@
 //! | 32 | 8 | request | Read, Data, Nack, Command, Probe, Void, CommandDone, Question, Answer |
 //! | 40 | 8 | stamp; of a grant the last write; bytes granted | Data, Store, Invalidate, InvalidateAck, Granted, CommandDone, Credit |
 //! | 48 | 8 | generation; for a Store two ages in milliseconds; bytes wanted | Invalidate, InvalidateAck, Acquire, Granted, Command, Probe, Void, CommandDone, Store, Credit |
-//! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node, evictor, value, age in milliseconds, bytes returned, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone, Credit |
+//! | 56 | 8 | argument: offset, persistence life of a flush's unflushed writes, count of blocks, previous node and class, value of a note, age in milliseconds, bytes returned, or of a grant the segments written lately | Command, Invalidate, Store, Note, Data, Granted, CommandDone, Credit |
 //! | 64 | 8 | of a grant the limit where nothing was written lately | Granted, CommandDone |
 //! | 72 | 8 | segments granted or released; for a CommandDone its stamp | Granted, CommandDone, InvalidateAck |
 //! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
 //! | 88 | 8 | persistence life that a write was applied under; of a grant the limit in the regions ahead | CommandDone, Granted |
-//! | 96 | 2 | node: requester, evictor, holder or writer; kind of a private note; slot of a Command | Read, Store, Note, Command, Probe, Void |
+//! | 96 | 2 | node: requester, evictor; slot of a Command | Read, Store, Command, Probe, Void |
 //! | 98 | 2 | zero | |
 //! | 100 | 4 | block; for a Command its length | most block messages |
 //!
@@ -60,7 +60,7 @@ use cards_locks::LockMessage;
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 104;

@@ -4,7 +4,8 @@
 //!
 //! - It passes answers on, which then are pages, only while its node knows that pages are kept and its lease runs.
 //! - A page that is there is used until it is gone, whatever has been asked meanwhile.
-//! - An answer is void if its block has been withdrawn since the question, or is being withdrawn: it is asked anew.
+//! - An answer is void if its block has been withdrawn since the question: it is asked anew.
+//! - While its block is being withdrawn, an answer is void, or becomes a page that goes with the others.
 //! - Without a lease, or without its node, all pages go and all questions are void.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -135,11 +136,13 @@ impl Device {
         self.keeping = pages;
     }
 
-    /// The lease runs until then. True when it was not known to run so long.
+    /// The lease runs until then. True when it was not known to run so long, or to end.
     pub(crate) fn valid(&mut self, until: Instant) -> bool {
-        let longer = until > self.valid_until;
-        self.valid_until = self.valid_until.max(until);
-        longer
+        let before = self.valid_until;
+        // Its node was the primary, which needs no lease, and is that no more.
+        let is_bounded = before == Instant::NEVER && until != Instant::NEVER;
+        self.valid_until = if is_bounded { until } else { before.max(until) };
+        is_bounded || until > before
     }
 
     /// A client reads; [`Self::asked`] follows.
@@ -165,7 +168,10 @@ impl Device {
         let read = self.reads.iter_mut().find(|(_, read)| read.question == Some(question));
         let Some((&client, read)) = read else { return Fate::Unwanted };
         let block = read.block;
-        if !passes || self.pending.values().flatten().any(|range| range.contains(&block)) {
+        let withdrawn = self.pending.values().flatten().any(|range| range.contains(&block));
+        // As often one as the other: a real device waits only for some answers, and not for ever.
+        let awaited = question.0 & 2 != 0;
+        if !passes || withdrawn && !awaited {
             read.question = None;
             return Fate::Held { block };
         }

@@ -12,8 +12,11 @@ use crate::memory::Tags;
 /// later; until then each write of each sector may vanish with the power, for itself.
 #[derive(Debug)]
 pub struct Media {
-    sectors: Vec<u64>,
-    durable: Vec<u64>,
+    volume: PgId,
+    count: u64,
+    /// What was written, and what of it is durable. All else is as it was at first.
+    sectors: BTreeMap<usize, u64>,
+    durable: BTreeMap<usize, u64>,
     /// What was written to a sector after its durable contents, in order.
     unsynced: BTreeMap<usize, Vec<Unsynced>>,
     /// Counts the writes.
@@ -39,11 +42,11 @@ impl Media {
     /// A volume in its initial state, each block modelled by `per_block` sectors.
     #[must_use]
     pub fn new(spec: &VolumeSpec, per_block: u32) -> Self {
-        let count = spec.size_bytes / u64::from(spec.block_bytes / per_block);
-        let sectors: Vec<u64> = (0..count).map(|sector| initial_tag(spec.id, sector)).collect();
         Self {
-            durable: sectors.clone(),
-            sectors,
+            volume: spec.id,
+            count: spec.size_bytes / u64::from(spec.block_bytes / per_block),
+            sectors: BTreeMap::new(),
+            durable: BTreeMap::new(),
             unsynced: BTreeMap::new(),
             written: 0,
             per_block: per_block as usize,
@@ -53,31 +56,47 @@ impl Media {
     /// Sectors of the volume.
     #[must_use]
     pub fn sectors(&self) -> u64 {
-        self.sectors.len() as u64
+        self.count
+    }
+
+    /// The sectors that were ever written.
+    pub fn written_sectors(&self) -> impl Iterator<Item = u64> {
+        self.sectors.keys().map(|&sector| sector as u64)
     }
 
     /// The tag of sector number `sector`.
     #[must_use]
     pub fn tag(&self, sector: u64) -> u64 {
-        self.sectors[usize::try_from(sector).expect("a sector of a modelled disk")]
+        self.of(&self.sectors, sector as usize)
     }
 
     /// What sector number `sector` certainly has after a loss of power.
     #[must_use]
     pub fn durable(&self, sector: u64) -> u64 {
-        self.durable[usize::try_from(sector).expect("a sector of a modelled disk")]
+        self.of(&self.durable, sector as usize)
+    }
+
+    fn of(&self, written: &BTreeMap<usize, u64>, sector: usize) -> u64 {
+        written.get(&sector).copied().unwrap_or_else(|| initial_tag(self.volume, sector as u64))
+    }
+
+    /// What sector `sector` of `block` was at first, zero beyond the end of the volume.
+    pub(crate) fn initial(&self, block: BlockId, sector: usize) -> u64 {
+        let sector = block.index as usize * self.per_block + sector;
+        if (sector as u64) < self.count { initial_tag(self.volume, sector as u64) } else { 0 }
     }
 
     /// Sector `sector` of `block`, zero beyond the end of the volume.
     pub(crate) fn read(&self, block: BlockId, sector: usize) -> u64 {
-        self.sectors.get(block.index as usize * self.per_block + sector).copied().unwrap_or(0)
+        let sector = block.index as usize * self.per_block + sector;
+        if (sector as u64) < self.count { self.of(&self.sectors, sector) } else { 0 }
     }
 
-    /// Overwrites from `sector` on.
+    /// Overwrites from `sector` on. What is beyond the end is left out.
     pub(crate) fn write(&mut self, sector: usize, tags: &[u64]) {
-        self.sectors[sector..sector + tags.len()].copy_from_slice(tags);
         self.written += 1;
-        for (sector, &tag) in (sector..).zip(tags) {
+        for (sector, &tag) in (sector..self.count as usize).zip(tags) {
+            self.sectors.insert(sector, tag);
             let write = Unsynced { number: self.written, tag, doomed: false };
             self.unsynced.entry(sector).or_default().push(write);
         }
@@ -93,7 +112,7 @@ impl Media {
         let sectors = sectors.unwrap_or(0..usize::MAX);
         for (&sector, writes) in self.unsynced.range_mut(sectors) {
             if let Some(last) = writes.iter().rposition(|write| write.number <= covered && !write.doomed) {
-                self.durable[sector] = writes[last].tag;
+                self.durable.insert(sector, writes[last].tag);
                 writes.drain(..=last);
             }
         }
@@ -111,9 +130,9 @@ impl Media {
         let mut changed = Vec::new();
         for (sector, writes) in std::mem::take(&mut self.unsynced) {
             let survivor = writes.iter().rev().find(|write| !write.doomed && survives());
-            let tag = survivor.map_or(self.durable[sector], |write| write.tag);
-            self.durable[sector] = tag;
-            if std::mem::replace(&mut self.sectors[sector], tag) != tag {
+            let tag = survivor.map_or_else(|| self.of(&self.durable, sector), |write| write.tag);
+            self.durable.insert(sector, tag);
+            if self.sectors.insert(sector, tag) != Some(tag) {
                 changed.push((sector as u64, tag));
             }
         }
@@ -123,7 +142,7 @@ impl Media {
     /// `count` sectors from `sector` on.
     #[must_use]
     pub fn range(&self, sector: usize, count: usize) -> Tags {
-        self.sectors[sector..sector + count].to_vec()
+        (sector..sector + count).map(|sector| self.tag(sector as u64)).collect()
     }
 }
 

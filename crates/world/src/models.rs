@@ -1,5 +1,7 @@
 //! What a world leaves open: how long things take and what goes wrong.
 
+use std::ops::Range;
+
 use cards_core::{ControlMessage, DiskWork, Duration, Instant, IoError, Message, NodeId, PgId};
 
 /// All models of a world.
@@ -55,6 +57,19 @@ pub struct DiskTiming {
     pub done: Duration,
     /// Its result.
     pub result: Result<(), IoError>,
+    /// The disk says one thing and does another.
+    pub lie: Option<Lie>,
+}
+
+/// What a disk does that it does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lie {
+    /// A write never reaches the medium.
+    Lost,
+    /// It reads or writes from this block on.
+    Elsewhere(u32),
+    /// It reads what was there before all writes.
+    Old,
 }
 
 /// The disks.
@@ -67,10 +82,22 @@ pub trait Disk {
         let _ = (volume, first, tags);
     }
 
+    /// An operation has succeeded earlier than was decided, since the medium lets nobody in any more who is not the next
+    /// primary.
+    fn ended(&mut self, began: Instant, now: Instant, volume: PgId, work: &DiskWork) {
+        let _ = (began, now, volume, work);
+    }
+
     /// The process dies with half of a write not yet on the medium: does the operating system finish it?
     fn finishes_after_crash(&mut self, volume: PgId) -> bool {
         let _ = volume;
         true
+    }
+
+    /// If it does not: nevertheless these sectors will reach the medium after this time, whoever writes them meanwhile.
+    fn lands_late(&mut self, volume: PgId, sectors: Range<u64>) -> Option<Duration> {
+        let _ = (volume, sectors);
+        None
     }
 
     /// The machine loses its power: does what one write has made of a sector, and no sync covers, survive?
@@ -82,7 +109,7 @@ pub trait Disk {
 
 /// The computer a node runs on.
 pub trait Host {
-    /// What the node's clock shows at `now`. It never goes back, and never stops for ever.
+    /// What the node's clock shows at `now`. While the machine runs it never goes back, and never stops for ever.
     fn clock(&self, node: NodeId, now: Instant) -> Instant {
         let _ = node;
         now
@@ -92,6 +119,23 @@ pub trait Host {
     fn shows(&self, node: NodeId, shown: Instant) -> Instant {
         let _ = node;
         shown
+    }
+
+    /// The node's machine starts again: its clock may, too.
+    fn rebooted(&mut self, node: NodeId, now: Instant) {
+        let _ = (node, now);
+    }
+
+    /// The node stands still from now until then.
+    fn stands_still(&mut self, node: NodeId, time: Duration) {
+        let _ = (node, time);
+    }
+
+    /// By how much the number of the node's next life is more than one above that of its last. It is made from the time of
+    /// day, which may be set forward meanwhile.
+    fn skipped_lives(&mut self, node: NodeId) -> u64 {
+        let _ = node;
+        0
     }
 
     /// When a timer due at `due` fires (not before), by the time of the world.

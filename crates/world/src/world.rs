@@ -15,13 +15,14 @@ mod lives;
 mod mail;
 mod requests;
 mod roles;
+mod seal;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use cards_core::{
-    BlockId, CardJournal, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal, DiskWork,
-    Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output, Patch, Payload,
-    Persistence, PgId, PlacementKind, Shard, Slot, Stats, Token, VolumeSpec,
+    BlockId, CardJournal, CardNote, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal,
+    DiskWork, Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output,
+    Patch, Payload, Persistence, PgId, PlacementKind, Reached, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_policies::Replacement;
 
@@ -30,12 +31,13 @@ use crate::device::{Device, Waiter};
 use crate::events::Events;
 use crate::media::Media;
 use crate::memory::Tags;
-use crate::models::{Delivery, Models};
+use crate::models::{Delivery, Lie, Models};
 use crate::node::{Life, ShardLife, Unit};
 use crate::trace::Trace;
 
 use devices::{AtDevice, everything};
 use roles::Role;
+use seal::Sealing;
 
 pub use devices::PageEvent;
 
@@ -74,6 +76,8 @@ pub struct WorldConfig {
     pub disk_wait: Duration,
     /// How long a card may serve cached blocks without a further word.
     pub lease: Duration,
+    /// A disk that was not written for so long is sealed; zero: never.
+    pub seal_after: Duration,
     /// Seed of the cores.
     pub seed: u64,
     /// How much the cores remember.
@@ -165,9 +169,11 @@ enum Event {
     Landed { envelope: Box<Envelope>, landing: Landing },
     Unpin { node: NodeId, life: u64, shard: u16, slot: Slot, expected: Tags, drop: bool },
     DiskHalf { key: u64, half: usize },
-    DiskDone { key: u64, result: Result<(), IoError> },
+    DiskDone { key: u64 },
+    Lands { volume: PgId, first: usize, tags: Tags },
     ExtentsRead { node: NodeId, life: u64, op: OpId, volume: PgId, offset: u64, length: u32 },
     Journaled { node: NodeId, life: u64 },
+    Seal { node: NodeId, life: u64, volume: Option<PgId> },
     Timer { node: NodeId, life: u64, unit: Unit },
     AtDevice { node: NodeId, volume: PgId, life: u64, what: AtDevice },
     Word { node: NodeId, volume: PgId },
@@ -211,10 +217,14 @@ struct DiskOp {
     op: OpId,
     volume: PgId,
     work: DiskWork,
+    began: Instant,
     /// Halves still to come.
     open: [bool; 2],
+    /// How it goes, if nothing ends it before.
+    result: Result<(), IoError>,
     /// The last write to the medium before it began.
     before: u64,
+    lie: Option<Lie>,
 }
 
 /// Writes of a volume were lost, or may be.
@@ -226,9 +236,15 @@ pub struct Loss {
     pub changed: Vec<(u64, u64)>,
 }
 
+/// A change of a volume's journal, and the life in which that was begun.
+type Noted = (u64, CardNote);
+
 struct Place {
     /// Counts the lives; zero before the first.
     life: u64,
+    /// The number that this life goes by, and the one before.
+    incarnation: u64,
+    before: u64,
     running: Option<Life>,
     /// When the pauses end that it is in, in order. What waits goes through each of them, and so keeps its order.
     pauses: Vec<Instant>,
@@ -237,10 +253,14 @@ struct Place {
     /// What its disks' journals have ...
     journals: BTreeMap<PgId, CardJournal>,
     /// ... and will have, and when the last of that is durable.
-    journaling: VecDeque<(u64, PgId, Option<CardJournal>)>,
+    journaling: VecDeque<(u64, PgId, Option<Noted>)>,
     journaled_at: Instant,
     /// What its shards knew of writes when its last life ended, if that was kept.
     marks: BTreeMap<(PgId, u16), Marks>,
+    /// What the journals of sealed disks say, for each shard.
+    sealed: BTreeMap<PgId, BTreeMap<u16, Marks>>,
+    /// What the process does about that.
+    sealing: BTreeMap<PgId, Sealing>,
 }
 
 /// Nodes, their disks, and everything under way between them.
@@ -266,6 +286,7 @@ pub struct World<M> {
     last_disk_op: u64,
     /// Counters of the shards of lives that have ended.
     ended: Stats,
+    ended_reached: Reached,
     deliveries: Vec<Delivery>,
     trace: Option<Trace>,
 }
@@ -283,6 +304,8 @@ impl<M: Models> World<M> {
         let nodes = config.nodes.len();
         let place = || Place {
             life: 0,
+            incarnation: 0,
+            before: 0,
             running: None,
             pauses: Vec::new(),
             links: vec![None; nodes],
@@ -290,6 +313,8 @@ impl<M: Models> World<M> {
             journaling: VecDeque::new(),
             journaled_at: Instant::default(),
             marks: BTreeMap::new(),
+            sealed: BTreeMap::new(),
+            sealing: BTreeMap::new(),
         };
         Self {
             models,
@@ -311,6 +336,7 @@ impl<M: Models> World<M> {
             last_buffer: 0,
             last_disk_op: 0,
             ended: Stats::default(),
+            ended_reached: Reached::default(),
             deliveries: Vec::new(),
             trace,
             config,
@@ -358,6 +384,12 @@ impl<M: Models> World<M> {
         self.place(node).life
     }
 
+    /// The number that the node's present or last life goes by.
+    #[must_use]
+    pub fn incarnation(&self, node: NodeId) -> u64 {
+        self.place(node).incarnation
+    }
+
     /// Whether `at` has a connection to the present life of `peer`.
     #[must_use]
     pub fn is_linked(&self, at: NodeId, peer: NodeId) -> bool {
@@ -370,12 +402,38 @@ impl<M: Models> World<M> {
         self.place(node).running.iter().flat_map(|life| life.shards.iter().map(|shard| &shard.core))
     }
 
+    /// The copies that a running node may use now: the number of the shard, the block, and what is in it.
+    pub fn copies(&self, node: NodeId) -> impl Iterator<Item = (usize, BlockId, &[u64])> {
+        let now = self.clock(node);
+        let shards = self.place(node).running.iter().flat_map(|life| life.shards.iter().enumerate());
+        shards.flat_map(move |(number, shard)| {
+            let copies = shard.core.usable_copies(now);
+            copies.map(move |(block, slot)| (number, block, shard.memory.slot(slot)))
+        })
+    }
+
+    /// What the disk holds of a block, zero beyond the end of the volume.
+    #[must_use]
+    pub fn contents(&self, block: BlockId) -> Tags {
+        let media = &self.media[&block.volume];
+        (0..self.config.sectors as usize).map(|sector| media.read(block, sector)).collect()
+    }
+
     /// The counters of all shards of all lives, those that have ended too.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut sum = self.ended;
         let running = self.places.iter().filter_map(|place| place.running.as_ref());
         running.flat_map(|life| &life.shards).for_each(|shard| sum.add(shard.core.stats()));
+        sum
+    }
+
+    /// How often each limit was reached, by all shards of all lives.
+    #[must_use]
+    pub fn reached(&self) -> Reached {
+        let mut sum = self.ended_reached;
+        let running = self.places.iter().filter_map(|place| place.running.as_ref());
+        running.flat_map(|life| &life.shards).for_each(|shard| sum.add(shard.core.reached()));
         sum
     }
 
@@ -459,7 +517,8 @@ impl<M: Models> World<M> {
                 self.unpin(node, life, shard, slot, &expected, drop)
             }
             Event::DiskHalf { key, half } => self.disk_half(key, half),
-            Event::DiskDone { key, result } => self.disk_done(key, result),
+            Event::DiskDone { key } => self.disk_done(key),
+            Event::Lands { volume, first, tags } => self.lands(volume, first, &tags),
             Event::ExtentsRead { node, life, op, volume, offset, length } => {
                 if self.lives(node, life) {
                     let extents = self.extents(volume, offset, length);
@@ -467,6 +526,9 @@ impl<M: Models> World<M> {
                 }
             }
             Event::Journaled { node, life } => self.journaled(node, life),
+            Event::Seal { node, life, .. } if !self.lives(node, life) => {}
+            Event::Seal { node, volume: None, .. } => self.look_for_quiet(node),
+            Event::Seal { node, volume: Some(volume), .. } => self.seal_step(node, volume),
             Event::Timer { node, life, unit } => self.timer(node, life, unit),
             Event::AtDevice { node, volume, life, what } => self.device_event(node, volume, life, what),
             Event::Word { node, volume } => self.word(node, volume),
@@ -520,10 +582,10 @@ impl<M: Models> World<M> {
             Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
             Event::Arrive(envelope) | Event::Landed { envelope, .. } => envelope.to,
             Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
-            Event::Journaled { node, .. } => *node,
+            Event::Journaled { node, .. } | Event::Seal { node, .. } => *node,
             Event::Word { node, .. } | Event::Question { node, .. } | Event::NoPages { node, .. } => *node,
-            Event::DiskHalf { .. } | Event::AtDevice { .. } => return None,
-            Event::DiskDone { key, .. } => self.disk_ops.get(key)?.node,
+            Event::DiskHalf { .. } | Event::Lands { .. } | Event::AtDevice { .. } => return None,
+            Event::DiskDone { key } => self.disk_ops.get(key)?.node,
         };
         self.place(node).pauses.iter().copied().find(|&end| end > self.now)
     }
@@ -536,6 +598,8 @@ impl<M: Models> World<M> {
             Action::Pause(node, until) => {
                 trace!(self, "{node:?} pauses until {until:?}");
                 let now = self.now;
+                let since = self.place(node).pauses.last().map_or(now, |&end| end.max(now));
+                self.models.stands_still(node, until.since(since));
                 let pauses = &mut self.place_mut(node).pauses;
                 pauses.retain(|&end| end > now);
                 pauses.push(until);
@@ -611,7 +675,7 @@ impl<M: Models> World<M> {
             }
         }
         if let Some(volume) = lost {
-            self.sync_failed(node, volume);
+            self.sync_failed(volume);
         }
         let check = self.config.check;
         let this = self.shard(node, shard);
@@ -673,6 +737,7 @@ impl<M: Models> World<M> {
             Output::Withdraw { id, volume, blocks } => {
                 self.withdraw(node, volume, Waiter::Shard(shard, id), blocks);
             }
+            Output::Unseal { volume } => self.unseal(node, volume),
             Output::Silent { .. } | Output::SyncFailed { .. } => {
                 unreachable!("taken out by the caller")
             }
@@ -698,6 +763,12 @@ impl<M: Models> World<M> {
                     }
                     match input {
                         Input::Lease { volume, until } => self.leased(node, volume, until),
+                        Input::Attached { volume, .. } if self.is_led_by(node, volume) => {
+                            self.tell_lease(node, volume);
+                        }
+                        Input::Leases { leases } => {
+                            leases.iter().for_each(|&(volume, until)| self.leased(node, volume, until));
+                        }
                         Input::WritesAllowed { volume } => {
                             if let Some(journal) = self.journals.get_mut(&volume) {
                                 journal.held = false;
@@ -709,8 +780,8 @@ impl<M: Models> World<M> {
                 ControlOutput::Withdraw { volume } => {
                     self.withdraw(node, volume, Waiter::Control, everything());
                 }
-                ControlOutput::Journal { number, volume, journal } => {
-                    self.journal(node, number, volume, journal);
+                ControlOutput::Journal { number, volume, since, note } => {
+                    self.journal(node, number, volume, (since, note));
                 }
                 ControlOutput::AttachDone { token, volume, result: Ok(generation) } => {
                     self.device_connects(node, volume);

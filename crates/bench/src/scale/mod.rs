@@ -1,5 +1,5 @@
 //! What a disk node has to do as its volumes are attached at more nodes: messages, processor time and memory, in the core
-//! alone.
+//! alone; and what a request costs the simulator with so many nodes.
 //!
 //! All nodes run in one thread and give each other their messages; nothing waits for a network or a disk. So messages are
 //! exact, and processor time, of the thread and at the disk node alone, is what the protocol itself costs there.
@@ -12,6 +12,7 @@
 //! - Memory of the directory when each block that is cached anywhere is in a region that nobody else reads.
 
 mod cluster;
+mod simulator;
 
 use cards_core::Duration;
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::Error;
 use crate::report::{Style, table};
 use crate::stats::median;
 use cluster::{CAPACITY, Cluster, LEASE};
+use simulator::{Simulated, simulated};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -120,6 +122,8 @@ pub struct Scale {
     pub locks: Vec<Locks>,
     /// The rest.
     pub idle: Vec<Idle>,
+    /// The simulator.
+    pub simulated: Vec<Simulated>,
 }
 
 /// Measures.
@@ -127,7 +131,13 @@ pub struct Scale {
 /// # Errors
 /// The core did not do what it was asked for.
 pub fn run(options: &ScaleOptions) -> Result<Scale, Error> {
-    let mut scale = Scale { writes: Vec::new(), renewals: Vec::new(), locks: Vec::new(), idle: Vec::new() };
+    let mut scale = Scale {
+        writes: Vec::new(),
+        renewals: Vec::new(),
+        locks: Vec::new(),
+        idle: Vec::new(),
+        simulated: Vec::new(),
+    };
     // Memory that nobody has touched yet is paid for by whoever is first.
     let largest = options.cards.iter().copied().max().unwrap_or(1);
     drop(attached(largest, DISKS)?);
@@ -138,6 +148,7 @@ pub fn run(options: &ScaleOptions) -> Result<Scale, Error> {
         }
         scale.locks.push(locks(cards)?);
         scale.idle.push(idle(cards)?);
+        scale.simulated.push(simulated(cards, options.rounds)?);
     }
     Ok(scale)
 }
@@ -321,6 +332,13 @@ pub fn format(scale: &Scale, style: Style) -> String {
     ];
     text.push('\n');
     text += &table(&head, &idle.collect::<Vec<_>>(), style);
+    let simulated = scale.simulated.iter().map(|row| {
+        let messages = format!("{:.2}", row.messages);
+        vec![row.nodes.to_string(), messages, us(row.cpu.least_us), us(row.cpu.median_us)]
+    });
+    let head = ["simulated nodes", "messages a request", "CPU us of the simulator, least", "median"];
+    text.push('\n');
+    text += &table(&head, &simulated.collect::<Vec<_>>(), style);
     text
 }
 

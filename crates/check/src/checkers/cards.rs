@@ -16,6 +16,8 @@ pub(super) struct Cards {
     /// What cards were asked for.
     asked: BTreeMap<(NodeId, RequestId), Access>,
     granted: BTreeMap<(PgId, NodeId), Card>,
+    /// Until when nodes are trusted that were primaries and had pages.
+    led: BTreeMap<(PgId, NodeId), Instant>,
     /// The cards that each renewal names.
     renewals: BTreeMap<(NodeId, RequestId), Vec<(PgId, Generation)>>,
 }
@@ -35,8 +37,8 @@ impl Cards {
     pub(super) fn new(options: &Options) -> Self {
         let lease = options.world.lease;
         let (term, clocks) = (lease + lease / 2, options.clocks.clone());
-        let (asked, granted, renewals) = Default::default();
-        Self { term, clocks, asked, granted, renewals }
+        let (asked, granted, led, renewals) = Default::default();
+        Self { term, clocks, asked, granted, led, renewals }
     }
 
     /// Until when `disk_node` trusts a card that it hears of at `at`.
@@ -84,6 +86,16 @@ impl Cards {
             }
             _ => None,
         }
+    }
+
+    /// The node was the volume's primary; the next one writes nothing before.
+    pub(super) fn trust_primary(&mut self, volume: PgId, node: NodeId, until: Instant) {
+        self.led.insert((volume, node), until);
+    }
+
+    /// Until when pages are good that a primary's node has had.
+    pub(super) fn primary_until(&self, volume: PgId, node: NodeId) -> Option<Instant> {
+        self.led.get(&(volume, node)).copied()
     }
 
     /// The last card of the volume that the node was given.

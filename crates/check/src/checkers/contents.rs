@@ -1,5 +1,7 @@
 //! What clients read is what they wrote, and so is what the disks hold in the end.
 
+use std::collections::BTreeSet;
+
 use cards_core::Coherence;
 use cards_world::initial_tag;
 
@@ -12,7 +14,10 @@ use crate::run::Run;
 pub(crate) fn contents(run: &mut Run) -> Result<u64, String> {
     let specs = run.options.world.volumes.clone();
     for spec in &specs {
-        for sector in 0..run.world.media(spec.id).sectors() {
+        // No other sector can be anything but what it was at first.
+        let touched = run.history.of_volume(spec.id).map(|((_, sector), _)| sector);
+        let sectors: BTreeSet<u64> = touched.chain(run.world.media(spec.id).written_sectors()).collect();
+        for sector in sectors {
             let now = run.tick();
             let tag = run.world.media(spec.id).tag(sector);
             run.history.read((spec.id, sector), tag, now, now);
@@ -20,6 +25,9 @@ pub(crate) fn contents(run: &mut Run) -> Result<u64, String> {
     }
     let mut judged = 0;
     for ((volume, sector), ops) in run.history.iter() {
+        if run.observers.is_doubtful(volume, sector / u64::from(run.options.world.sectors)) {
+            continue;
+        }
         let spec = specs.iter().find(|spec| spec.id == volume).expect("a volume of the run");
         let initial = initial_tag(volume, sector);
         judged += ops.len() as u64;

@@ -7,7 +7,7 @@
 //! what it had acknowledged before a flush that failed because of a loss is owed no more, and such a flush has something
 //! to tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cards_core::{DiskWork, Instant, NodeId, PgId};
@@ -46,20 +46,16 @@ struct Kept {
 
 impl Durability {
     pub(super) fn saw(&mut self, seen: &Seen) {
-        let &Seen::Disk {
-            at,
-            volume,
-            work: DiskWork::Command { kind, offset, length, fua, .. },
-            done,
-            ok: true,
-        } = seen
-        else {
-            return;
+        let (from, to, volume, work) = match *seen {
+            Seen::Disk { at, volume, work, done, ok: true } => (at, done, volume, work),
+            Seen::Ended { began, at, volume, work } => (began, at, volume, work),
+            _ => return,
         };
+        let DiskWork::Command { kind, offset, length, fua, .. } = work else { return };
         let flush = kind.is_flush();
         if flush || fua {
             let range = (!flush).then_some((offset, length));
-            self.kept.entry(volume).or_default().push(Kept { from: at, to: done, range });
+            self.kept.entry(volume).or_default().push(Kept { from, to, range });
         }
     }
 
@@ -105,7 +101,7 @@ impl Durability {
         history: &History,
         ticket: &Ticket,
         range: Option<(u64, u32)>,
-        at: Instant,
+        (at, doubtful): (Instant, &BTreeSet<(PgId, u64)>),
     ) -> Result<(), String> {
         let kept = self.kept.get(&ticket.volume).into_iter().flatten();
         let mut kept = kept.filter(|kept| ticket.at <= kept.from && kept.to <= at);
@@ -123,6 +119,9 @@ impl Durability {
         let own = self.owed.get(&(ticket.volume, ticket.node, life)).into_iter().flatten();
         let own: Vec<&Owed> = own.filter(|owed| owed.acknowledged < ticket.invoked).collect();
         for ((_, sector), ops) in history.of_volume(ticket.volume) {
+            if doubtful.contains(&(ticket.volume, sector / u64::from(world.config().sectors))) {
+                continue;
+            }
             let initial = initial_tag(ticket.volume, sector);
             let told = || ops.iter().filter(|op| op.write && op.returned < ticket.invoked);
             let since =

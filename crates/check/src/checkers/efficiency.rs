@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{BlockId, Body, DiskWork, Instant, Message, NodeId, RequestId};
+use cards_core::{BlockId, Body, Coherence, DiskWork, Instant, Message, NodeId, RequestId, VolumeSpec};
 use cards_world::{Outcome, World, WorldConfig};
 
 use crate::efficiency::Figures;
@@ -42,7 +42,7 @@ impl Efficiency {
                     self.hasty += u64::from(before.is_some_and(|before| at.since(before) < soon));
                 }
             }
-            Seen::Sent { .. } | Seen::Wrote { .. } => {}
+            Seen::Sent { .. } | Seen::Ended { .. } | Seen::Wrote { .. } | Seen::Doubtful { .. } => {}
         }
     }
 
@@ -85,12 +85,16 @@ impl Efficiency {
 fn is_held(world: &World<Faults>, block: BlockId) -> bool {
     let config = world.config();
     let shard = usize::from(block.shard(config.shards));
-    (0..config.nodes.len() as u16).map(NodeId).any(|node| {
-        let shard = world.shards(node).nth(shard);
-        shard.is_some_and(|shard| {
-            shard.contains(block) && shard.held_blocks().any(|(_, _, held)| held == block)
+    let has_locks = |spec: &VolumeSpec| {
+        spec.id == block.volume && !spec.read_only && spec.coherence == Coherence::Confirmed
+    };
+    let others =
+        (0..config.nodes.len() as u16).map(NodeId).filter(|&node| node != world.primary(block.volume));
+    config.volumes.iter().any(has_locks)
+        && others.into_iter().any(|node| {
+            let shard = world.shards(node).nth(shard);
+            shard.is_some_and(|shard| shard.contains(block) && shard.holds(block))
         })
-    })
 }
 
 fn blocks(config: &WorldConfig, offset: u64, length: u32) -> u64 {

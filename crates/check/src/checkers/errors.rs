@@ -85,8 +85,10 @@ impl Errors {
             self.reasons.iter().filter(|r| r.one == node && r.other.is_none() && r.to == Instant::NEVER);
         if let Some(since) = since.map(|reason| reason.from).min() {
             // It was not told of a takeover's end meanwhile.
+            let shared = &self.shared;
             let ended = |&&mut (volume, _, to): &&mut (PgId, Instant, Instant)| {
-                volume.disk_node() == node && to != Instant::NEVER && to >= since
+                let led = volume.disk_node() == node || shared.contains(&volume);
+                led && to != Instant::NEVER && to >= since
             };
             self.takeovers.iter_mut().filter(ended).for_each(|(_, _, to)| *to = now.max(*to));
         }

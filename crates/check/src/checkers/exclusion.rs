@@ -2,13 +2,13 @@
 
 use crate::run::Run;
 
-/// Every block that a card may use without asking is one that the directory of its disk node names the card for. Returns
-/// the number of blocks looked at.
+/// Every segment whose blocks a card may use without asking is one that the directory of its disk node names the card for.
+/// Returns the number of segments looked at.
 pub(crate) fn exclusion(run: &Run) -> Result<u64, String> {
     let mut judged = 0;
     for node in run.running_nodes() {
         for (number, card) in run.world.shards(node).enumerate() {
-            for (volume, generation, block) in card.held_blocks() {
+            for (volume, generation, block) in card.held_segments() {
                 let disk_node = run.world.primary(volume);
                 if !run.world.is_running(disk_node) {
                     continue;

@@ -8,35 +8,53 @@ use cards_core::{ControlMessage, DiskWork, Instant, NodeId, PgId};
 use super::cards::Cards;
 use crate::faults::{Seen, Word};
 
+/// The beginning of a term.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began {
+    pub(super) primary: NodeId,
+    /// At the earliest.
+    pub(super) at: Instant,
+}
+
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Grace {
-    /// The life of each node that was seen last, and when it began.
-    lives: BTreeMap<NodeId, (u64, Instant)>,
     /// The last term of each volume, who is its primary, and when it began at the earliest.
     terms: BTreeMap<PgId, (u64, NodeId, Instant)>,
+    /// Volumes whose last term is over.
+    over: BTreeSet<PgId>,
     /// Terms that each node knows.
     known: BTreeSet<(NodeId, PgId, u64)>,
 }
 
 impl Grace {
-    /// The node is in this life now.
-    pub(super) fn lives(&mut self, node: NodeId, life: u64, now: Instant) {
-        if self.lives.get(&node).is_none_or(|&(last, _)| last != life) {
-            self.lives.insert(node, (life, now));
+    /// The volume is in this term now, of this node. The one before, if that was under way.
+    pub(super) fn term(&mut self, volume: PgId, epoch: u64, primary: NodeId, now: Instant) -> Option<Began> {
+        if self.terms.get(&volume).is_some_and(|&(last, ..)| last == epoch) {
+            return None;
         }
+        let before = self.end_term(volume);
+        self.terms.insert(volume, (epoch, primary, now));
+        self.over.remove(&volume);
+        before
     }
 
-    /// The volume is in this term now, of this node.
-    pub(super) fn term(&mut self, volume: PgId, epoch: u64, primary: NodeId, now: Instant) {
-        if self.terms.get(&volume).is_none_or(|&(last, ..)| last != epoch) {
-            self.terms.insert(volume, (epoch, primary, now));
-        }
+    /// The volume's term is over, if it was not before.
+    fn end_term(&mut self, volume: PgId) -> Option<Began> {
+        let before = self.began(volume)?;
+        self.over.insert(volume).then_some(before)
     }
 
-    /// When the present life of a node began.
-    pub(super) fn began(&self, node: NodeId) -> Option<Instant> {
-        self.lives.get(&node).map(|&(_, began)| began)
+    /// A node dies. The volumes whose terms are over with it.
+    pub(super) fn died(&mut self, node: NodeId) -> Vec<(PgId, Began)> {
+        let led = self.terms.iter().filter(|(_, term)| term.1 == node);
+        let led: Vec<PgId> = led.map(|(&volume, _)| volume).collect();
+        led.into_iter().filter_map(|volume| Some((volume, self.end_term(volume)?))).collect()
+    }
+
+    /// The last term of the volume.
+    pub(super) fn began(&self, volume: PgId) -> Option<Began> {
+        self.terms.get(&volume).map(|&(_, primary, at)| Began { primary, at })
     }
 
     /// Judges a write that begins. True when cards of the last life might still have been used, for all time tells.

@@ -10,7 +10,8 @@ use crate::run::Run;
 pub(crate) fn stale_hints(run: &Run) -> u64 {
     let mut stale = 0;
     for spec in &run.options.world.volumes {
-        for block in (0..spec.blocks() as u32).map(|index| BlockId::new(spec.id, index)) {
+        let spots = 0..run.options.spots(spec);
+        for block in spots.map(|number| BlockId::new(spec.id, run.options.spot(number))) {
             let shard = usize::from(block.shard(run.options.world.shards));
             let holders: HashSet<_> = run
                 .running_nodes()

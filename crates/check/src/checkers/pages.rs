@@ -15,7 +15,7 @@ use crate::options::Options;
 pub(super) struct Pages {
     /// Volumes whose cards can be void.
     writable: BTreeSet<PgId>,
-    /// The pages that there are, and the card they came with; at the disk node there is none.
+    /// The pages that there are, and the card they came with; at the primary there may be none.
     kept: BTreeMap<(NodeId, PgId), BTreeMap<u32, Option<Generation>>>,
 }
 
@@ -71,7 +71,8 @@ impl Pages {
                 }
                 _ => false,
             };
-            let left = pages.iter().find(|(_, card)| card.as_ref().is_some_and(is_void));
+            // What came without a card came in a term of this node's own.
+            let left = pages.iter().find(|(_, card)| is_void(&card.unwrap_or_default()));
             if let Some((block, card)) = left {
                 return Err(format!(
                     "{from:?} says {message:?} to {to:?}, but its kernel has a page of block {block} of {volume:?} under {card:?}"

@@ -7,6 +7,7 @@ use cards_core::{
 };
 
 use super::cards::{Card, Cards};
+use super::grace::Began;
 use crate::faults::{Seen, Word};
 use crate::history::Step;
 use crate::workload::Ticket;
@@ -49,10 +50,10 @@ impl Takeovers {
         Ok(())
     }
 
-    /// A client is told that it has the volume for itself.
-    pub(super) fn begins(&mut self, ticket: &Ticket, generation: Generation, now: Step) {
+    /// A client is told that it has the volume for itself, at the primary's own node or at another one.
+    pub(super) fn begins(&mut self, ticket: &Ticket, generation: Generation, now: Step, is_own: bool) {
         let node = ticket.node;
-        if node == ticket.volume.disk_node() {
+        if is_own {
             let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
             self.held.insert(ticket.volume, held);
         }
@@ -69,25 +70,23 @@ impl Takeovers {
         }
     }
 
-    /// A card is attached, in a life of the disk node that `began` then. True if another node had the volume for itself
-    /// in an earlier one.
+    /// A card is attached, in a term that `began` then. True if another node had the volume for itself in an earlier one.
     pub(super) fn claimed(
         &mut self,
         cards: &Cards,
         at: Instant,
-        began: Option<Instant>,
+        began: Option<Began>,
         volume: PgId,
         node: NodeId,
     ) -> Result<bool, String> {
         let Some(holder) = self.claims.remove(&volume).filter(|&holder| holder != node) else {
             return Ok(false);
         };
-        match began.is_some_and(|began| at < cards.trusted(volume.disk_node(), began)) {
-            true => Err(format!(
-                "{node:?} gets a card of {volume:?} at {at:?}, which {holder:?} had for itself in an earlier life of {:?}, and may still have",
-                volume.disk_node()
+        match began.filter(|began| at < cards.trusted(began.primary, began.at)) {
+            Some(Began { primary, .. }) => Err(format!(
+                "{node:?} gets a card of {volume:?} at {at:?}, which {holder:?} had for itself in a term before this one of {primary:?}, and may still have"
             )),
-            false => Ok(true),
+            None => Ok(true),
         }
     }
 
@@ -98,26 +97,21 @@ impl Takeovers {
         }
     }
 
-    /// The disk node dies, in a life that `began` then. When it comes back it knows of no card, but of who had a volume for
-    /// itself; a claim of before that life is over if the life was long enough for it to end.
-    pub(super) fn forgotten(
-        &mut self,
-        cards: &Cards,
-        disk_node: NodeId,
-        began: Option<Instant>,
-        now: Instant,
-    ) {
-        if began.is_some_and(|began| now >= cards.trusted(disk_node, began)) {
-            self.claims.retain(|volume, _| volume.disk_node() != disk_node);
+    /// A node dies.
+    pub(super) fn died(&mut self, node: NodeId) {
+        self.held.retain(|_, held| held.node != node);
+    }
+
+    /// The term of a volume's primary is over that `began` then. The next one knows of no card, but of who had the volume for
+    /// itself; a claim of before that term is over if the term was long enough for it to end.
+    pub(super) fn forgotten(&mut self, cards: &Cards, volume: PgId, began: Began, now: Instant) {
+        if now >= cards.trusted(began.primary, began.at) {
+            self.claims.remove(&volume);
         }
-        let held: Vec<PgId> = self.held.keys().copied().filter(|v| v.disk_node() == disk_node).collect();
-        for volume in held {
-            self.still_held(cards, now, volume);
-            if let Some(held) = self.held.get(&volume).filter(|held| held.node != disk_node) {
-                self.claims.insert(volume, held.node);
-            }
+        self.still_held(cards, now, volume);
+        if let Some(held) = self.held.remove(&volume) {
+            self.claims.insert(volume, held.node);
         }
-        self.held.retain(|volume, held| volume.disk_node() != disk_node && held.node != disk_node);
     }
 
     /// Judges an answer to another card's command.

@@ -14,7 +14,7 @@ struct Line {
 
 /// All seeds have passed, and everything has happened in them.
 fn full(passed: u64) -> Summary {
-    let faults = Fault::ALL.map(|fault| (fault, 1)).into();
+    let faults = Fault::all().map(|fault| (fault, 1)).collect();
     let judged = Observer::ALL.map(|observer| (observer, 1)).into();
     Summary { passed, faults, judged, ..Summary::default() }
 }
@@ -56,7 +56,7 @@ fn each_kind_of_failure_has_a_status_of_its_own() {
 
 #[test]
 fn a_fault_that_never_happened_is_told_by_name_and_fails_the_whole() {
-    for fault in Fault::ALL {
+    for fault in Fault::all() {
         let mut summary = full(200);
         summary.faults.remove(&fault);
         let untested = report("", summary);

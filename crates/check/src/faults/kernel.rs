@@ -41,9 +41,16 @@ impl Kernel for Faults {
 }
 
 impl Faults {
-    /// By how much the disk node waits longer than the lease runs, by the time of the world.
+    /// By how much the primary waits longer than the lease runs, by the time of the world.
     fn slack(&self, node: NodeId, volume: PgId) -> Duration {
         let (lease, clocks) = (self.options.world.lease, &self.options.clocks);
-        clocks.lasts(volume.disk_node(), lease + lease / 2).saturating_sub(clocks.lasts(node, lease))
+        let waits = |primary| clocks.lasts(primary, lease + lease / 2);
+        let waits = match self.options.world.shared.contains(&volume) {
+            true => {
+                (0..self.options.world.nodes.len() as u16).map(NodeId).map(waits).min().unwrap_or_default()
+            }
+            false => waits(volume.disk_node()),
+        };
+        waits.saturating_sub(clocks.lasts(node, lease))
     }
 }

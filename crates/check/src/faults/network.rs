@@ -73,6 +73,8 @@ impl Faults {
             }
             if overtakes {
                 self.count(Fault::Reorder);
+            } else if self.before.get(&(from, to)).is_some_and(|&last| now + delay < last) {
+                self.count(Fault::TwoConnections);
             }
             let transfer = match payload {
                 true => self.network_rng.skewed(Duration::from_micros(300)),

@@ -1,6 +1,8 @@
 //! What the models see: every message when it is sent, and every operation of a disk when it begins,
 //! and every write when it reaches the medium.
 
+use std::ops::Range;
+
 use cards_core::{Body, ControlMessage, DiskWork, Instant, Message, NodeId, PgId};
 use cards_world::models::Parcel;
 
@@ -32,6 +34,24 @@ pub enum Seen {
         done: Instant,
         /// Whether it does what it should.
         ok: bool,
+    },
+    /// An operation of a disk has succeeded earlier than it was said to.
+    Ended {
+        /// When it began.
+        began: Instant,
+        /// When it ended.
+        at: Instant,
+        /// Whose disk.
+        volume: PgId,
+        /// What was done.
+        work: DiskWork,
+    },
+    /// The disk does not do what it says: nothing is promised of these blocks any more.
+    Doubtful {
+        /// Of this volume.
+        volume: PgId,
+        /// The blocks.
+        blocks: Range<u64>,
     },
     /// A write, or half of one, has reached a medium.
     Wrote {
@@ -66,7 +86,7 @@ impl Word {
                         | Body::CommandDone { .. }
                         | Body::Read { .. }
                         | Body::Acquire { .. }
-                        | Body::Invalidate { count: 0, .. }
+                        | Body::Invalidate { .. }
                 );
                 wanted.then(|| Self::Shard(message.clone()))
             }

@@ -16,7 +16,11 @@ const BEYOND: u32 = 3_000;
 /// The clocks of all nodes: how fast each is, in thousandths of the time of the world.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    pub(super) rates: Vec<u32>,
+    pub(crate) rates: Vec<u32>,
+    /// The time of day, of which the numbers of lives are made, is set forward between two lives.
+    pub(crate) steps: bool,
+    /// The clock of a node that stands still does so, too, which no promise covers.
+    pub(crate) stop: bool,
 }
 
 impl Clocks {
@@ -25,12 +29,13 @@ impl Clocks {
         let any = |rng: &mut Rng| rng.range(u64::from(TRUE), u64::from(FASTEST)) as u32;
         let extreme = |rng: &mut Rng| rng.pick(&[TRUE, FASTEST]);
         let extremes = rng.chance(500);
-        Self { rates: (0..nodes).map(|_| if extremes { extreme(rng) } else { any(rng) }).collect() }
+        let rates = (0..nodes).map(|_| if extremes { extreme(rng) } else { any(rng) }).collect();
+        Self { rates, ..Self::default() }
     }
 
     /// Clocks of which some are far too fast.
     pub(crate) fn beyond(rng: &mut Rng, nodes: usize) -> Self {
-        Self { rates: (0..nodes).map(|_| rng.pick(&[TRUE, BEYOND])).collect() }
+        Self { rates: (0..nodes).map(|_| rng.pick(&[TRUE, BEYOND])).collect(), ..Self::default() }
     }
 
     /// Clocks that are not true.

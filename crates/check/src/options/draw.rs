@@ -3,17 +3,16 @@
 use cards_core::{Coherence, Duration, Handover, NodeId};
 use cards_world::NodeConfig;
 
-use super::{Clocks, DeviceOptions, LossOptions, MemberOptions, Mode, Options, TakeoverOptions};
+use super::{Clocks, DeviceOptions, LossOptions, Mode, Options};
 use crate::rng::Rng;
 
 /// Nodes of a run at most.
 const NODES_MAX: usize = 9;
 
 impl Options {
-    /// Draws all options. What comes later is drawn from a generator of its own and put over what was drawn before
-    /// ([`Self::first`], [`Self::second`]), so that seeds which once found something keep finding it there.
+    /// As they were drawn before disks lied and connections overlapped: over [`Self::second`], from other generators.
     #[must_use]
-    pub fn draw(seed: u64) -> Self {
+    pub fn third(seed: u64) -> Self {
         let mut options = Self::second(seed);
         let mut rng = Rng::new(seed, 11);
         for volume in &mut options.world.volumes {
@@ -74,7 +73,23 @@ impl Options {
             options.draw_moves(&mut Rng::new(seed, 22));
         }
         options.draw_regions(&mut Rng::new(seed, 31));
+        options.draw_seals(&mut Rng::new(seed, 41));
         options
+    }
+
+    /// Disks that are sealed as soon as they are idle for a moment.
+    fn draw_seals(&mut self, rng: &mut Rng) {
+        if !rng.chance(300) {
+            return;
+        }
+        self.world.seal_after = Duration::from_micros(rng.pick(&[500, 2_000, 10_000, 50_000]));
+        if rng.chance(500) && self.world.shared.is_empty() {
+            // Idle now and then, and without power now and then.
+            (self.writers, self.think) = (1, Duration::from_millis(rng.range(5, 60)));
+            self.losses =
+                LossOptions { power: rng.pick(&[300, 700]), failed_syncs: rng.pick(&[0, 0, 0, 50]) };
+            self.nodes.crash_every = Duration::from_millis(rng.range(150, 600));
+        }
     }
 
     /// Volumes that all nodes reach, whose primaries move.
@@ -89,11 +104,6 @@ impl Options {
     pub(crate) fn share_disks(&mut self, move_every: Duration) {
         self.nodes.move_every = move_every;
         self.world.shared = self.world.volumes.iter().map(|spec| spec.id).collect();
-        // What these are judged by is bound to a disk's node.
-        (self.takeovers, self.losses) = (TakeoverOptions::default(), LossOptions::default());
-        (self.devices, self.members) = (DeviceOptions::default(), MemberOptions::default());
-        self.world.devices.clear();
-        self.world.exclusive.clear();
     }
 
     /// Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.

@@ -5,8 +5,8 @@ use cards_policies::Replacement;
 use cards_world::{NodeConfig, WorldConfig};
 
 use super::{
-    Clocks, DeviceOptions, DiskOptions, LossOptions, MemberOptions, Mode, NetworkOptions, NodeOptions,
-    Options, TakeoverOptions,
+    Clocks, DeviceOptions, DiskOptions, LieOptions, LossOptions, MemberOptions, Mode, NetworkOptions,
+    NodeOptions, Options, TakeoverOptions,
 };
 use crate::rng::Rng;
 
@@ -79,6 +79,7 @@ impl Options {
             // A write may have to wait for a dead reader's lease, and readers for the write.
             disk_wait: peer_timeout * 60 + lease * 3,
             lease,
+            seal_after: Duration::ZERO,
             seed,
             limits: Limits::default(),
             check: true,
@@ -103,6 +104,7 @@ impl Options {
             latency_spread: Duration::from_micros(rng.range(10, 20_000)),
             read_errors: if on(&mut rng, 150) { rng.pick(&[1, 20]) } else { 0 },
             write_errors: if on(&mut rng, 150) { rng.pick(&[1, 20]) } else { 0 },
+            fills: 0,
         };
         let (crashes, pauses, cuts) = (on(&mut rng, 500), on(&mut rng, 300), on(&mut rng, 300));
         let nodes = NodeOptions {
@@ -119,6 +121,7 @@ impl Options {
             unproven: 0,
             deafen_every: Duration::ZERO,
             move_every: Duration::ZERO,
+            reconnect_every: Duration::ZERO,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))
@@ -151,6 +154,11 @@ impl Options {
             takeovers: TakeoverOptions::default(),
             devices: DeviceOptions::default(),
             members: MemberOptions::default(),
+            lies: LieOptions::default(),
+            idle: Vec::new(),
+            log: None,
+            dead: None,
+            stride: 1,
             clocks: Clocks::default(),
             readers_of_block: 1,
         }

@@ -36,7 +36,10 @@ impl Options {
         let holders = rng.pick(&[1, 2, 8, 24, real.directory_holders]);
         // With few locks all nodes wait for each other's at the end, and each asks again after `peer_timeout`.
         let is_short = self.world.disk_wait < self.world.peer_timeout * 60;
-        self.world.limits.directory_holders = if is_short { holders.max(24) } else { holders };
+        // A card keeps what it is just using: with fewer locks than nodes, others may keep one out for good. There are four
+        // for each in real use.
+        let least = if is_short { 24 } else { self.world.nodes.len() };
+        self.world.limits.directory_holders = holders.max(least);
     }
 }
 
@@ -48,7 +51,7 @@ mod tests {
     fn most_runs_have_the_real_limits_and_each_is_small_in_some() {
         let all: Vec<Limits> = (1..=400).map(|seed| Options::draw(seed).world.limits).collect();
         let real = Limits::default();
-        assert!(all.iter().filter(|&&limits| limits == real).count() > 250);
+        assert!(all.iter().filter(|&&limits| limits == real).count() > 200);
         let smallest: [fn(&Limits) -> usize; 10] = [
             |limits| limits.slots.into(),
             |limits| limits.node_lives,

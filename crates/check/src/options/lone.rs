@@ -13,7 +13,7 @@ impl Options {
     /// What such a run has in place of what [`Self::draw`] draws, from a generator of its own.
     #[must_use]
     pub fn lone(seed: u64) -> Self {
-        let mut options = Self::draw(seed);
+        let mut options = Self::third(seed);
         let mut rng = Rng::new(seed, 17);
         let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.range(low, high));
         let lease = millis(&mut rng, 100, 500);

@@ -37,6 +37,9 @@ impl Options {
         }
         let (lease, peer, disk) = (world.lease, world.peer_timeout, world.disk_wait);
         lines.push(("timing", format!("lease {lease:?}, peer_timeout {peer:?}, disk_wait {disk:?}")));
+        if world.seal_after > Duration::ZERO {
+            lines.push(("sealed", format!("disks that were not written for {:?}", world.seal_after)));
+        }
         if world.limits != Limits::default() {
             lines.push(("limits", format!("{:?}", world.limits)));
         }
@@ -48,6 +51,15 @@ impl Options {
             Mode::ColdRead => format!("{} a node for each block, all at once", self.readers_of_block),
         };
         lines.push(("clients", clients));
+        if self.stride > 1 {
+            lines.push(("apart", format!("one block in {}", self.stride)));
+        }
+        if !self.idle.is_empty() {
+            lines.push(("idle", format!("{:?}", self.idle)));
+        }
+        if let Some(volume) = self.log {
+            lines.push(("log", format!("{volume:?}, and readers of what is behind it")));
+        }
         if !self.readers.is_empty() {
             lines.push(("readers", format!("{:?}", self.readers)));
         }
@@ -68,6 +80,11 @@ impl Options {
         rate("broken", network.broken, String::new());
         rate("read errors", disk.read_errors, String::new());
         rate("write errors", disk.write_errors, String::new());
+        rate("lost writes", self.lies.lost, String::new());
+        rate("misdirected", self.lies.elsewhere, " of reads and writes".to_owned());
+        rate("old reads", self.lies.old, String::new());
+        rate("late writes", self.lies.late, " of those that a death interrupts".to_owned());
+        rate("full disks", disk.fills, " of writes, for a while".to_owned());
         rate("detach", nodes.detach, " of requests".to_owned());
         let deaths = nodes.crash_every > Duration::ZERO;
         if network.reorder {
@@ -82,6 +99,7 @@ impl Options {
         every("pauses", nodes.pause_every, format!(", for up to {:?}", nodes.pause));
         every("cuts", nodes.cut_every, format!(", for up to {:?}", nodes.cut));
         every("one-way cuts", nodes.deafen_every, format!(", for up to {:?}", nodes.cut));
+        every("reconnects", nodes.reconnect_every, String::new());
         every("moves", nodes.move_every, " of a volume's primary".to_owned());
         every("takeovers", takeovers.every, format!(", for up to {:?} and two leases", takeovers.hold));
         every("members", members.change_every, format!(", heard of within {:?}", members.late));
@@ -98,8 +116,17 @@ impl Options {
             lines.push(("timers", format!("late by up to {:?}", nodes.timer_late)));
         }
         if self.clocks.drifting() > 0 {
-            let Clocks { rates } = &self.clocks;
+            let Clocks { rates, .. } = &self.clocks;
             lines.push(("clocks", format!("{rates:?} thousandths")));
+        }
+        if self.clocks.steps {
+            lines.push(("time of day", "is set forward between lives".to_owned()));
+        }
+        if self.clocks.stop {
+            lines.push(("clocks", "stop while their nodes stand still".to_owned()));
+        }
+        if let Some(node) = self.dead {
+            lines.push(("dead", format!("{node:?}, from early on")));
         }
         if !self.world.devices.is_empty() {
             let each = format!("{} clients each, withdrawals within {:?}", devices.clients, devices.withdraw);

@@ -2,7 +2,7 @@
 
 use cards_core::{Duration, Limits};
 
-use crate::options::{Clocks, Options};
+use crate::options::{Clocks, LieOptions, Options};
 
 /// A kind of faults, as the flags `--no-...` name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,11 +55,19 @@ pub enum Kind {
     FailedSyncs,
     /// The cores remember little.
     SmallLimits,
+    /// Disks do not do what they say.
+    Lies,
+    /// Connections begin while messages are under way on the last ones.
+    Reconnections,
+    /// The time of day is set forward.
+    TimeSteps,
+    /// A disk node is dead for most of the storm.
+    DeadPrimary,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -84,6 +92,10 @@ impl Kind {
         Self::PowerLoss,
         Self::FailedSyncs,
         Self::SmallLimits,
+        Self::Lies,
+        Self::Reconnections,
+        Self::TimeSteps,
+        Self::DeadPrimary,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -113,6 +125,10 @@ impl Kind {
             Self::PowerLoss => "no-power-loss",
             Self::FailedSyncs => "no-failed-syncs",
             Self::SmallLimits => "no-small-limits",
+            Self::Lies => "no-lies",
+            Self::Reconnections => "no-reconnections",
+            Self::TimeSteps => "no-time-steps",
+            Self::DeadPrimary => "no-dead-primary",
         }
     }
 
@@ -143,12 +159,17 @@ impl Kind {
             Self::PowerLoss => "No machine of a disk loses its power",
             Self::FailedSyncs => "No disk fails to sync",
             Self::SmallLimits => "The cores remember as much as in real use",
+            Self::Lies => "Disks do what they say",
+            Self::Reconnections => "No connection is replaced while it lives",
+            Self::TimeSteps => "The time of day is never set forward",
+            Self::DeadPrimary => "No disk node is dead for most of the storm",
         }
     }
 
     /// Takes it out of `options`.
     pub(super) fn remove(self, options: &mut Options) {
-        let Options { world, network, disk, nodes, losses, takeovers, members, clocks, .. } = options;
+        let Options { world, network, disk, nodes, losses, lies, takeovers, members, clocks, dead, .. } =
+            options;
         match self {
             Self::Crashes => nodes.crash_every = Duration::ZERO,
             Self::Pauses => nodes.pause_every = Duration::ZERO,
@@ -161,18 +182,22 @@ impl Kind {
             Self::Reordering => network.reorder = false,
             Self::Late => network.rare = 0,
             Self::Broken => network.broken = 0,
-            Self::DiskErrors => (disk.read_errors, disk.write_errors) = (0, 0),
+            Self::DiskErrors => (disk.read_errors, disk.write_errors, disk.fills) = (0, 0, 0),
             Self::SlowDisks => disk.latency_spread = disk.latency_spread.min(Duration::from_millis(5)),
             Self::Detach => nodes.detach = 0,
             Self::LateTimers => nodes.timer_late = Duration::ZERO,
             Self::Takeovers => takeovers.every = Duration::ZERO,
             Self::Members => members.change_every = Duration::ZERO,
             Self::CoordinatorLoss => members.lose_every = Duration::ZERO,
-            Self::Drift => *clocks = Clocks::default(),
+            Self::Drift => *clocks = Clocks { steps: clocks.steps, ..Clocks::default() },
             Self::Unproven => nodes.unproven = 0,
             Self::PowerLoss => losses.power = 0,
             Self::FailedSyncs => losses.failed_syncs = 0,
             Self::SmallLimits => world.limits = Limits::default(),
+            Self::Lies => *lies = LieOptions::default(),
+            Self::Reconnections => nodes.reconnect_every = Duration::ZERO,
+            Self::TimeSteps => clocks.steps = false,
+            Self::DeadPrimary => *dead = None,
             Self::Devices => {
                 world.devices.clear();
                 world.exclusive.clear();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::kind::Kind;
+use crate::options::Options;
 
 /// The flag that leaves all of them out, without dashes.
 const ALL: &str = "no-faults";
@@ -18,6 +19,11 @@ impl LeftOut {
     #[must_use]
     pub fn all() -> Self {
         Self(BTreeSet::from(Kind::ALL))
+    }
+
+    /// Takes them out of `options`.
+    pub(crate) fn remove_from(&self, options: &mut Options) {
+        self.iter().for_each(|kind| kind.remove(options));
     }
 
     /// This kind too.

@@ -94,10 +94,10 @@ impl Workload {
         match (&ticket.what, outcome) {
             (What::Attach | What::TakeOver, Outcome::Attached(generation)) => {
                 self.attached.insert((node, volume), run.world.life(node));
-                run.observers.attached(ticket, run.world.now()).map_err(Failure::Wrong)?;
+                run.observers.attached(&run.world, ticket).map_err(Failure::Wrong)?;
                 if matches!(ticket.what, What::TakeOver) {
                     run.world.models().count(Fault::Takeover);
-                    run.observers.takeover_begins(ticket, *generation, returned);
+                    run.observers.takeover_begins(&run.world, ticket, *generation, returned);
                 }
             }
             (What::Attach, Outcome::Refused(Refusal::NoAnswer))

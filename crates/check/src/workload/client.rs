@@ -3,8 +3,12 @@
 use cards_core::{BlockId, Duration, NodeId};
 use cards_world::Request;
 
+use super::writer::LOG_BLOCKS;
 use super::{Deed, Owner, What, Workload};
 use crate::run::{Deed as RunDeed, Run};
+
+/// Sectors that a question about extents is about, at most.
+const EXTENTS_MAX: u64 = 1 << 10;
 
 /// A client of one node.
 #[derive(Debug)]
@@ -24,16 +28,16 @@ impl Client {
 
 impl Workload {
     pub(super) fn client_acts(&mut self, run: &mut Run, number: usize) {
-        if self.stops(run) {
+        let node = self.clients[number].node;
+        if self.stops(run) || run.options.idle.contains(&node) {
             return;
         }
-        let node = self.clients[number].node;
         let volumes = run.options.world.volumes.len() as u64;
         let spec = run.options.world.volumes[self.rng.below(volumes) as usize].clone();
         if !self.is_attached(run, node, spec.id) {
             return run.later(Duration::from_millis(20), RunDeed::Workload(Deed::Client(number)));
         }
-        let blocks = spec.blocks() as u32;
+        let blocks = run.options.spots(&spec);
         let owner = Owner::Client(number);
         if self.rng.chance(30) {
             self.clients[number].hot = self.rng.below(u64::from(blocks)) as u32;
@@ -43,6 +47,12 @@ impl Workload {
             true => (hot + self.rng.below(u64::from(run.options.hot_blocks)) as u32) % blocks,
             false => self.rng.below(u64::from(blocks)) as u32,
         };
+        let around = match run.options.log {
+            // Behind the log.
+            Some(_) => around.max(LOG_BLOCKS.min(blocks - 1)),
+            None => run.options.spot(around),
+        };
+        let blocks = spec.blocks() as u32;
         self.clients[number].waits = 1;
         let roll = self.rng.below(1000) as u32;
         if roll < run.options.nodes.detach {
@@ -56,7 +66,7 @@ impl Workload {
         match roll {
             10..13 => self.submit(run, node, spec.id, owner, What::Other, Request::DropCaches),
             20..30 => {
-                let count = self.rng.range(1, run.world.media(spec.id).sectors()) as u32;
+                let count = self.rng.range(1, run.world.media(spec.id).sectors().min(EXTENTS_MAX)) as u32;
                 let request = Request::Extents { volume: spec.id, sector: 0, count };
                 self.submit(run, node, spec.id, owner, What::Other, request);
             }

@@ -74,14 +74,16 @@ impl Workload {
         }
         let DeviceClient { node, volume, .. } = self.device_clients[number];
         let spec = run.options.world.volumes.iter().find(|spec| spec.id == volume);
-        let blocks = spec.expect("a volume of the run").blocks();
+        let spec = spec.expect("a volume of the run");
+        let spots = u64::from(run.options.spots(spec));
         let rng = &mut self.device_rng;
         // Mostly where the writers are.
         let first = match rng.chance(800) {
-            true => rng.below(u64::from(run.options.hot_blocks)) % blocks,
-            false => rng.below(blocks),
+            true => rng.below(u64::from(run.options.hot_blocks)) % spots,
+            false => rng.below(spots),
         };
-        let last = (first + rng.range(1, 4)).min(blocks);
+        let first = u64::from(run.options.spot(first as u32));
+        let last = (first + rng.range(1, 4)).min(spec.blocks());
         self.device_clients[number].waits = (last - first) as u32;
         for index in first..last {
             self.read_device(run, node, BlockId::new(volume, index as u32), Owner::DeviceClient(number));

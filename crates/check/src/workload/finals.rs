@@ -84,7 +84,7 @@ impl Workload {
     /// How long the reads take in any case because not all are made at once.
     pub(crate) fn paced_for(&self, options: &Options) -> Duration {
         let Pace { at_once, answer } = self.finals.pace;
-        let blocks: u64 = options.world.volumes.iter().map(|spec| spec.blocks()).sum();
+        let blocks: u64 = options.world.volumes.iter().map(|spec| u64::from(options.spots(spec))).sum();
         // By clients of the nodes, and of their devices.
         let reads = blocks * options.world.nodes.len() as u64 * u64::from(options.readers_of_block + 1);
         answer * (reads / at_once) as u32
@@ -107,7 +107,8 @@ impl Workload {
     fn read_everything(&mut self, run: &mut Run) {
         for node in run.running_nodes() {
             for spec in &run.options.world.volumes {
-                let mut blocks: Vec<u32> = (0..spec.blocks() as u32).collect();
+                let spots = 0..run.options.spots(spec);
+                let mut blocks: Vec<u32> = spots.map(|number| run.options.spot(number)).collect();
                 for place in (1..blocks.len()).rev() {
                     blocks.swap(place, self.rng.below(place as u64 + 1) as usize);
                 }
@@ -124,8 +125,9 @@ impl Workload {
             run.options.world.devices.iter().filter(|(node, _)| run.world.is_running(*node))
         {
             let spec = run.options.world.volumes.iter().find(|spec| spec.id == volume);
-            let blocks = spec.expect("a volume of the run").blocks() as u32;
-            let reads = (0..blocks).map(|index| Read::Device(node, BlockId::new(volume, index)));
+            let spots = 0..run.options.spots(spec.expect("a volume of the run"));
+            let blocks = spots.map(|number| BlockId::new(volume, run.options.spot(number)));
+            let reads = blocks.map(|block| Read::Device(node, block));
             self.finals.queue.extend(reads);
         }
         self.read_on(run);

@@ -1,10 +1,16 @@
 //! A writer of a volume: writes at some node, moves on.
 
-use cards_core::{Duration, IoError, NodeId, PgId};
+use cards_core::{CommandKind, Duration, IoError, NodeId, Persistence, PgId, VolumeSpec};
 use cards_world::Outcome;
 
 use super::{Deed, Owner, Ticket, Workload};
 use crate::run::{Deed as RunDeed, Failure, Phase, Run};
+
+/// Blocks of a log: it begins again when they are full.
+pub(super) const LOG_BLOCKS: u32 = cards_core::STRIPE_BLOCKS;
+
+/// A log is flushed once for so many sectors.
+const FLUSHED: u64 = 7;
 
 /// One of the writers of a volume.
 #[derive(Debug)]
@@ -18,11 +24,13 @@ pub(super) struct Writer {
     left: u32,
     /// This is the final round.
     last: bool,
+    /// Of a log: the next sector.
+    next: u64,
 }
 
 impl Writer {
     pub(super) fn new(volume: PgId) -> Self {
-        Self { volume, node: None, waits: 0, left: 0, last: false }
+        Self { volume, node: None, waits: 0, left: 0, last: false, next: 0 }
     }
 
     pub(super) fn node(&self) -> Option<NodeId> {
@@ -49,11 +57,18 @@ impl Workload {
                 let spec = spec.expect("a volume of the run");
                 let at_once = self.rng.range(1, u64::from(run.options.at_once)) as u32;
                 let hot = self.rng.below(u64::from(run.options.hot_blocks)) as u32;
+                let spots = run.options.spots(&spec);
                 for _ in 0..at_once {
+                    if run.options.log == Some(volume) {
+                        self.writers[number].waits += 1;
+                        self.append(run, node, &spec, number);
+                        continue;
+                    }
                     let around = match self.rng.chance(1000 - run.options.writes_elsewhere) {
-                        true => hot % spec.blocks() as u32,
-                        false => self.rng.below(spec.blocks()) as u32,
+                        true => hot % spots,
+                        false => self.rng.below(u64::from(spots)) as u32,
                     };
+                    let around = run.options.spot(around);
                     self.writers[number].waits += 1;
                     self.command(run, node, &spec, around, Owner::Writer(number));
                 }
@@ -70,6 +85,25 @@ impl Workload {
         }
     }
 
+    /// A small write behind the last one, and now and then a flush.
+    fn append(&mut self, run: &mut Run, node: NodeId, spec: &VolumeSpec, number: usize) {
+        let sectors = u64::from(LOG_BLOCKS * run.options.world.sectors);
+        let first = self.writers[number].next;
+        let owner = Owner::Writer(number);
+        self.writers[number].next = (first + 1) % sectors;
+        match first % FLUSHED {
+            0 => self.change_at(
+                run,
+                node,
+                spec,
+                (CommandKind::Flush { since: Persistence::NONE }, false),
+                (0, 0),
+                owner,
+            ),
+            _ => self.change_at(run, node, spec, (CommandKind::Write, false), (first, 1), owner),
+        }
+    }
+
     fn move_on(&mut self, run: &mut Run, number: usize) {
         let volume = self.writers[number].volume;
         let lone = run.options.lone;
@@ -77,6 +111,7 @@ impl Workload {
             lone.is_none_or(|lone| lone == *node)
                 && self.is_attached(run, *node, volume)
                 && self.may_write(*node, volume)
+                && !(run.options.idle.contains(node) && run.phase == Phase::Storm)
         };
         let nodes: Vec<NodeId> = run.running_nodes().into_iter().filter(may).collect();
         if nodes.is_empty() {

@@ -17,7 +17,7 @@ pub(crate) enum DevError {
     #[error("--disk: {0}")]
     Uri(#[from] cards_wire::nbd::client::UriError),
     /// The options make no valid configuration.
-    #[error("{0}")]
+    #[error("{}", with_options(.0))]
     Options(#[from] Problem),
     /// There are no free ports.
     #[error("free ports on 127.0.0.1: {0}; is the loopback interface up?")]
@@ -37,4 +37,35 @@ pub(crate) enum DevError {
     /// A signal came first.
     #[error("interrupted; the cluster was not up yet")]
     Interrupted,
+}
+
+/// Keys of a configuration, and what makes them in a captive cluster.
+const OPTIONS: [(&str, &str); 14] = [
+    ("coordinator lease", "--lease"),
+    ("disk.delay", "--disk-delay"),
+    ("disk.policy", "--policy"),
+    ("attach.read_ahead", "--read-ahead"),
+    ("attach.policy", "--policy"),
+    ("attach.mode", "--mode"),
+    ("runtime_dir", "TMPDIR"),
+    ("peer_timeout", "--peer-timeout"),
+    ("disk_wait", "--disk-wait"),
+    ("data_threads", "--data-threads"),
+    ("lease", "--lease"),
+    ("cache", "--cache"),
+    ("block", "--block"),
+    ("shards", "--shards"),
+];
+
+/// A problem of a configuration that nobody has written, in terms of the options that it was made from.
+fn with_options(problem: &Problem) -> String {
+    let mut text = problem.to_string();
+    for (key, option) in OPTIONS {
+        text = text.replace(&format!("{key} = \""), &format!("{option} \""));
+        // In prose, the other keys are ordinary words.
+        if key.contains('_') {
+            text = text.replace(key, option);
+        }
+    }
+    text
 }

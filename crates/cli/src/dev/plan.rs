@@ -222,9 +222,30 @@ mod tests {
     fn wrong_options_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let error = |plan: Plan| plan.configs(dir.path()).unwrap_err().to_string();
-        assert!(error(Plan { block: 96 << 10, ..plan() }).contains("power of two from 4K to 1M"));
-        assert!(error(Plan { cache: 4096, ..plan() }).contains("too small"));
-        assert!(error(Plan { policy: PolicySpec::named("hsc"), ..plan() }).contains("did you mean"));
+        for (plan, words) in [
+            (
+                Plan { block: 96 << 10, ..plan() },
+                "--block \"96K\" cannot work: use a power of two from 4K to 1M",
+            ),
+            (Plan { cache: 4096, ..plan() }, "--cache \"4K\" is too small"),
+            (Plan { cache: 4096, ..plan() }, "use --cache \"512K\" or more"),
+            (
+                Plan { policy: PolicySpec::named("hsc"), ..plan() },
+                "--policy \"hsc\": no such policy; did you mean",
+            ),
+            (
+                Plan { lease: Duration::from_millis(100), ..plan() },
+                "--lease \"100ms\" cannot work: use at least twice --peer-timeout, 1s",
+            ),
+            (Plan { disk_wait: Duration::from_secs(1), ..plan() }, "--disk-wait \"1s\" cannot work"),
+            (Plan { disk_delay: Duration::from_secs(90), ..plan() }, "--disk-delay \"90s\" cannot work"),
+            (Plan { data_threads: 0, ..plan() }, "--data-threads \"0\" cannot work"),
+            (Plan { shards: Some(3), ..plan() }, "--shards \"3\" cannot work"),
+            (Plan { read_ahead: ReadAhead::Bytes(65 << 20), ..plan() }, "--read-ahead \"65M\" cannot work"),
+        ] {
+            let said = error(plan);
+            assert!(said.contains(words), "{said}");
+        }
         assert!(
             error(Plan { disk: DiskFrom::File("/nonexistent".into()), ..plan() })
                 .contains("--disk /nonexistent")

@@ -42,7 +42,7 @@ impl Card {
             let reason = volume.reason.unwrap_or_else(|| "its card was refused; see `cards status`".into());
             return Err(LocalError::CardRefused { volume: volume.name, reason });
         }
-        Ok(Self { mode: card.mode, made, read_only: volume.read_only })
+        Ok(Self { mode: card.mode, made, read_only: volume.read_only == Some(true) })
     }
 
     /// Whether it does what a card of mode `wanted` does.

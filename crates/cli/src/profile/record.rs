@@ -206,7 +206,6 @@ mod tests {
             size: 41_000,
             block: 4096,
             policy: None,
-            read_only: false,
             state: VolumeState::Ready,
             reason: None,
             attached: None,
@@ -220,7 +219,7 @@ mod tests {
 
     fn volume() -> Volume {
         serde_json::from_str(
-            r#"{"name":"","disk_node":null,"size":0,"block":0,"policy":null,"read_only":false,"state":"ready","attached":null,"cached_blocks":0}"#,
+            r#"{"name":"","disk_node":null,"size":null,"block":null,"policy":null,"coherence":null,"read_only":null,"state":"ready","attached":null,"cached_blocks":0}"#,
         )
         .unwrap()
     }

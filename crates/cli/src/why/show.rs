@@ -88,10 +88,10 @@ fn course(block: &Block) -> String {
         Course::Joins => "waits for the fetch".to_owned(),
         Course::WaitsForCard => "waits for the card".to_owned(),
         Course::WaitsForWrite => "waits for the write".to_owned(),
+        Course::WaitsForLock => "waits for the lock".to_owned(),
         Course::Disk => "disk".to_owned(),
         Course::Asks { to, from_disk: false } => format!("asks {to}"),
         Course::Asks { to, from_disk: true } => format!("asks {to}, else disk"),
-        Course::Chance => "by chance".to_owned(),
         Course::Fails => "fails".to_owned(),
     };
     match block.asks_lock {

@@ -12,7 +12,7 @@ use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::export::Export;
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{run, sh};
-use crate::harness::{KIB, MIB, SHORT, content, eventually, scratch};
+use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
 
 const SEED: u64 = 17;
 const SIZE: u64 = 8 * MIB;
@@ -202,30 +202,59 @@ fn read_everywhere(cluster: &mut Cluster, seed: impl Fn(u64) -> u64) -> u64 {
     from_disk(cluster) - before
 }
 
+/// Waits until the daemon of the disk node has sealed its disk.
+pub(crate) fn await_seal(cluster: &Cluster) {
+    let state = cluster.plan.runtime_dir(0).join("state");
+    let is_seal = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "marks"))
+    };
+    eventually("the disk is sealed", LONG, || std::fs::read_dir(&state).ok()?.any(is_seal).then_some(()));
+}
+
 #[test]
-fn caches_stay_warm_over_a_clean_restart_and_no_other() {
+fn caches_stay_warm_over_a_restart_of_a_disk_that_nobody_writes() {
     let dir = scratch();
     let image = dir.path().join("disk.img");
     std::fs::write(&image, content::bytes(0, SIZE as usize, SEED)).unwrap();
     let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
     plan.nodes[0].attach.clear();
     let mut cluster = Cluster::start(plan);
-    let mut writer = Client::open(&cluster.export(3, "disk")).expect("the volume is served");
-    writer.write(MIB, &content::bytes(MIB, MIB as usize, SEED + 1)).expect("a write");
-    writer.close();
-    let second = |offset: u64| SEED + u64::from(offset == MIB);
+    let write = |cluster: &mut Cluster, seed: u64| {
+        let mut writer = Client::open(&cluster.export(3, "disk")).expect("the volume is served");
+        writer.write(MIB, &content::bytes(MIB, MIB as usize, seed)).expect("a write");
+        writer.close();
+        move |offset: u64| if offset == MIB { seed } else { SEED }
+    };
+    let second = write(&mut cluster, SEED + 1);
     let blocks = SIZE / (64 * KIB);
     let cold = read_everywhere(&mut cluster, second);
     assert!(cold >= blocks / 2, "{cold} of {blocks} blocks were cold");
-    for (away, killed) in [(200, false), (3 * LEASE, false), (3 * LEASE, true)] {
+    for (away, killed) in [(200, false), (3 * LEASE, false), (200, true), (3 * LEASE, true)] {
         restart(killed, away).of(&mut cluster);
         let from_disk = read_everywhere(&mut cluster, second);
-        assert_eq!(from_disk * 100 <= blocks * 2, !killed, "{from_disk} of twice {blocks} blocks, {away} ms");
+        assert!(from_disk * 100 <= blocks * 2, "{from_disk} of twice {blocks} blocks, {away} ms, {killed}");
     }
+    // A bit is written, and then nothing.
+    let third = write(&mut cluster, SEED + 2);
+    await_seal(&cluster);
+    read_everywhere(&mut cluster, third);
+    restart(true, 3 * LEASE).of(&mut cluster);
+    let from_disk = read_everywhere(&mut cluster, third);
+    assert!(from_disk * 100 <= blocks * 2, "{from_disk} of twice {blocks} blocks");
+    // Killed while it is written, in no time that is idle.
+    let fourth = write(&mut cluster, SEED + 3);
+    restart(true, 3 * LEASE).of(&mut cluster);
+    assert!(read_everywhere(&mut cluster, fourth) >= blocks, "nobody knows what was written last");
     // Somebody writes the disk while nobody has it open.
-    assert!(cluster.node(1).terminate().success());
-    std::fs::write(&image, content::bytes(0, SIZE as usize, SEED + 2)).unwrap();
-    thread::sleep(Duration::from_millis(3 * LEASE));
-    cluster.node(1).spawn();
-    assert!(read_everywhere(&mut cluster, |_| SEED + 2) >= blocks / 2);
+    for (killed, seed) in [(false, SEED + 4), (true, SEED + 5)] {
+        await_seal(&cluster);
+        match killed {
+            true => cluster.node(1).kill(),
+            false => assert!(cluster.node(1).terminate().success()),
+        }
+        std::fs::write(&image, content::bytes(0, SIZE as usize, seed)).unwrap();
+        thread::sleep(Duration::from_millis(3 * LEASE));
+        cluster.node(1).spawn();
+        assert!(read_everywhere(&mut cluster, |_| seed) >= blocks / 2, "killed: {killed}");
+    }
 }

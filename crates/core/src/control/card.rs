@@ -1,15 +1,17 @@
 //! This node's cards: keeping them attached and their leases running.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::journal::Then;
-use super::{Control, ControlOutput, ControlTimer, RESEND};
+use super::{Control, ControlOutput, ControlTimer};
 use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::time::{Duration, Instant};
+use crate::timing::ControlTiming;
 use crate::volume::{Access, VolumeSpec};
 
 /// A card of this node, attached or to be attached.
@@ -158,7 +160,7 @@ impl Control {
             request: self.next_request(),
             asked: None,
             attached_after: RequestId(u64::MAX),
-            lease: self.config.lease,
+            lease: self.timing.lease,
             refused: None,
         }
     }
@@ -170,7 +172,7 @@ impl Control {
         if card.generation.is_some() {
             return;
         }
-        self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
+        self.alarms.set(ControlTimer::Attach(volume), now + self.timing.resend);
         if parting {
             return;
         }
@@ -203,7 +205,13 @@ impl Control {
     /// This node has become the primary of a volume that it has a card of.
     fn reattach_own(&mut self, volume: PgId) {
         let Some(wish) = self.cards.get(&volume).map(|card| card.wish.clone()) else { return };
-        let Ok(generation) = self.attach_own(volume, &wish) else { return };
+        let generation = match self.attach_own(volume, &wish) {
+            Ok(generation) => generation,
+            Err(refusal) => {
+                self.own_refused(volume, refusal);
+                return;
+            }
+        };
         let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
         let Some(card) = self.cards.get_mut(&volume) else { return };
         (card.generation, card.refused) = (Some(generation), None);
@@ -212,6 +220,15 @@ impl Control {
         self.when_durable(Then::Shards(Input::RepeatFrom { volume, generation: repeat_from }));
         self.when_durable(Then::Own(None, volume, generation));
         tokens.into_iter().for_each(|token| self.when_durable(Then::Own(Some(token), volume, generation)));
+    }
+
+    fn own_refused(&mut self, volume: PgId, refusal: Refusal) {
+        let Some(card) = self.cards.get_mut(&volume).filter(|_| refusal != Refusal::NoAnswer) else { return };
+        if card.tokens.is_empty() {
+            card.refused = Some(refusal);
+        } else {
+            self.refuse(volume, &refusal);
+        }
     }
 
     pub(super) fn attached(
@@ -245,7 +262,7 @@ impl Control {
         let until = card.asked.map_or(Instant(0), |asked| asked + card.lease);
         self.alarms.clear(ControlTimer::Attach(volume));
         if !no_lease {
-            let at = now.min(until) + card.lease / 3;
+            let at = now.min(until) + ControlTiming::first_renewal(card.lease);
             let before = self.alarms.at(ControlTimer::Renew(from));
             self.alarms.set(ControlTimer::Renew(from), before.map_or(at, |before| at.min(before)));
         }
@@ -275,16 +292,10 @@ impl Control {
             card.refused = (refusal != Refusal::NoAnswer).then_some(refusal);
             card.request = fresh;
             card.asked = None;
-            self.alarms.set(ControlTimer::Attach(volume), now + RESEND);
+            self.alarms.set(ControlTimer::Attach(volume), now + self.timing.resend);
             return;
         }
-        let tokens = core::mem::take(&mut card.tokens);
-        self.cards.remove(&volume);
-        self.alarms.clear(ControlTimer::Attach(volume));
-        for token in tokens {
-            let result = Err(refusal.clone());
-            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
-        }
+        self.refuse(volume, &refusal);
     }
 
     /// This node's cards of another node's volumes whose leases are to be renewed.
@@ -304,14 +315,14 @@ impl Control {
     }
 
     pub(super) fn send_renew(&mut self, node: NodeId) {
-        let interval = self.leased(node).map(|(.., card)| card.lease / 4).min();
+        let interval = self.leased(node).map(|(.., card)| ControlTiming::renewal(card.lease)).min();
         let Some(interval) = interval else { return };
         let cards = self.leased(node).map(|(volume, generation, _)| (volume, generation)).collect();
         let request = self.next_request();
         let sent = &mut self.renewals.entry(node).or_default().sent;
         sent.rotate_right(1);
         sent[0] = Some((request, self.now));
-        self.alarms.set(ControlTimer::Renew(node), self.now + interval.max(Duration::from_millis(1)));
+        self.alarms.set(ControlTimer::Renew(node), self.now + interval);
         self.push_send(node, ControlMessage::Renew { request, cards });
     }
 
@@ -323,9 +334,10 @@ impl Control {
         let sent = self.renewals.get(&from).and_then(|r| r.sent.iter().flatten().find(|s| s.0 == request));
         let Some(&(_, sent)) = sent else { return };
         let named = self.leased(from).filter(|(.., card)| card.attached_after < request);
-        let leases: Vec<Input> =
-            named.map(|(volume, _, card)| Input::Lease { volume, until: sent + card.lease }).collect();
-        leases.into_iter().for_each(|input| self.push_shards(input));
+        let leases: Arc<[_]> = named.map(|(volume, _, card)| (volume, sent + card.lease)).collect();
+        if !leases.is_empty() {
+            self.push_shards(Input::Leases { leases });
+        }
     }
 
     pub(super) fn expired(&mut self, from: NodeId, volume: PgId, generation: Generation) {
@@ -333,6 +345,26 @@ impl Control {
         if from == self.primary_of(volume) && current == Some(generation) {
             self.suspend(volume);
             self.send_attach(volume);
+        }
+    }
+
+    /// Nobody can write the volume any more: a card that could reads on, and whoever waits for one is refused.
+    pub(super) fn seal_card(&mut self, volume: PgId) {
+        let Some(card) = self.cards.get_mut(&volume).filter(|card| card.wish.access.may_write()) else {
+            return;
+        };
+        card.wish.access = Access::Read;
+        if !card.tokens.is_empty() {
+            self.refuse(volume, &Refusal::ReadOnly);
+        }
+    }
+
+    fn refuse(&mut self, volume: PgId, refusal: &Refusal) {
+        let Some(card) = self.cards.remove(&volume) else { return };
+        self.alarms.clear(ControlTimer::Attach(volume));
+        for token in card.tokens {
+            let result = Err(refusal.clone());
+            self.outputs.push_back(ControlOutput::AttachDone { token, volume, result });
         }
     }
 
@@ -378,7 +410,7 @@ impl Control {
             return;
         }
         let request = self.next_request();
-        let give_up = self.now + self.config.disk_wait;
+        let give_up = self.now + self.timing.give_up;
         self.pending.insert(request, Pending { volume, give_up, token, offset, length });
         self.questions.insert((volume, request));
         self.send_pending(request);
@@ -391,7 +423,7 @@ impl Control {
             self.give_up(request);
             return;
         }
-        self.alarms.set(ControlTimer::Request(request), pending.give_up.min(now + RESEND));
+        self.alarms.set(ControlTimer::Request(request), pending.give_up.min(now + self.timing.resend));
         let &Pending { volume, offset, length, .. } = pending;
         let primary = self.primary_of(volume);
         if primary == self.config.node {

@@ -10,7 +10,7 @@ use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::volume::Access;
 
 /// See the module's head.
@@ -107,11 +107,6 @@ impl Desk {
     }
 }
 
-/// How long the disk node waits for a renewal: longer than the card trusts its lease.
-fn term(lease: Duration) -> Duration {
-    if makes(Mistake::ExpireEarly) { lease / 2 } else { lease + lease / 2 }
-}
-
 impl Control {
     /// This node is the volume's primary from now on, and begins with what was noted by the last one.
     pub(super) fn begin_term(
@@ -122,7 +117,7 @@ impl Control {
         acquainted: &[NodeId],
     ) {
         let Some(epoch) = self.specs.get(&volume).map(|spec| spec.epoch) else { return };
-        let until = self.now + term(self.config.lease);
+        let until = self.now + self.timing.expiry;
         self.desk.last_generation.insert(volume, Generation(epoch << 20));
         self.desk.journals.begin(volume, epoch, cards, until);
         if let Some(&DiskJournal { persistence: life, loss, held, .. }) = journal {
@@ -223,7 +218,7 @@ impl Control {
 
     /// Gives up whatever cards keep the node from having the volume for itself. Until all are gone it asks again.
     fn take_over(&mut self, node: NodeId, volume: PgId) {
-        let until = self.now + term(self.config.lease) * 2;
+        let until = self.now + self.timing.takeover;
         self.desk.takeovers.insert(volume, (node, until));
         let others: Vec<NodeId> = self.desk.cards_of(volume).filter(|&other| other != node).collect();
         for other in others {
@@ -291,7 +286,7 @@ impl Control {
     /// The leases of the node's cards run from now on.
     fn promise_all(&mut self, node: NodeId) {
         if let Some(guest) = self.desk.guests.get_mut(&node) {
-            guest.expires = guest.expires.max(self.now + term(self.config.lease));
+            guest.expires = guest.expires.max(self.now + self.timing.expiry);
             self.alarms.set(ControlTimer::Expire(node), guest.expires);
         }
     }
@@ -342,7 +337,7 @@ impl Control {
                 generation
             }
         };
-        let lease_us = u32::try_from(self.config.lease.as_micros()).unwrap_or(u32::MAX);
+        let lease_us = u32::try_from(self.timing.lease.as_micros()).unwrap_or(u32::MAX);
         let repeat_from = self.desk.journals.repeat_from(volume, node);
         let message = ControlMessage::Attached { request, volume, generation, lease_us, repeat_from };
         self.when_durable(Then::Send(node, message));
@@ -405,7 +400,7 @@ impl Control {
 
     /// The card's lease is granted now: it is gone a lease and a half from here on at the earliest.
     pub(super) fn promise(&mut self, volume: PgId, node: NodeId, generation: Generation) {
-        let at = self.now + term(self.config.lease);
+        let at = self.now + self.timing.expiry;
         let Some(holder) = self.holder(volume, node, generation) else { return };
         match &mut holder.expires {
             None => self.promise_all(node),

@@ -29,7 +29,35 @@ pub struct CardJournal {
     pub exclusive: Option<(NodeId, Generation)>,
 }
 
+/// A change of a [`CardJournal`], which is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CardNote {
+    /// The disk node goes on without this card.
+    Dropped(NodeId, Generation),
+    /// This card is attached.
+    Attached(NodeId, Generation, Access),
+    /// Nobody has the volume for itself any more.
+    Released,
+}
+
 impl CardJournal {
+    /// Takes a change of the journal that was begun in the life `since`. No, if it is none.
+    pub fn apply(&mut self, since: u64, note: CardNote) -> bool {
+        if self.since != since {
+            *self = Self { since, ..Self::default() };
+        }
+        match note {
+            CardNote::Dropped(node, card) => self.dropped.insert(node, card) != Some(card),
+            CardNote::Attached(node, card, access) => {
+                let life = card.life();
+                let is_new = access.may_write() && self.writers.insert(node, life) != Some(life);
+                let exclusive = (access == Access::Exclusive).then_some((node, card));
+                core::mem::replace(&mut self.exclusive, exclusive) != exclusive || is_new
+            }
+            CardNote::Released => self.exclusive.take().is_some(),
+        }
+    }
+
     /// No term that it speaks of is later than `epoch`, or is this one.
     fn is_before(&self, epoch: u64) -> bool {
         let dropped = self.dropped.values().copied();
@@ -51,7 +79,6 @@ pub(super) struct Journals {
 }
 
 struct Kept {
-    epoch: u64,
     /// The driver keeps it over lives.
     is_durable: bool,
     now: CardJournal,
@@ -100,7 +127,7 @@ impl Journals {
         let now = known.filter(|journal| journal.is_before(epoch));
         let now = now.unwrap_or_else(|| CardJournal { since: epoch, ..CardJournal::default() });
         let claim = now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
-        self.volumes.insert(volume, Kept { epoch, is_durable, before: now.writers.clone(), claim, now });
+        self.volumes.insert(volume, Kept { is_durable, before: now.writers.clone(), claim, now });
     }
 
     /// The term ends, and with it what waits to be done in it. Returns who waits for a card of this node.
@@ -144,14 +171,13 @@ impl Journals {
 
 impl Control {
     /// Notes something in a volume's journal. What must not happen before is said with [`Self::when_durable`].
-    /// The change says whether it is one.
-    fn note(&mut self, volume: PgId, change: impl FnOnce(&mut CardJournal) -> bool) {
+    fn note(&mut self, volume: PgId, note: CardNote) {
         let journals = &mut self.desk.journals;
         let Some(kept) = journals.volumes.get_mut(&volume) else { return };
-        if change(&mut kept.now) && kept.is_durable {
-            let journal = kept.now.clone();
+        let since = kept.now.since;
+        if kept.now.apply(since, note) && kept.is_durable {
             journals.last += 1;
-            self.outputs.push_back(ControlOutput::Journal { number: journals.last, volume, journal });
+            self.outputs.push_back(ControlOutput::Journal { number: journals.last, volume, since, note });
         }
     }
 
@@ -159,18 +185,13 @@ impl Control {
     pub(super) fn note_dropped(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
         // Who only reads has no command that could be done again.
         if access.may_write() {
-            self.note(volume, |journal| journal.dropped.insert(node, card) != Some(card));
+            self.note(volume, CardNote::Dropped(node, card));
         }
     }
 
     /// A card is attached, once that is noted.
     pub(super) fn note_attached(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
-        let life = self.desk.journals.volumes.get(&volume).map_or(0, |kept| kept.epoch);
-        self.note(volume, |journal| {
-            let is_new = access.may_write() && journal.writers.insert(node, life) != Some(life);
-            let exclusive = (access == Access::Exclusive).then_some((node, card));
-            core::mem::replace(&mut journal.exclusive, exclusive) != exclusive || is_new
-        });
+        self.note(volume, CardNote::Attached(node, card, access));
         self.end_claim(volume);
     }
 
@@ -178,7 +199,7 @@ impl Control {
     pub(super) fn note_detached(&mut self, volume: PgId, node: NodeId, card: Option<Generation>) {
         let kept = self.desk.journals.volumes.get(&volume).and_then(|kept| kept.now.exclusive);
         if kept.is_some_and(|(holder, theirs)| holder == node && card.is_none_or(|card| card == theirs)) {
-            self.note(volume, |journal| journal.exclusive.take().is_some());
+            self.note(volume, CardNote::Released);
             self.end_claim(volume);
         }
     }

@@ -49,7 +49,10 @@ impl Control {
             Some(given_back) => *given_back = Some(generation),
             None => {
                 let to = self.primary_of(volume);
-                self.push_send(to, ControlMessage::Detach { volume, generation });
+                // One that an earlier primary has given is void if this node is the primary by now.
+                if to != self.config.node {
+                    self.push_send(to, ControlMessage::Detach { volume, generation });
+                }
             }
         }
     }

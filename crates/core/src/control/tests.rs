@@ -22,6 +22,10 @@ struct Pair {
     cut: bool,
     /// What is to be noted is durable at once.
     keeps_journals: bool,
+    /// Leases in each input of shards that renews some.
+    renewed: Vec<usize>,
+    /// What the disk node's present life has found in its journals.
+    kept: BTreeMap<PgId, CardJournal>,
 }
 
 fn spec(read_only: bool) -> VolumeSpec {
@@ -90,6 +94,8 @@ impl Pair {
             now: Instant(0),
             cut: false,
             keeps_journals: false,
+            renewed: Vec::new(),
+            kept: BTreeMap::new(),
         };
         for node in 0..3 {
             for peer in (0..3).filter(|&p| p != node) {
@@ -119,6 +125,13 @@ impl Pair {
             }
             match output {
                 ControlOutput::Send { to, message } => self.wire.push_back((NodeId(node), to, message)),
+                ControlOutput::Shards { input: Input::Leases { leases } } => {
+                    self.renewed.push(leases.len());
+                    self.outputs.extend(leases.iter().map(|&(volume, until)| {
+                        let input = Input::Lease { volume, until };
+                        (NodeId(node), ControlOutput::Shards { input })
+                    }));
+                }
                 output => self.outputs.push((NodeId(node), output)),
             }
         }
@@ -437,6 +450,16 @@ fn a_read_only_disk_is_not_attached_to_write() {
     let mut p = Pair::new(true);
     assert_eq!(p.attach(1, "", Access::Write), Err(Refusal::ReadOnly));
     p.attach(1, "", Access::Read).unwrap();
+}
+
+/// However many cards of a primary's volumes there are.
+#[test]
+fn a_renewal_is_one_input_for_a_shard() {
+    let mut p = Pair::new(false);
+    p.attach_all(1, [V, W]);
+    p.renewed.clear();
+    p.pass(LEASE);
+    assert!(!p.renewed.is_empty() && p.renewed.iter().all(|&leases| leases == 2), "{:?}", p.renewed);
 }
 
 #[test]
@@ -781,13 +804,15 @@ fn who_keeps_no_pages_waits_for_none() {
 
 /// What the disk node's journal had when its life ended.
 fn journal_of(p: &Pair) -> BTreeMap<PgId, CardJournal> {
-    let journals = p.outputs.iter().filter_map(|(node, output)| match output {
-        ControlOutput::Journal { volume, journal, .. } if *node == NodeId(0) => {
-            Some((*volume, journal.clone()))
+    let mut journals = p.kept.clone();
+    for (node, output) in &p.outputs {
+        if let ControlOutput::Journal { volume, since, note, .. } = output
+            && *node == NodeId(0)
+        {
+            journals.entry(*volume).or_default().apply(*since, *note);
         }
-        _ => None,
-    });
-    journals.collect()
+    }
+    journals
 }
 
 impl Pair {
@@ -801,6 +826,7 @@ impl Pair {
 
     /// The disk node begins a new life, and nobody has heard of it.
     fn restart_with(&mut self, incarnation: u64, journals: BTreeMap<PgId, CardJournal>) {
+        self.kept = journals.clone();
         let config = ControlConfig { cards: journals, ..config(0, incarnation, false) };
         self.controls[0] = Control::new(config, self.now);
         self.outputs.clear();
@@ -929,7 +955,10 @@ fn who_has_a_volume_for_itself_keeps_it_over_a_restart() {
 impl Pair {
     /// The node hears who the primary of the volume is in its second term.
     fn tell(&mut self, node: u16, primary: u16, cards: Option<CardJournal>) {
-        let spec = VolumeSpec { primary: NodeId(primary), epoch: 2, ..spec(false) };
+        self.tell_of(node, VolumeSpec { primary: NodeId(primary), epoch: 2, ..spec(false) }, cards);
+    }
+
+    fn tell_of(&mut self, node: u16, spec: VolumeSpec, cards: Option<CardJournal>) {
         let journal = DiskJournal { volume: V, persistence: Persistence(1), loss: Loss::Power, held: false };
         let term = cards.map(|cards| Term { journal, cards, acquainted: (0..3).map(NodeId).collect() });
         self.give(node, ControlInput::Group { spec, term });
@@ -950,7 +979,8 @@ fn a_primary_moves_and_its_cards_follow() {
     assert!(p.is_attached(1), "node 1 has not heard of it, and refuses for now");
     p.tell(1, 1, Some(CardJournal::default()));
     p.run();
-    p.pass(RESEND);
+    let resend = p.controls[0].timing.resend;
+    p.pass(resend);
     assert!((0..2).all(|node| p.is_attached(node)));
     assert!(!p.told(1, &Input::WritesAllowed { volume: V }), "node 2 may use copies of the first term");
     p.tell(2, 1, None);
@@ -1027,4 +1057,92 @@ fn a_peer_announces_plain_disks_only() {
     let disks = (1..50).map(|n| VolumeSpec { id: PgId(n << 22), ..spec(false) }).collect();
     p.give(1, ControlInput::PeerUp { node: NodeId(0), incarnation: 1, succeeds: None, disks });
     assert_eq!(p.controls[1].volumes().count(), known);
+}
+
+/// Nobody can write it any more: who could, reads.
+#[test]
+fn cards_that_may_write_read_on_when_their_volume_is_sealed() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.attach(0, "", Access::Write).unwrap();
+    p.attach(1, "", Access::Write).unwrap();
+    p.outputs.clear();
+    let sealed = VolumeSpec { epoch: 2, ..spec(true) };
+    p.tell_of(0, sealed.clone(), Some(CardJournal::default()));
+    p.run();
+    p.pass(LEASE);
+    assert!(!p.is_attached(1), "it has not heard of the seal, and asks for what there is not any more");
+    p.ask(2, "", Access::Write, false);
+    p.tell_of(1, sealed.clone(), None);
+    p.tell_of(2, sealed, None);
+    p.run();
+    let resend = p.controls[0].timing.resend;
+    p.pass(resend);
+    for node in [0, 1] {
+        let reads = |input: &Input| matches!(input, Input::Attached { generation, access: Access::Read, .. } if generation.life() == 2);
+        let told = |(at, output): &(NodeId, ControlOutput)| {
+            at.0 == node && matches!(output, ControlOutput::Shards { input } if reads(input))
+        };
+        assert!(p.is_attached(node) && p.outputs.iter().any(told), "{node}: {:?}", p.outputs);
+    }
+    let refused = |(at, output): &(NodeId, ControlOutput)| {
+        at.0 == 2 && matches!(output, ControlOutput::AttachDone { result: Err(Refusal::ReadOnly), .. })
+    };
+    assert!(p.outputs.iter().any(refused) && p.controls[2].cards().next().is_none(), "{:?}", p.outputs);
+    for node in [0, 1] {
+        assert_eq!(p.attach(node, "", Access::Write), Err(Refusal::ReadOnly));
+        p.attach(node, "", Access::Read).unwrap();
+    }
+}
+
+/// The primary's node needs no card for what its kernel has read: it withdraws that before it writes. The next primary does not.
+#[test]
+fn who_was_the_primary_parts_from_pages_without_a_card_too() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.kept(0);
+    p.attach(0, "", Access::Write).unwrap();
+    p.give(0, ControlInput::Detach { volume: V });
+    assert!(!p.asks_for_pages(0));
+    p.tell(0, 1, None);
+    assert!(p.asks_for_pages(0));
+    let of_term = |(from, _, message): &(NodeId, NodeId, ControlMessage)| {
+        from.0 == 0 && matches!(message, ControlMessage::Seen { terms } if terms.contains(&(V, 2)))
+    };
+    assert!(!p.wire.iter().any(of_term), "it has pages of the first term: {:?}", p.wire);
+    p.give(0, ControlInput::Withdrawn { volume: V });
+    assert!(p.wire.iter().any(of_term), "{:?}", p.wire);
+}
+
+/// What an earlier primary was to hear, the node does not tell itself.
+#[test]
+fn a_card_that_is_given_back_while_its_node_becomes_the_primary_is_gone() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.attach(1, "", Access::Write).unwrap();
+    p.kept(1);
+    p.give(1, ControlInput::Detach { volume: V });
+    p.tell(0, 1, None);
+    p.tell(1, 1, Some(CardJournal::default()));
+    p.give(1, ControlInput::Withdrawn { volume: V });
+    assert!(p.wire.iter().all(|(from, to, _)| from != to), "{:?}", p.wire);
+}
+
+/// As another node would be.
+#[test]
+fn who_waits_for_a_card_when_its_node_becomes_the_primary_hears_that_there_is_none() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.tell(0, 1, None);
+    p.ask(1, "", Access::Write, false);
+    p.run();
+    let exclusive = Some((NodeId(2), Generation(1 << 20 | 5)));
+    p.tell(1, 1, Some(CardJournal { since: 1, exclusive, ..CardJournal::default() }));
+    p.run();
+    let refused = |(at, output): &(NodeId, ControlOutput)| {
+        let holder = Err(Refusal::Exclusive(NodeId(2)));
+        at.0 == 1 && matches!(output, ControlOutput::AttachDone { result, .. } if *result == holder)
+    };
+    assert!(p.outputs.iter().any(refused), "{:?}", p.outputs);
+    assert!(p.controls[1].cards().next().is_none());
 }

@@ -1,11 +1,12 @@
 //! What a policy sees of its node, and what it can have done.
 
 use alloc::vec::Vec;
+use core::ops::Deref;
 
+use super::Room;
 use crate::cache::{Cache, Mark};
-use crate::frame_data::FrameData;
 use crate::ids::{BlockId, NodeId, PgId, mix};
-use crate::index::{Entry, Index};
+use crate::index::Entry;
 use crate::message::Note;
 use crate::placement::Placement;
 use crate::time::Instant;
@@ -28,17 +29,16 @@ pub enum Effect {
     WakeAt(Instant),
 }
 
-/// A policy's view of its shard.
-pub struct Context<'a> {
+/// What a policy sees of its shard. `C` is how it is lent the cache: to look at, or (in a [`Context`]) to change.
+pub struct View<'a, C = &'a Cache> {
     pub(crate) now: Instant,
-    pub(crate) random: &'a mut u64,
+    /// The state of the random numbers.
+    pub(crate) random: u64,
     pub(crate) me: NodeId,
     pub(crate) volume: PgId,
     pub(crate) primary: NodeId,
     pub(crate) placement: &'a Placement,
-    pub(crate) cache: &'a mut Cache,
-    pub(crate) index: &'a mut Index,
-    pub(crate) frame_data: &'a mut FrameData,
+    pub(crate) cache: C,
     /// Free places of each node's shard, as it said last; [`u16::MAX`] before it said anything.
     pub(crate) free_of: &'a [u16],
     pub(crate) up: &'a [bool],
@@ -48,23 +48,38 @@ pub struct Context<'a> {
     pub(crate) attached: bool,
     /// Whether [`super::Policy::keep_consistency`] is called for the volume.
     pub(crate) invalidates: bool,
+}
+
+/// What a policy sees, and may change.
+pub struct Context<'a> {
+    pub(crate) view: View<'a, &'a mut Cache>,
     pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = View<'a, &'a mut Cache>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.view
+    }
 }
 
 /// How many old blocks a search for a duplicate looks at.
 const TAIL: usize = 64;
 
-impl Context<'_> {
+impl<C: Deref<Target = Cache>> View<'_, C> {
     /// The time.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// A number below `bound` (zero if that is zero), evenly distributed, the same in every run from the same seed.
-    pub fn random(&mut self, bound: u64) -> u64 {
-        *self.random = self.random.wrapping_add(1);
-        ((u128::from(mix(*self.random)) * u128::from(bound)) >> 64) as u64
+    /// The number below `bound` (zero if that is zero) that [`Context::random`] would give as the `nth` from now on, the next
+    /// one being the first: the same until it is called.
+    #[must_use]
+    pub fn draw(&self, nth: u64, bound: u64) -> u64 {
+        let drawn = mix(self.random.wrapping_add(nth));
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
     }
 
     /// This node.
@@ -92,7 +107,7 @@ impl Context<'_> {
     }
 
     /// All nodes, in ascending order.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<C> {
         let members = self.placement.shared_members();
         (0..members.len()).map(move |position| members[position])
     }
@@ -121,7 +136,7 @@ impl Context<'_> {
         self.placement.home(block)
     }
 
-    /// Whether a copy is here that can be served.
+    /// Whether a copy is here that is not being written. (It can be served if the card has the lock on it.)
     #[must_use]
     pub fn cached(&self, block: BlockId) -> bool {
         self.attached && self.cache.lookup(block).is_some_and(|slot| !self.cache.is(slot, Mark::LOCKED))
@@ -136,30 +151,7 @@ impl Context<'_> {
     /// The block's index entry.
     #[must_use]
     pub fn entry(&self, block: BlockId) -> Entry {
-        match self.cache.lookup(block) {
-            Some(slot) => Entry { previous: self.cache.previous(slot), next: self.cache.next(slot) },
-            None => self.index.get(block),
-        }
-    }
-
-    /// Sets who asked for the block last. (Nobody follows itself.)
-    pub fn set_next(&mut self, block: BlockId, next: Option<NodeId>) {
-        let next = next.filter(|&node| node != self.me);
-        match self.cache.lookup(block) {
-            Some(slot) => self.cache.set_next(slot, next),
-            None => {
-                let entry = self.index.get(block);
-                self.index.put(block, Entry { next, ..entry });
-            }
-        }
-    }
-
-    /// Forgets the entry of a block that is not here; of one that is, who asked for it last.
-    pub fn forget(&mut self, block: BlockId) {
-        match self.cache.lookup(block) {
-            Some(slot) => self.cache.set_next(slot, None),
-            None => self.index.put(block, Entry::default()),
-        }
+        self.cache.entry(block)
     }
 
     /// Whether a stored block would find room of this kind.
@@ -192,7 +184,7 @@ impl Context<'_> {
 
     /// Blocks this cache holds at most, and how many it holds.
     #[must_use]
-    pub const fn capacity(&self) -> (u32, u32) {
+    pub fn capacity(&self) -> (u32, u32) {
         (self.cache.capacity(), self.cache.resident())
     }
 
@@ -219,20 +211,13 @@ impl Context<'_> {
     /// Milliseconds since the block was last used here; zero if it is not here.
     #[must_use]
     pub fn age_ms(&self, block: BlockId) -> u32 {
-        self.cache.lookup(block).map_or(0, |slot| self.frame_data.age_ms(slot, self.now))
+        self.cache.lookup(block).map_or(0, |slot| self.cache.data.age_ms(slot, self.now))
     }
 
     /// The policy's own word on a block that is here; zero at first.
     #[must_use]
     pub fn tag(&self, block: BlockId) -> u32 {
-        self.cache.lookup(block).map_or(0, |slot| self.frame_data.tag(slot))
-    }
-
-    /// Sets the policy's own word on a block, if it is here.
-    pub fn set_tag(&mut self, block: BlockId, tag: u32) {
-        if let Some(slot) = self.cache.lookup(block) {
-            self.frame_data.set_tag(slot, tag);
-        }
+        self.cache.lookup(block).map_or(0, |slot| self.cache.data.tag(slot))
     }
 
     /// Free places at a node, as it said last.
@@ -241,10 +226,74 @@ impl Context<'_> {
         self.free_of.get(usize::from(node.0)).copied().unwrap_or(0)
     }
 
-    /// Blocks cached here whose home is `node` (HSCC-8).
+    /// The other node that has the most free places, as they said last: of equal ones the next from `turn` on, in their
+    /// circle. None if nobody has any.
     #[must_use]
-    pub fn cached_for(&self, node: NodeId) -> u32 {
-        self.load_of.get(usize::from(node.0)).copied().unwrap_or(0)
+    pub fn freest(&self, turn: u16) -> Option<NodeId> {
+        // Of who has not said anything nobody knows better.
+        self.highest(turn, self.free_of, |free| if free == u16::MAX { u32::MAX } else { free.into() })
+    }
+
+    /// The other node that is home to the fewest blocks cached here (HSCC-8), of equal ones as with [`Self::freest`].
+    #[must_use]
+    pub fn least_cached_for(&self, turn: u16) -> Option<NodeId> {
+        // All blocks of all nodes would not be as many.
+        self.highest(turn, self.load_of, |blocks| u32::MAX - blocks)
+    }
+
+    /// A plain pass that ends at the highest rank that there is, since this is done for each evicted block, over the nodes of
+    /// the cluster. Rank 0 is out of the question.
+    fn highest<T: Copy>(&self, turn: u16, values: &[T], rank: impl Fn(T) -> u32) -> Option<NodeId> {
+        let nodes = values.len().min(self.up.len());
+        let (values, up) = (&values[..nodes], &self.up[..nodes]);
+        let (me, turn) = (usize::from(self.me.0), usize::from(turn).min(nodes));
+        let (mut best, mut found) = (0, None);
+        for node in (turn..nodes).chain(0..turn) {
+            let rank = if up[node] && node != me { rank(values[node]) } else { 0 };
+            if rank > best {
+                (best, found) = (rank, Some(NodeId(node as u16)));
+                if best == u32::MAX {
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Context<'_> {
+    /// A number below `bound` (zero if that is zero), evenly distributed, the same in every run from the same seed.
+    pub fn random(&mut self, bound: u64) -> u64 {
+        let drawn = self.draw(1, bound);
+        self.view.random = self.random.wrapping_add(1);
+        drawn
+    }
+
+    /// Sets who asked for the block last. (Nobody follows itself.)
+    pub fn set_next(&mut self, block: BlockId, next: Option<NodeId>) {
+        let next = next.filter(|&node| node != self.me);
+        match self.view.cache.lookup(block) {
+            Some(slot) => self.view.cache.set_next(slot, next),
+            None => {
+                let entry = self.view.cache.index.get(block);
+                self.view.cache.index.put(block, Entry { next, ..entry });
+            }
+        }
+    }
+
+    /// Forgets the entry of a block that is not here; of one that is, who asked for it last.
+    pub fn forget(&mut self, block: BlockId) {
+        match self.view.cache.lookup(block) {
+            Some(slot) => self.view.cache.set_next(slot, None),
+            None => _ = self.view.cache.index.put(block, Entry::default()),
+        }
+    }
+
+    /// Sets the policy's own word on a block, if it is here.
+    pub fn set_tag(&mut self, block: BlockId, tag: u32) {
+        if let Some(slot) = self.view.cache.lookup(block) {
+            self.view.cache.data.set_tag(slot, tag);
+        }
     }
 
     /// Sends a note about a block, if it goes to another node.
@@ -256,16 +305,16 @@ impl Context<'_> {
 
     /// Counts as a use of a block, if it is here.
     pub fn refresh(&mut self, block: BlockId) {
-        if let Some(slot) = self.cache.lookup(block) {
-            self.cache.touch(slot);
-            self.frame_data.used(slot, self.now);
+        if let Some(slot) = self.view.cache.lookup(block) {
+            self.view.cache.touch(slot);
+            self.view.cache.data.used(slot, self.view.now);
         }
     }
 
     /// Makes a block the next victim, if it is here: it was of use elsewhere, not here.
     pub fn cool(&mut self, block: BlockId) {
-        if let Some(slot) = self.cache.lookup(block) {
-            self.cache.cool(slot);
+        if let Some(slot) = self.view.cache.lookup(block) {
+            self.view.cache.cool(slot);
         }
     }
 
@@ -279,5 +328,3 @@ impl Context<'_> {
         self.effects.push(Effect::Discard(block));
     }
 }
-
-use super::Room;

@@ -12,7 +12,7 @@ pub(super) mod withdraw;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::{Limits, Shard};
+use super::{Limit, Limits, Shard};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, PgId, Stamp};
 use crate::index::Entry;
@@ -89,16 +89,19 @@ impl Card {
         now < self.lease_until
     }
 
-    /// It is of this life of the primary. What another one has said of writes says nothing of this one's.
-    fn begin_life(&mut self, life: u64) {
+    /// It is of this life of the primary. What another one has said of writes says nothing of this one's. Whether one was
+    /// forgotten for it.
+    fn begin_life(&mut self, life: u64) -> bool {
         if self.life.replace(life) == Some(life) {
-            return;
+            return false;
         }
         self.lives.insert(life);
-        if self.lives.len() > self.limits.disk_node_lives {
+        let is_over = self.lives.len() > self.limits.disk_node_lives;
+        if is_over {
             self.lives.pop_first();
         }
         self.ceiling = self.lives.range(life + 1..).next().map(|above| Stamp(above << 20));
+        is_over
     }
 
     /// The stamp is of a life of the primary that came before the card's, and had a higher number.
@@ -120,11 +123,13 @@ impl Card {
         }
     }
 
-    /// This node's write to a block is complete.
-    pub(super) fn wrote(&mut self, block: u32, stamp: Stamp) {
-        if stamp > self.heard && self.own.len() < self.limits.own_writes {
+    /// This node's write to a block is complete. Whether there is room for it.
+    pub(super) fn wrote(&mut self, block: u32, stamp: Stamp) -> bool {
+        let has_room = stamp <= self.heard || self.own.len() < self.limits.own_writes;
+        if stamp > self.heard && has_room {
             self.own.insert(block, stamp);
         }
+        has_room
     }
 
     /// Another order of writes begins: its stamps say nothing about those before.
@@ -154,9 +159,7 @@ impl Shard {
         let back = card.life.is_some_and(|before| {
             generation.life() < before || generation.life() > before && card.heard > first
         });
-        if renewed {
-            card.begin_life(generation.life());
-        }
+        self.reached.note(Limit::DiskNodeLives, renewed && card.begin_life(generation.life()));
         if renewed && back {
             // Its numbers begin again: nothing of what is here can be compared with them.
             card.forget_order();
@@ -242,7 +245,7 @@ impl Shard {
                     self.stats.invalidations += 1;
                 }
                 self.drop_copy(block);
-                self.index.put(block, Entry::default());
+                self.cache.index.put(block, Entry::default());
             }
         }
         let Release { segments: released, used, turn } = match is_current {

@@ -18,10 +18,47 @@
 
 use super::Shard;
 use super::regions::judge;
-use crate::ids::{BlockId, PgId, Stamp};
+use crate::cache::Mark;
+use crate::ids::{BlockId, PgId, Slot, Stamp};
 use crate::mistakes::{Mistake, makes};
 
+/// Whether a copy of a block may be used here now, and why not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Freshness {
+    /// The card is not attached, its lease may be over, or the primary's disk may have lost what cards still use.
+    LeaseExpired,
+    /// A write to the block is under way that this node knows of: it is neither read nor fetched.
+    BeingWritten,
+    /// The card has no lock on the block. A copy here is parked.
+    NotHeld,
+    /// There is no copy.
+    Missing,
+    /// A copy is on its way to another node, and may be used until that has it.
+    Leaving(Slot),
+    /// The resident copy may be used.
+    Fresh(Slot),
+}
+
 impl Shard {
+    /// Whether this node may use a copy of the block now: asked alike before it serves a client or a peer, takes a block in,
+    /// or sends one out. The marks of a resident copy say the same as the tables: it is locked while it is written, and
+    /// parked while the card has no lock on it. So a hit looks nothing else up.
+    pub(super) fn freshness(&self, block: BlockId) -> Freshness {
+        if !self.may_hold(block.volume) {
+            return Freshness::LeaseExpired;
+        }
+        match self.cache.lookup(block) {
+            Some(slot) if !self.cache.is(slot, Mark::HIDDEN) => Freshness::Fresh(slot),
+            _ if self.is_being_written(block) => Freshness::BeingWritten,
+            _ if !self.holds(block) => Freshness::NotHeld,
+            Some(slot) => Freshness::Fresh(slot),
+            None => self
+                .leaving
+                .get(&block)
+                .map_or(Freshness::Missing, |leaving| Freshness::Leaving(leaving.slot)),
+        }
+    }
+
     /// The block's copy, whether or not it may be used, is subject to the locks of this node's card.
     pub(super) fn is_locked_by_card(&self, id: PgId) -> bool {
         self.volumes.get(&id).is_some_and(|v| v.primary.is_none() && !v.needs_no_lease())
@@ -63,7 +100,7 @@ impl Shard {
         self.volumes.get(&block.volume).map_or(Stamp(0), |volume| volume.as_of(block.index))
     }
 
-    /// The block must not be read or fetched: a write to it is under way that this node knows of.
+    /// A write to the block is under way that this node knows of.
     pub(super) fn is_being_written(&self, block: BlockId) -> bool {
         self.commands.is_writing(block)
             || self

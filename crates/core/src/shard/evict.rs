@@ -3,13 +3,14 @@
 use alloc::vec::Vec;
 
 use super::Shard;
+use super::coherence::Freshness;
 use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, Slot, Stamp};
 use crate::index::Entry;
 use crate::io::{Landing, Payload};
-use crate::message::{Body, CopyClass, StoreOutcome};
-use crate::policy::{Answer, Eviction, Request};
-use crate::time::{Duration, Instant};
+use crate::message::{Body, StoreOutcome};
+use crate::policy::{Answer, Eviction, Offer};
+use crate::time::Instant;
 use crate::timers::Timer;
 
 /// An evicted block on its way to a new host. It can be read until the host has answered.
@@ -23,7 +24,7 @@ pub(super) struct Leaving {
 /// A [`Body::Store`], without the block.
 #[derive(Clone, Copy)]
 pub(super) struct Store {
-    pub(super) class: CopyClass,
+    pub(super) class: u8,
     pub(super) depth: u8,
     pub(super) evictor: NodeId,
     pub(super) previous: NodeId,
@@ -31,9 +32,6 @@ pub(super) struct Store {
     pub(super) age_ms: u32,
     pub(super) oldest_ms: u32,
 }
-
-/// How long a host may take to answer before the sender forgets the block.
-const ANSWER: Duration = Duration::from_millis(100);
 
 impl Shard {
     /// Evicts until the cache holds no more than it should. The replacement chooses whom (CARD-8).
@@ -51,10 +49,10 @@ impl Shard {
             self.stats.stored_in_vain += 1;
         }
         let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
-        let age_ms = self.frame_data.age_ms(victim, self.now);
+        let age_ms = self.cache.data.age_ms(victim, self.now);
         // What was only written the disk has, and nobody has shown that it is read: to send it about costs as much again.
         let worth_saving = !self.cache.is(victim, Mark::WRITTEN);
-        let eviction = match worth_saving && self.may_hold(block.volume) && self.holds(block) {
+        let eviction = match worth_saving && self.freshness(block) == Freshness::Fresh(victim) {
             true => self.with_policy(block.volume, |policy, cx| policy.handle_eviction(cx, block)),
             false => None,
         };
@@ -67,11 +65,11 @@ impl Shard {
                 let previous = self.previous_holder(victim);
                 self.cache.pin(victim);
                 self.unkeep(victim);
-                self.index.put(block, Entry { previous, next: entry.next });
+                self.cache.index.put(block, Entry { previous, next: entry.next });
                 self.stats.forwarded += 1;
                 // It may have left before, come back, and be gone again before the answer.
                 self.forget_leaving(block);
-                let deadline = self.now + ANSWER;
+                let deadline = self.now + self.timing.store;
                 self.leaving.insert(block, Leaving { slot: victim, to, deadline });
                 self.timers.set(deadline, Timer::Leaving(block));
                 let me = self.config.node;
@@ -90,7 +88,7 @@ impl Shard {
         let previous = self.previous_holder(slot);
         self.unkeep(slot);
         if next.is_some() {
-            self.index.put(block, Entry { previous, next });
+            self.cache.index.put(block, Entry { previous, next });
         }
     }
 
@@ -112,7 +110,7 @@ impl Shard {
         to: NodeId,
         block: BlockId,
         slot: Slot,
-        class: CopyClass,
+        class: u8,
         depth: u8,
         evictor: NodeId,
         previous: NodeId,
@@ -129,8 +127,8 @@ impl Shard {
 
     /// The age of this node's oldest block, for policies that keep ages.
     pub(super) fn oldest_ms(&self) -> u32 {
-        match self.frame_data.is_enabled() {
-            true => self.cache.tail().next().map_or(0, |slot| self.frame_data.age_ms(slot, self.now)),
+        match self.cache.data.is_enabled() {
+            true => self.cache.tail().next().map_or(0, |slot| self.cache.data.age_ms(slot, self.now)),
             false => 0,
         }
     }
@@ -167,15 +165,21 @@ impl Shard {
     }
 
     fn may_store(&self, block: BlockId, as_of: Stamp) -> bool {
-        self.may_hold(block.volume)
-            && !self.is_being_written(block)
-            && self.volumes.get(&block.volume).is_some_and(|v| u64::from(block.index) < v.spec.blocks())
-            && (!self.holds(block) || self.is_fresh(block, as_of))
+        let exists =
+            self.volumes.get(&block.volume).is_some_and(|v| u64::from(block.index) < v.spec.blocks());
+        exists
+            && match self.freshness(block) {
+                Freshness::LeaseExpired | Freshness::BeingWritten => false,
+                Freshness::NotHeld => true,
+                Freshness::Missing | Freshness::Leaving(_) | Freshness::Fresh(_) => {
+                    self.is_fresh(block, as_of)
+                }
+            }
     }
 
     /// An evicted block has come from another node.
     pub(super) fn store(&mut self, from: NodeId, block: BlockId, store: Store, payload: Payload) {
-        let request = Request::Store {
+        let offer = Offer {
             class: store.class,
             depth: store.depth,
             evictor: store.evictor,
@@ -190,7 +194,7 @@ impl Shard {
             && (payload != Payload::None || self.cache.lookup(block).is_some());
         let answer = match usable {
             true => self.with_policy(block.volume, |policy, cx| {
-                let answer = policy.handle_request(cx, block, request);
+                let answer = policy.offered(cx, block, offer);
                 match answer {
                     // The block that makes room is named before anything changes.
                     Answer::Keep(room) => (answer, cx.victim_for(room)),
@@ -212,7 +216,7 @@ impl Shard {
                 }
                 // A copy that comes back to where it came from has the previous node that it had there.
                 let previous = match store.previous == self.config.node {
-                    true => self.index.get(block).previous.unwrap_or(self.primary_of(block.volume)),
+                    true => self.cache.index.get(block).previous.unwrap_or(self.primary_of(block.volume)),
                     false => store.previous,
                 };
                 self.keep(slot, block, Some(previous), store.age_ms, true);

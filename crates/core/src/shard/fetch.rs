@@ -19,16 +19,18 @@ mod waiter;
 use self::waiter::{Waiter, Waiters};
 use super::Shard;
 use super::card::later::Hindrance;
+use super::coherence::Freshness;
+use super::route::Route;
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp, Token};
 use crate::io::{DiskWork, Origin, Output, Payload};
 use crate::message::{Body, IoError};
-use crate::policy::{Answer, Delivery, Request, Target};
+use crate::policy::{Asker, Delivery};
 use crate::time::{Duration, Instant};
 use crate::timers::{Timer, Timers};
 
 pub use self::explain::UnderWay;
 pub(super) use self::fetches::Fetches;
-pub(super) use self::peer_read::{HOPS, PeerRead};
+pub(super) use self::peer_read::PeerRead;
 
 struct Fetch {
     request: RequestId,
@@ -130,7 +132,7 @@ impl Fetch {
 
 impl Shard {
     /// A client wants a block that is not here (or not to be used now).
-    pub(super) fn read_missing(&mut self, token: Token, block: BlockId) {
+    pub(super) fn read_missing(&mut self, token: Token, block: BlockId, freshness: Freshness) {
         let error = match self.volumes.get(&block.volume) {
             None => Some(IoError::NotAttached),
             Some(volume) if u64::from(block.index) >= volume.spec.blocks() => Some(IoError::Invalid),
@@ -141,14 +143,10 @@ impl Shard {
             self.outputs.push_back(Output::Failed { token, block, error });
             return;
         }
-        if self.may_hold(block.volume)
-            && self.holds(block)
-            && let Some(leaving) = self.leaving.get(&block)
-        {
-            self.ready(token, block, leaving.slot, Origin::Local);
-            return;
+        match freshness {
+            Freshness::Leaving(slot) => self.ready(token, block, slot, Origin::Local),
+            _ => self.join(block, Some(Waiter::Client(token))),
         }
-        self.join(block, Some(Waiter::Client(token)));
     }
 
     pub(super) fn read_ahead(&mut self, block: BlockId) {
@@ -156,13 +154,8 @@ impl Shard {
             self.volumes.get(&block.volume).is_some_and(|v| u64::from(block.index) < v.spec.blocks());
         // Reading ahead must not drive out what is in use: it takes free slots only.
         let room = self.cache.free_slots() > self.cache.slots() / 64 + 1;
-        if exists
-            && room
-            && self.may_hold(block.volume)
-            && self.cache.lookup(block).is_none()
-            && !self.leaving.contains_key(&block)
-            && self.fetches.of_block(block).is_none()
-        {
+        let missing = matches!(self.freshness(block), Freshness::Missing | Freshness::NotHeld);
+        if exists && room && missing && !self.contains(block) && self.fetches.of_block(block).is_none() {
             self.stats.read_ahead += 1;
             self.join(block, None);
         }
@@ -172,7 +165,7 @@ impl Shard {
     fn join(&mut self, block: BlockId, waiter: Option<Waiter>) {
         if self.fetches.of_block(block).is_none() {
             let request = self.next_request();
-            let give_up = self.now + self.config.disk_wait;
+            let give_up = self.now + self.timing.give_up;
             self.fetches.insert(Fetch::new(request, block, waiter.is_none(), give_up));
             self.fetches.ready.push_back(request);
         }
@@ -184,7 +177,14 @@ impl Shard {
     }
 
     /// Takes every fetch that can go on as far as it goes.
+    #[inline]
     pub(super) fn settle(&mut self) {
+        if !self.fetches.is_settled() {
+            self.settle_all();
+        }
+    }
+
+    fn settle_all(&mut self) {
         loop {
             while let Some(request) = self.fetches.ready.pop_front() {
                 self.advance(request);
@@ -203,38 +203,42 @@ impl Shard {
         let Some(fetch) = self.fetches.get(request) else { return };
         let block = fetch.block;
         let (reserved, has_arrived) = (fetch.slot, fetch.arrived.is_some());
-        let is_being_written = self.is_being_written(block);
-        if !self.may_hold(block.volume) || is_being_written {
-            if let Some(fetch) = self.fetches.get_mut(request) {
-                fetch.passed_over |= is_being_written;
-                fetch.arrived = None;
-            }
-            self.wait_in(request, State::Waiting);
-            return;
-        }
-        let copy = self.cache.lookup(block);
-        if !self.holds(block) {
-            self.acquire_lock(block);
-            if copy.is_some() || has_arrived {
-                self.await_lock(request);
+        match self.freshness(block) {
+            freshness @ (Freshness::LeaseExpired | Freshness::BeingWritten) => {
+                if let Some(fetch) = self.fetches.get_mut(request) {
+                    fetch.passed_over |= freshness == Freshness::BeingWritten;
+                    fetch.arrived = None;
+                }
+                self.wait_in(request, State::Waiting);
                 return;
             }
-        } else if let Some(slot) = copy {
-            // A write has just ended, another node has stored the block here meanwhile, or it was parked.
-            self.finish_from_cache(request, slot);
-            return;
-        } else if let Some((delivery, as_of)) = self.fetches.get_mut(request).and_then(|f| f.arrived.take())
-            && let Some(slot) = reserved
-            && self.judge_arrived(request, block, as_of)
-        {
-            self.finish(request, slot, delivery);
-            return;
+            Freshness::NotHeld => {
+                self.acquire_lock(block);
+                if self.contains(block) || has_arrived {
+                    self.await_lock(request);
+                    return;
+                }
+            }
+            Freshness::Fresh(slot) => {
+                // A write has just ended, another node has stored the block here meanwhile, or it was parked.
+                self.finish_from_cache(request, slot);
+                return;
+            }
+            Freshness::Missing | Freshness::Leaving(_) => {
+                if let Some((delivery, as_of)) = self.fetches.get_mut(request).and_then(|f| f.arrived.take())
+                    && let Some(slot) = reserved
+                    && self.judge_arrived(request, block, as_of)
+                {
+                    self.finish(request, slot, delivery);
+                    return;
+                }
+            }
         }
         let place = self.place(block.index);
         if let Some(volume) = self.volumes.get_mut(&block.volume) {
             volume.card.held.used(place, self.now);
         }
-        let from_disk_node = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
+        let failed = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
         let own_disk = self.primary(block.volume).is_some();
         let may_take = own_disk || self.spare_slots_left();
         let Some(slot) = reserved.or_else(|| if may_take { self.cache.take() } else { None }) else {
@@ -249,12 +253,14 @@ impl Shard {
         if let Some(fetch) = self.fetches.get_mut(request) {
             fetch.slot = Some(slot);
         }
-        let target = if from_disk_node { self.primary_of(block.volume) } else { self.choose(block) };
-        let writer = self.last_writer(block, self.config.node).filter(|_| !from_disk_node);
-        match (target == self.config.node, writer) {
-            (false, _) => self.ask(request, target, from_disk_node),
-            (true, Some(writer)) => self.ask(request, writer, true),
-            (true, None) => self.read_disk(request, block, slot),
+        let asker = Asker::own(self.config.node, failed);
+        let route = self.onward(block, asker);
+        if !failed {
+            self.asked(block, asker, route);
+        }
+        match route {
+            Route::Asks { node, from_disk } => self.ask(request, node, from_disk),
+            _ => self.read_disk(request, block, slot),
         }
     }
 
@@ -267,22 +273,14 @@ impl Shard {
         self.wait_in(request, State::AwaitingLock);
     }
 
-    /// Whom the policy would ask; this node stands for its own disk.
-    fn choose(&mut self, block: BlockId) -> NodeId {
-        let (me, disk_node) = (self.config.node, self.primary_of(block.volume));
-        let target = self.with_policy(block.volume, |policy, cx| match policy.lookup(cx, block) {
-            Target::DiskNode => disk_node,
-            // The home's own miss is a request to itself.
-            Target::Node(node) if node == me => {
-                let request = Request::Read { requester: me, via: me, failed: false };
-                match policy.handle_request(cx, block, request) {
-                    Answer::Forward(node) if node != me => node,
-                    _ => disk_node,
-                }
-            }
-            Target::Node(node) => node,
-        });
-        target.filter(|&node| node != me && self.is_up(node)).unwrap_or(disk_node)
+    /// Tells the policy of a read, and where it went (or would have gone, were there no fetch to wait for).
+    fn asked(&mut self, block: BlockId, asker: Asker, route: Route) {
+        let to = match route {
+            Route::Asks { node, from_disk: false } => Some(node),
+            Route::Joins => self.named(block, asker),
+            _ => None,
+        };
+        self.with_policy(block.volume, |policy, cx| policy.asked(cx, block, asker, to));
     }
 
     /// Asks a node; if only the disk would do otherwise, it passes the question to no other node but the disk's.
@@ -326,14 +324,12 @@ impl Shard {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.state = state;
         let deadline = match state {
-            // Nobody can stand in for the primary, and it may have a long queue.
             State::Asked(node) if node == primary => {
-                let patience = self.config.peer_timeout * 4;
                 // A question that is lost is repeated in time, however little is left.
-                let half = (fetch.give_up.since(self.now) / 2).max(self.config.peer_timeout);
-                fetch.give_up.min(self.now + patience.min(half))
+                let half = (fetch.give_up.since(self.now) / 2).max(self.timing.peer);
+                fetch.give_up.min(self.now + self.timing.primary.min(half))
             }
-            State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.config.peer_timeout),
+            State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.timing.peer),
             State::Disk(_) => Instant::NEVER,
             State::Ready | State::Waiting | State::NoSlot => fetch.give_up,
         };

@@ -28,6 +28,72 @@ pub struct Limits {
     pub touched: usize,
 }
 
+/// A limit of a shard, by what happens at it: a path that a run takes only if it gets there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Limit {
+    /// A command waits, since all [`Limits::slots`] are taken.
+    Slots,
+    /// A node has lived so often that the commands of its first life are forgotten ([`Limits::node_lives`]).
+    NodeLives,
+    /// A disk node has lived so often that a card forgets the lowest life ([`Limits::disk_node_lives`]).
+    DiskNodeLives,
+    /// A card forgets regions, with the copies there ([`Limits::card_regions`]).
+    CardRegions,
+    /// A disk node forgets the last writes of half of the regions ([`Limits::directory_regions`]).
+    DirectoryRegions,
+    /// There is no room for a lock ([`Limits::directory_holders`]).
+    DirectoryHolders,
+    /// So many locks wait for room that one more is told nothing.
+    LocksWaiting,
+    /// A lock is revoked, since there is little room for more.
+    Revocation,
+    /// The last writer of some block is forgotten for that of another ([`Limits::writers`]).
+    Writers,
+    /// A card does not remember its own write ([`Limits::own_writes`]).
+    OwnWrites,
+    /// A disk node has no room for the block of a write ([`Limits::touched`]).
+    Touched,
+}
+
+impl Limit {
+    /// All of them, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Slots,
+        Self::NodeLives,
+        Self::DiskNodeLives,
+        Self::CardRegions,
+        Self::DirectoryRegions,
+        Self::DirectoryHolders,
+        Self::LocksWaiting,
+        Self::Revocation,
+        Self::Writers,
+        Self::OwnWrites,
+        Self::Touched,
+    ];
+}
+
+/// How often each limit was reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reached([u64; Limit::ALL.len()]);
+
+impl Reached {
+    /// A limit is reached, if `is_so`.
+    pub(super) const fn note(&mut self, limit: Limit, is_so: bool) {
+        self.0[limit as usize] += is_so as u64;
+    }
+
+    /// Adds those of another shard.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// How often it was reached.
+    #[must_use]
+    pub const fn of(&self, limit: Limit) -> u64 {
+        self.0[limit as usize]
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

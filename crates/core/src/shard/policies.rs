@@ -4,32 +4,35 @@ use super::Shard;
 use crate::ids::{BlockId, NodeId, PgId};
 use crate::io::Payload;
 use crate::message::{Body, Note};
-use crate::policy::{Context, Effect, Policy, Request};
+use crate::policy::{Asker, Context, Effect, Policy, View};
 use crate::time::Instant;
 use crate::timers::Timer;
 
+/// What a policy sees of a volume, with the cache lent to look at or to change.
+macro_rules! view {
+    ($shard:expr, $volume:expr, $cache:expr) => {
+        View {
+            now: $shard.now,
+            random: $shard.random,
+            me: $shard.config.node,
+            volume: $volume.spec.id,
+            primary: $volume.spec.primary,
+            placement: &$shard.placement,
+            cache: $cache,
+            free_of: &$shard.free_of,
+            up: &$shard.up,
+            load_of: &$shard.load_of,
+            attached: $volume.may_use_copies($shard.now),
+            invalidates: !$volume.spec.read_only && !$volume.confirms(),
+        }
+    };
+}
+
 impl Shard {
-    /// A volume's policy, and what it may see and change.
-    pub(super) fn policy(&mut self, now: Instant, volume: PgId) -> Option<(&mut dyn Policy, Context<'_>)> {
-        let known = self.volumes.get_mut(&volume)?;
-        let context = Context {
-            now,
-            random: &mut self.random,
-            frame_data: &mut self.frame_data,
-            me: self.config.node,
-            volume,
-            primary: known.spec.primary,
-            placement: &self.placement,
-            cache: &mut self.cache,
-            index: &mut self.index,
-            free_of: &self.free_of,
-            up: &self.up,
-            load_of: &self.load_of,
-            attached: known.may_use_copies(now),
-            invalidates: !known.spec.read_only && !known.confirms(),
-            effects: &mut self.effects,
-        };
-        Some((known.policy.as_mut(), context))
+    /// Which node the volume's policy sends a read to, if not to the primary.
+    pub(super) fn policy_route(&self, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let volume = self.volumes.get(&block.volume)?;
+        volume.policy.route(&view!(self, volume, &self.cache), block, asker)
     }
 
     /// Lets the volume's policy do something, then carries out its effects.
@@ -38,8 +41,11 @@ impl Shard {
         volume: PgId,
         run: impl FnOnce(&mut dyn Policy, &mut Context<'_>) -> T,
     ) -> Option<T> {
-        let (policy, mut context) = self.policy(self.now, volume)?;
-        let answer = run(policy, &mut context);
+        let known = self.volumes.get_mut(&volume)?;
+        let view = view!(self, known, &mut self.cache);
+        let mut context = Context { view, effects: &mut self.effects };
+        let answer = run(known.policy.as_mut(), &mut context);
+        self.random = context.view.random;
         let mut effects = core::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
@@ -71,9 +77,8 @@ impl Shard {
     }
 
     pub(super) fn note(&mut self, from: NodeId, block: BlockId, note: Note) {
-        let request = Request::Note { from, note };
         let had_copy = self.contains(block);
-        self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
+        self.with_policy(block.volume, |policy, cx| policy.note(cx, block, from, note));
         if had_copy && !self.contains(block) {
             self.stats.invalidations += 1;
         }

@@ -2,7 +2,8 @@
 //! for a [`term`]; for a plain disk, the node that has the disk, for each of its lives.
 //!
 //! Its state is about the cards of other nodes: who has one, what each may have copies of ([`directory`]), which of their
-//! [`commands`] are under way and how they were answered ([`answered`]), and what is left to its next life ([`marks`]).
+//! [`commands`] are under way and how they were answered ([`answered`]), what is left to its next life ([`marks`]), and whether that
+//! is durable ([`seal`]).
 //! Clients of its own node need no lock and no card of its making: no write begins without it. [`revoke`] bounds what is remembered of
 //! them; [`handover`] is who gives readers what was written.
 
@@ -13,17 +14,20 @@ pub(super) mod handover;
 pub(super) mod marks;
 pub(super) mod queue;
 pub(super) mod revoke;
+pub(super) mod seal;
 mod term;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use self::answered::Answered;
+use self::answered::{Answered, Outcome};
+use self::commands::DiskCommand;
 use self::directory::Directory;
 use self::marks::Marks;
 use self::revoke::Revocations;
-use super::{Limits, Shard};
+use self::seal::{Quiet, Seal};
+use super::{Limit, Limits, Shard};
 use crate::ids::{Generation, NodeId, OpId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
@@ -51,10 +55,15 @@ pub(super) struct Primary {
     /// The persistence life of the disk, and what a flush is told that was not flushed in it.
     pub(super) persistence: Persistence,
     pub(super) loss: Loss,
+    /// A sync has failed, and that is not durable yet: what is answered then.
+    pub(super) unjudged: Option<Vec<(DiskCommand, Outcome)>>,
     /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,
     /// No card of an earlier term is left: until then nothing is written.
     pub(super) writes_allowed: bool,
+    seal: Seal,
+    /// As of the last command that has ended.
+    quiet: Quiet,
     /// When some of it is forgotten.
     pub(super) forget_at: Instant,
     /// Blocks that were written in this life, and by whom, as long as there are few.
@@ -111,8 +120,11 @@ impl Primary {
             answered: Answered::new(limits.node_lives),
             persistence: Persistence::default(),
             loss: Loss::default(),
+            unjudged: None,
             held: false,
             writes_allowed,
+            seal: Seal::Open,
+            quiet: Quiet::default(),
             forget_at: Instant::NEVER,
             touched: BTreeMap::new(),
             touched_max: limits.touched,
@@ -122,7 +134,8 @@ impl Primary {
 
     /// Entries that belong to something under way or to a card that is gone. (The directory's are no more than they may be.)
     pub(super) fn table_entries(&self) -> usize {
-        self.writing.len() + self.open.len() + self.answered.resting() + self.revocations.len()
+        let unjudged = self.unjudged.as_ref().map_or(0, Vec::len);
+        self.writing.len() + self.open.len() + self.answered.resting() + self.revocations.len() + unjudged
     }
 
     /// Nobody waits for room in the directory, or was asked to make some.
@@ -131,7 +144,7 @@ impl Primary {
     }
 
     /// All writes up to this one are complete.
-    fn through(&self) -> Stamp {
+    pub(super) fn through(&self) -> Stamp {
         self.open.first_key_value().map_or(self.last_stamp, |(&open, _)| Stamp(open.0 - 1))
     }
 
@@ -159,7 +172,8 @@ impl Primary {
         self.cards.get(&node).is_some_and(|card| !card.reads_only || makes(Mistake::LetReadersWrite))
     }
 
-    fn touch(&mut self, blocks: Range<u32>, writer: Writer) {
+    /// Whether there is room for all of them.
+    fn touch(&mut self, blocks: Range<u32>, writer: Writer) -> bool {
         self.writers = Some(self.writers.map_or(Touched::By(writer), |before| before.and(writer)));
         for block in blocks {
             if self.touched.len() < self.touched_max {
@@ -167,6 +181,7 @@ impl Primary {
                 *touched = touched.and(writer);
             }
         }
+        self.touched.len() < self.touched_max
     }
 
     /// Nobody else than `writer` has written the blocks in this life. No, if that is not known any more.
@@ -214,8 +229,9 @@ impl Shard {
         if let Some(primary) = self.primary_mut(id) {
             let card = PeerCard { generation, reads_only: !access.may_write(), lost: false };
             primary.cards.insert(node, card);
-            primary.answered.begin(node, life, now);
+            let is_over = primary.answered.begin(node, life, now);
             primary.revocations.forget(node);
+            self.reached.note(Limit::NodeLives, is_over);
         }
     }
 
@@ -250,10 +266,9 @@ impl Shard {
         }
     }
 
-    /// Forgets what cards were answered that are gone for so long that nothing can be repeated: no command is open for
-    /// longer than [`crate::ShardConfig::disk_wait`], by clocks of which none is as slow as two thirds of another.
+    /// Forgets what cards were answered that are gone for so long that nothing can be repeated.
     pub(super) fn forget_answers(&mut self, id: PgId) {
-        let (now, patience) = (self.now, self.config.disk_wait * 3 / 2);
+        let (now, patience) = (self.now, self.timing.replies);
         let Some(primary) = self.primary_mut(id) else { return };
         let before = core::mem::replace(&mut primary.forget_at, Instant::NEVER);
         let next = primary.answered.forget_resting(now, patience);
@@ -281,24 +296,31 @@ impl Shard {
         self.start_held_commands();
     }
 
-    /// The life of the disk, see [`crate::Input::Persistence`].
-    pub(super) fn persistence_is(&mut self, id: PgId, life: Persistence, loss: Loss) {
-        if let Some(primary) = self.primary_mut(id)
-            && life >= primary.persistence
-        {
-            (primary.persistence, primary.loss) = (life, loss);
-        }
-    }
-
     /// A write's place in the order of writes. From here on its blocks are served to nobody.
     pub(super) fn open_write(&mut self, id: PgId, blocks: Range<u32>, (writer, op): (Writer, OpId)) -> Stamp {
         let place = self.place(blocks.start);
         let Some(primary) = self.primary_mut(id) else { return Stamp(0) };
         let stamp = primary.open_write(op);
-        primary.touch(blocks.clone(), writer);
-        primary.directory.write(place, stamp);
+        let has_room = primary.touch(blocks.clone(), writer);
+        let is_full = !makes(Mistake::ForgetBegun) && primary.directory.write(place, stamp);
         primary.writing.extend(blocks);
+        self.reached.note(Limit::Touched, !has_room);
+        self.reached.note(Limit::DirectoryRegions, is_full);
         stamp
+    }
+
+    /// Panics when the bound of a block is below a write to it that has begun.
+    pub(super) fn check_bounds(&self) {
+        for command in self.disk_commands.values() {
+            let (Some(stamp), Some(primary)) = (command.stamp, self.primary(command.volume)) else {
+                continue;
+            };
+            for index in command.change.blocks(self.config.block_bytes) {
+                let place = self.place(index);
+                let bound = primary.directory.bounds(place.region).of(place.segment);
+                assert!(bound >= stamp, "{bound:?} is the bound of block {index}, which {stamp:?} writes");
+            }
+        }
     }
 
     /// A card has no copy left of what a write changes, or of what was revoked, and releases something with its word.

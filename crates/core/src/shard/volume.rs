@@ -76,7 +76,8 @@ impl Shard {
         let Some(policy) = self.config.algorithms.policy(&spec.policy) else { return };
         self.drop_copies(id);
         if policy.needs_frame_data() {
-            self.frame_data.enable(self.cache.slots());
+            let slots = self.cache.slots();
+            self.cache.data.enable(slots);
         }
         let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
@@ -104,7 +105,7 @@ impl Shard {
         if is_primary {
             self.begin_term(id);
             if let Some(card) = self.card_mut(id) {
-                card.awaited = true;
+                (card.awaited, card.generation) = (true, None);
             }
         } else if primary_moved {
             self.ask_anew(id);

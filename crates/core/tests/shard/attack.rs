@@ -102,7 +102,7 @@ fn a_store_that_is_passed_on_is_as_old_as_it_was() {
     (0..8).for_each(|i| _ = c.read(3, 50_000 + i));
     let body = Body::Store {
         block,
-        class: CopyClass::Singleton,
+        class: 0,
         depth: 2,
         evictor: NodeId(2),
         previous: NodeId(0),
@@ -350,7 +350,7 @@ fn a_store_from_a_higher_life_that_a_card_never_saw_is_not_believed() {
     c.log.clear();
     let body = Body::Store {
         block: 5,
-        class: CopyClass::Singleton,
+        class: 0,
         depth: 0,
         evictor: NodeId(1),
         previous: NodeId(0),

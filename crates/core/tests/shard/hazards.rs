@@ -156,7 +156,7 @@ fn a_block_may_leave_twice() {
     let message = Message {
         body: Body::Store {
             block,
-            class: CopyClass::Singleton,
+            class: 0,
             depth: 0,
             evictor: NodeId(2),
             previous: NodeId(0),

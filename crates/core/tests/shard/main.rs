@@ -13,6 +13,7 @@ mod moves;
 mod pages;
 mod persistence;
 mod revoke;
+mod seal;
 mod window;
 
 use cards_core::*;

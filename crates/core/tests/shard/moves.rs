@@ -44,6 +44,13 @@ impl Cluster {
         self.give(node, Input::Command { token, volume: V, kind, offset, length, fua: false, payload });
     }
 
+    fn begin_flush(&mut self, node: u16, token: u64, since: u64) {
+        let kind = CommandKind::Flush { since: Persistence(since) };
+        let (token, payload) = (Token(token), Payload::None);
+        let command = Input::Command { token, volume: V, kind, offset: 0, length: 0, fua: false, payload };
+        self.give(node, command);
+    }
+
     fn answer_to(&self, token: u64) -> Option<Result<(), IoError>> {
         self.answers.iter().find_map(|(_, output)| match *output {
             Output::Done { token: of, result, .. } if of == Token(token) => Some(result),
@@ -243,4 +250,147 @@ fn a_command_in_doubt_stays_one_over_two_moves() {
     c.write(2, 7);
     c.attach_all_to(2, 3);
     assert_eq!(c.answer_to(20), Some(Err(IoError::OutcomeUnknown)), "node 2 has written there since");
+}
+
+/// Else a reader could see the first, the second, and the first again: the disk may have done a part of it.
+#[test]
+fn what_the_disk_refuses_late_stays_before_its_successors() {
+    for back_at in [1, 0] {
+        let mut c = Cluster::new(RD);
+        c.hold_disk = true;
+        c.begin_write(0, 20, 7);
+        c.begin_write(0, 21, 7);
+        c.run();
+        let (node, late) = c.disk.pop_front().unwrap();
+        c.move_primary(0, 1, 2);
+        c.begin_write(0, 22, 7);
+        c.give(1, Input::WritesAllowed { volume: V });
+        c.attach_all_to(1, 2);
+        if back_at == 0 {
+            c.move_primary(1, 0, 3);
+            c.begin_write(0, 23, 7);
+            c.give(0, Input::WritesAllowed { volume: V });
+            c.attach_all_to(0, 3);
+        }
+        c.hold_disk = false;
+        c.run();
+        assert_eq!(c.disk_writes, 1, "the disk has not said how the first ended");
+        c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::NotAttached) });
+        c.run();
+        let last = if back_at == 0 { 24 } else { 23 };
+        assert!((20..last).all(|token| c.answer_to(token) == Some(Ok(()))), "{:?}", c.answers);
+        let ended: Vec<u64> = c
+            .answers
+            .iter()
+            .filter_map(|(_, output)| match output {
+                Output::Done { token, .. } => Some(token.0),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ended, (20..last).collect::<Vec<_>>());
+        assert_eq!(c.nodes[0].table_entries(), 0);
+    }
+}
+
+/// What was done in time is told when the disk says so, and those behind it go on.
+#[test]
+fn what_the_disk_has_done_late_lets_its_successors_go() {
+    let mut c = Cluster::new(RD);
+    c.hold_disk = true;
+    (20..23).for_each(|token| c.begin_write(0, token, u32::from(token == 21)));
+    c.run();
+    let late: Vec<_> = c.disk.drain(..).collect();
+    assert_eq!(late.len(), 2, "the third is behind the first");
+    c.move_primary(0, 1, 2);
+    c.give(1, Input::WritesAllowed { volume: V });
+    c.attach_all_to(1, 2);
+    c.hold_disk = false;
+    for (node, op) in late {
+        assert_eq!(c.answer_to(22), None);
+        c.give(node.0, Input::DiskDone { op, result: Ok(()) });
+    }
+    c.run();
+    assert!((20..23).all(|token| c.answer_to(token) == Some(Ok(()))), "{:?}", c.answers);
+    assert_eq!((c.disk_writes, c.nodes[0].table_entries()), (3, 0));
+}
+
+/// Only a primary knows whether a life of the disk has ended in which its card has unflushed writes.
+#[test]
+fn a_flush_that_outlives_its_term_is_judged_by_the_next_primary() {
+    let mut c = Cluster::new(RD);
+    let life = |life| Input::Persistence { volume: V, life: Persistence(life), loss: Loss::Sync };
+    c.give(0, life(7));
+    c.hold_disk = true;
+    c.begin_flush(0, 20, 7);
+    let (node, late) = c.disk.pop_front().unwrap();
+    c.move_primary(0, 1, 2);
+    c.give(1, life(8));
+    c.give(node.0, Input::DiskDone { op: late, result: Ok(()) });
+    c.hold_disk = false;
+    c.attach_all_to(1, 2);
+    assert_eq!(c.answer_to(20), Some(Err(IoError::SyncFailed)));
+}
+
+/// Whoever asked for it: all unflushed writes may be lost.
+#[test]
+fn a_sync_that_fails_late_ends_the_life_of_the_disk() {
+    for (writer, back) in [(0, false), (1, false), (0, true)] {
+        let mut c = Cluster::new(RD);
+        c.hold_disk = true;
+        c.begin_flush(writer, 20, 0);
+        while let Some((from, to, message, payload)) = c.wire.pop_front() {
+            c.arrive(from, to, message, payload);
+        }
+        let (node, late) = c.disk.pop_front().unwrap();
+        c.move_primary(0, 1, 2);
+        if back {
+            c.move_primary(1, 0, 3);
+        }
+        c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::SyncFailed) });
+        let told = c.answers.iter().position(|(_, output)| *output == Output::SyncFailed { volume: V });
+        assert!(told.is_some(), "{writer}: {:?}", c.answers);
+        let answered = c.answers.iter().position(|(_, o)| matches!(o, Output::Done { .. }));
+        assert!(answered.is_none_or(|answered| told < Some(answered)), "first it is made durable");
+    }
+}
+
+/// One has heard of a move, the other has not: the question rests until it has.
+#[test]
+fn two_nodes_that_take_each_other_for_the_primary_ask_no_faster_than_others() {
+    let mut c = Cluster::cold(RD);
+    c.give(0, Input::Suspended { volume: V });
+    c.give(0, Input::Volume { spec: VolumeSpec { primary: NodeId(1), epoch: 2, ..RD.spec() } });
+    let block = BlockId::new(V, 5);
+    c.give(1, Input::Read { token: Token(20), block });
+    for _ in 0..20 {
+        let Some((from, to, message, payload)) = c.wire.pop_front() else { break };
+        c.arrive(from, to, message, payload);
+    }
+    assert!(c.wire.is_empty(), "{:?}", c.log);
+    c.give(1, Input::Volume { spec: VolumeSpec { primary: NodeId(1), epoch: 2, ..RD.spec() } });
+    c.run();
+    assert!(c.answers.iter().any(|(_, output)| matches!(output, Output::Ready { token: Token(20), .. })));
+}
+
+/// Copies that nobody promises anything about stay over a move, a card does not.
+#[test]
+fn what_waits_to_begin_when_its_node_becomes_the_primary_waits_for_a_card() {
+    let limits = Limits { slots: 1, ..Limits::default() };
+    let setup = Setup { coherence: Coherence::Policy, limits: Some(limits), ..RD };
+    let mut c = Cluster::new(setup);
+    c.begin_write(1, 20, 7);
+    c.begin_write(1, 21, 8);
+    c.wire.clear();
+    c.give(1, Input::Volume { spec: VolumeSpec { primary: NodeId(1), epoch: 2, ..setup.spec() } });
+    c.now = Instant(0) + DISK_WAIT / 2;
+    c.begin_write(1, 22, 9);
+    c.now = Instant(0) + DISK_WAIT;
+    c.give(1, Input::Timeout);
+    assert_eq!(c.disk_writes, 0);
+    c.give(1, Input::WritesAllowed { volume: V });
+    let (generation, access) = (Generation(2 << 20 | 1), Access::Write);
+    c.give(1, Input::Attached { volume: V, generation, access });
+    c.run();
+    assert_eq!((c.answer_to(21), c.answer_to(22)), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(c.disk_writes, 2);
 }

@@ -59,8 +59,11 @@ fn a_failed_sync_ends_the_life_before_anybody_hears_of_it() {
     let (node, op) = c.disk.pop_front().unwrap();
     c.answers.clear();
     c.give(node.0, Input::DiskDone { op, result: Err(IoError::SyncFailed) });
+    assert_eq!(c.answers, [(NodeId(0), Output::SyncFailed { volume: V })]);
+    c.answers.clear();
+    c.life(AFTER, Loss::Sync);
     let failed = Output::Done { token, persistence: Persistence::NONE, result: Err(IoError::SyncFailed) };
-    assert_eq!(c.answers, [(NodeId(0), Output::SyncFailed { volume: V }), (NodeId(0), failed)]);
+    assert_eq!(c.answers, [(NodeId(0), failed)], "as soon as that is durable");
     c.hold_disk = false;
     assert_eq!(c.flush(2, BEFORE), Err(IoError::SyncFailed));
     c.write(2, 5);

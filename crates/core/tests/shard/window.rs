@@ -456,7 +456,10 @@ impl World {
                 }
             }
             Output::Release { buffer } => _ = node.buffers.remove(&buffer),
-            Output::SyncFailed { .. } | Output::Silent { .. } | Output::Withdraw { .. } => {}
+            Output::SyncFailed { .. }
+            | Output::Unseal { .. }
+            | Output::Silent { .. }
+            | Output::Withdraw { .. } => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! The daemon's side of the server: asking, replies, notices, loss and return.
 
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use cards_node::admin::{Notice, Word};
@@ -8,7 +9,7 @@ use cards_wire::nbd::consts::{NBD_CMD_FLAG_DF, NBD_CMD_FLAG_NO_HOLE, NBD_FLAG_SE
 use cards_wire::nbd::{Command, Errno, Request};
 
 use super::keeping::{Say, Verdict};
-use super::{RETRY, SPARE_MAX, Server, Validity};
+use super::{RETRY, SPARE_MAX, Server, TAKEN, Validity};
 use crate::fuse::write;
 use crate::link::{Lost, Reply};
 use crate::requests::{Kind, take_back};
@@ -17,6 +18,8 @@ use crate::withdrawals::{Cause, Output};
 
 /// Zeroes asked for at a time, in bytes.
 const ZEROES_MAX: u64 = 1 << 30;
+/// See [`patience`]: half of the first, and the longest, which is far less than any lease.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
 
 impl Server {
     /// A daemon serves the volume.
@@ -142,14 +145,19 @@ impl Server {
     fn replied(&mut self, reply: Reply<'_>) -> bool {
         match reply {
             Reply::Part { cookie, offset, length, bytes } => {
-                if let Some(number) = self.requests.asked(cookie)
+                if let Some((number, true)) = self.requests.asked(cookie)
                     && let Some(pending) = self.requests.get(number)
                 {
                     pending.assemble(offset, length, bytes);
                 }
             }
             Reply::Done { cookie, result, data } => {
-                let Some(number) = self.requests.asked(cookie) else { return false };
+                let Some((number, last)) = self.requests.replied(cookie) else { return false };
+                if !last {
+                    // Only READs of pages are asked for again before there is an answer.
+                    self.withdrawals.replied(number, last);
+                    return false;
+                }
                 match result {
                     // Sent again to the next life of the daemon.
                     Err(Errno::Shutdown) => return true,
@@ -166,7 +174,7 @@ impl Server {
         let Some(pending) = self.requests.get(number) else { return };
         match pending.kind {
             Kind::Read { cached } => {
-                if cached && !self.withdrawals.replied(number) {
+                if cached && !self.withdrawals.replied(number, true) {
                     return;
                 }
                 match (&mut pending.assembled, data) {
@@ -180,6 +188,10 @@ impl Server {
                     }
                 }
                 if cached {
+                    let now = Instant::now();
+                    let pages = pending.offset..pending.offset + pending.length;
+                    while self.filled.pop_front_if(|(at, _)| *at + TAKEN <= now).is_some() {}
+                    self.filled.push_back((now, pages));
                     self.withdrawals.answered(number);
                 }
             }
@@ -208,7 +220,15 @@ impl Server {
         self.finish(number);
     }
 
+    /// When those who wait for pages of `range` have had the time to take them.
+    fn taken(&self, range: &Range<u64>) -> Instant {
+        let overlaps = |pages: &Range<u64>| pages.start < range.end && range.start < pages.end;
+        let last = self.filled.iter().rev().find(|(_, pages)| overlaps(pages));
+        last.map_or_else(Instant::now, |(at, _)| *at + TAKEN)
+    }
+
     fn finish(&mut self, number: usize) {
+        self.awaited.remove(&number);
         if let Some(buffer) = self.requests.remove(number).and_then(take_back)
             && self.spare.len() < SPARE_MAX
             && buffer.len() == self.buffer.len()
@@ -259,7 +279,13 @@ impl Server {
         while let Some(output) = self.withdrawals.poll() {
             match output {
                 Output::Ask(number) => self.ask(number),
-                Output::Notify { token, range } => self.notifiers.notify(token, range)?,
+                Output::Notify { token, range } => {
+                    let start = self.taken(&range);
+                    self.notifiers.notify(token, range, start)?;
+                }
+                Output::Await { read, voided } => {
+                    self.awaited.insert(read, Instant::now() + patience(voided));
+                }
                 Output::Done(Cause::Daemon(id)) => self.uplink.say(&Word::Withdrawn { id }),
                 Output::Done(Cause::Opening) => {
                     let verdict = self.keeping.cleared();
@@ -292,6 +318,11 @@ impl Server {
             self.want_pages();
         }
     }
+}
+
+/// How long a withdrawal waits for the answer to a READ of which so many were thrown away.
+fn patience(voided: u32) -> Duration {
+    PATIENCE.0.saturating_mul(1 << voided.min(16)).min(PATIENCE.1)
 }
 
 /// The platform's number of a protocol's error.

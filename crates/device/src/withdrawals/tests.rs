@@ -38,16 +38,115 @@ fn a_withdrawal_is_done_when_the_kernel_has_dropped_the_pages() {
     assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(1))]);
 }
 
+/// Both answers wait for the same write. The next withdrawal comes right behind them.
 #[test]
-fn pages_that_a_read_fills_are_not_waited_for_and_the_read_is_asked_again() {
+fn pages_that_a_read_fills_are_not_waited_for_and_the_read_is_asked_again_at_once() {
     let mut machine = valid();
     machine.received(7, bytes(1..2));
     assert_eq!(outputs(&mut machine), [Output::Ask(7)]);
     machine.withdraw(Cause::Daemon(1), &[bytes(1..2)]);
-    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(1))]);
-    assert!(!machine.replied(7));
+    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(1)), Output::Ask(7)]);
+    assert!(!machine.replied(7, false));
+    assert!(machine.replied(7, true));
+}
+
+#[test]
+fn an_answer_that_comes_before_the_next_question_is_sent_is_not_taken_for_the_answer_to_that() {
+    let mut machine = valid();
+    machine.received(7, bytes(1..2));
     assert_eq!(outputs(&mut machine), [Output::Ask(7)]);
-    assert!(machine.replied(7));
+    machine.withdraw(Cause::Daemon(1), &[bytes(1..2)]);
+    assert!(!machine.replied(7, true));
+    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(1)), Output::Ask(7)]);
+    assert!(machine.replied(7, true));
+}
+
+#[test]
+fn questions_that_nobody_answers_are_bounded() {
+    let mut machine = valid();
+    machine.received(7, bytes(1..2));
+    let mut open = 0;
+    for id in 1..=20 {
+        machine.withdraw(Cause::Daemon(id), &[bytes(1..2)]);
+        machine.overdue(7);
+        open += outputs(&mut machine).iter().filter(|output| **output == Output::Ask(7)).count();
+    }
+    assert_eq!(open, OPEN_MAX as usize);
+    assert!(!machine.replied(7, true));
+    assert_eq!(outputs(&mut machine), [Output::Ask(7)]);
+}
+
+/// A machine, a READ of page 1 whose first answer was thrown away and that was asked again, and a withdrawal of pages 0 to
+/// 3, named 2, that waits for it; the rest of these pages is dropped already.
+fn awaiting() -> Withdrawals {
+    let mut machine = valid();
+    machine.received(7, bytes(1..2));
+    assert_eq!(outputs(&mut machine), [Output::Ask(7)]);
+    machine.withdraw(Cause::Daemon(1), &[bytes(1..2)]);
+    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(1)), Output::Ask(7)]);
+    assert!(!machine.replied(7, false));
+    machine.withdraw(Cause::Daemon(2), &[bytes(0..4)]);
+    assert_eq!(machine.poll(), Some(Output::Await { read: 7, voided: 1 }));
+    for pages in [0..1, 2..4] {
+        let Some(Output::Notify { token, range }) = machine.poll() else { panic!("no notification") };
+        assert_eq!((range, machine.poll()), (bytes(pages), None));
+        machine.notified(token);
+    }
+    assert_eq!(outputs(&mut machine), []);
+    machine
+}
+
+#[test]
+fn a_read_that_was_asked_in_vain_is_waited_for_and_its_pages_are_dropped() {
+    let mut machine = awaiting();
+    assert!(machine.replied(7, true));
+    assert_eq!(outputs(&mut machine), []);
+    machine.answered(7);
+    let Some(Output::Notify { token, range }) = machine.poll() else { panic!("no notification") };
+    assert_eq!((range, machine.poll()), (bytes(1..2), None));
+    machine.overdue(7);
+    assert_eq!(outputs(&mut machine), []);
+    machine.notified(token);
+    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(2))]);
+}
+
+#[test]
+fn a_read_that_waits_for_the_write_itself_is_not_waited_for_for_ever() {
+    let mut machine = awaiting();
+    machine.overdue(7);
+    assert_eq!(outputs(&mut machine), [Output::Done(Cause::Daemon(2)), Output::Ask(7)]);
+    assert!(!machine.replied(7, false));
+    machine.withdraw(Cause::Daemon(3), &[bytes(1..2)]);
+    assert_eq!(outputs(&mut machine), [Output::Await { read: 7, voided: 2 }]);
+}
+
+#[test]
+fn nothing_is_waited_for_when_pages_may_be_used_no_more() {
+    let mut machine = awaiting();
+    machine.lapsed();
+    assert_eq!(machine.poll(), Some(Output::Done(Cause::Daemon(2))));
+    assert!(!machine.replied(7, true));
+    let mut machine = awaiting();
+    machine.lost();
+    assert!(!outputs(&mut machine).contains(&Output::Done(Cause::Daemon(2))));
+}
+
+/// Writers elsewhere never pause: a withdrawal overtakes each answer.
+#[test]
+fn a_read_beside_writers_is_answered() {
+    let mut machine = valid();
+    machine.received(7, bytes(1..2));
+    let mut open = 0;
+    for id in 1..=10 {
+        open += outputs(&mut machine).iter().filter(|output| **output == Output::Ask(7)).count();
+        machine.withdraw(Cause::Daemon(id), &[bytes(1..2)]);
+        open += outputs(&mut machine).iter().filter(|output| **output == Output::Ask(7)).count();
+        open -= 1;
+        if machine.replied(7, open == 0) {
+            return;
+        }
+    }
+    panic!("ten answers were thrown away");
 }
 
 #[test]
@@ -130,15 +229,19 @@ struct World {
     next: u64,
     /// READs in the kernel's queue.
     queued: VecDeque<Read>,
-    /// READs the daemon was asked for.
-    asked: Vec<Read>,
-    /// Its answers on their way: the versions read.
-    replies: VecDeque<(Read, Vec<u64>)>,
+    /// READs the daemon was asked for, and the question's name.
+    asked: Vec<(Read, u64)>,
+    /// The name of the last question for each.
+    last: BTreeMap<Read, u64>,
+    /// The daemon's answers on their way: the versions read.
+    replies: VecDeque<(Read, u64, Vec<u64>)>,
     /// Withdrawals on their way to the device.
     notices: VecDeque<Write>,
     /// Writes that wait for their withdrawal.
     writes: BTreeMap<u64, Write>,
     notifications: Vec<Notification>,
+    /// READs that withdrawals wait for.
+    awaited: Vec<Read>,
     daemon: Daemon,
 }
 
@@ -152,10 +255,12 @@ impl World {
             next: 0,
             queued: VecDeque::new(),
             asked: Vec::new(),
+            last: BTreeMap::new(),
             replies: VecDeque::new(),
             notices: VecDeque::new(),
             writes: BTreeMap::new(),
             notifications: Vec::new(),
+            awaited: Vec::new(),
             daemon: Daemon::Valid,
         }
     }
@@ -165,11 +270,14 @@ impl World {
             match output {
                 Output::Ask(read) => {
                     assert_ne!(self.daemon, Daemon::Dead, "asked nobody");
-                    self.asked.push(read);
+                    self.next += 1;
+                    self.asked.push((read, self.next));
+                    self.last.insert(read, self.next);
                 }
                 Output::Notify { token, range } => {
                     self.notifications.push(Notification { token, range: pages(&range) });
                 }
+                Output::Await { read, .. } => self.awaited.push(read),
                 Output::Done(Cause::Daemon(id)) => {
                     let write = self.writes.remove(&id).expect("a withdrawal is done once");
                     self.write(write.range);
@@ -211,7 +319,6 @@ impl World {
     fn device_receives(&mut self) {
         if let Some(read) = self.queued.pop_front() {
             self.machine.received(read, bytes(self.reads[&read].clone()));
-            self.outputs();
         }
     }
 
@@ -221,17 +328,24 @@ impl World {
             return;
         }
         let index = which % self.asked.len();
-        let range = self.reads[&self.asked[index]].clone();
+        let (read, question) = self.asked[index];
+        let Some(range) = self.reads.get(&read).cloned() else {
+            self.asked.remove(index);
+            return;
+        };
         if self.writes.values().any(|write| write.range.start < range.end && range.start < write.range.end) {
             return;
         }
-        let read = self.asked.remove(index);
-        self.replies.push_back((read, self.disk[range].to_vec()));
+        self.asked.remove(index);
+        self.replies.push_back((read, question, self.disk[range].to_vec()));
     }
 
     fn device_gets_reply(&mut self) {
-        let Some((read, versions)) = self.replies.pop_front() else { return };
-        if self.machine.replied(read) {
+        let Some((read, question, versions)) = self.replies.pop_front() else { return };
+        if !self.reads.contains_key(&read) {
+            return;
+        }
+        if self.machine.replied(read, self.last[&read] == question) {
             let range = self.reads.remove(&read).expect("a READ is answered once");
             for (page, version) in range.zip(versions) {
                 assert_eq!(self.cache[page], Cached::Locked(read));
@@ -240,7 +354,6 @@ impl World {
             self.machine.answered(read);
             self.check();
         }
-        self.outputs();
     }
 
     fn daemon_withdraws(&mut self, range: std::ops::Range<usize>) {
@@ -255,7 +368,6 @@ impl World {
     fn device_withdraws(&mut self) {
         if let Some(Write { id, range }) = self.notices.pop_front() {
             self.machine.withdraw(Cause::Daemon(id), &[bytes(range)]);
-            self.outputs();
         }
     }
 
@@ -275,10 +387,17 @@ impl World {
             None => {
                 let token = self.notifications.remove(index).token;
                 self.machine.notified(token);
-                self.outputs();
             }
         }
         true
+    }
+
+    /// A READ has been waited for long enough; perhaps it is answered by now.
+    fn device_waits_no_more(&mut self, which: usize) {
+        if !self.awaited.is_empty() {
+            let read = self.awaited.remove(which % self.awaited.len());
+            self.machine.overdue(read);
+        }
     }
 
     fn daemon_dies(&mut self) {
@@ -289,7 +408,6 @@ impl World {
             self.notices.clear();
             self.writes.clear();
             self.machine.lost();
-            self.outputs();
         }
     }
 
@@ -297,14 +415,12 @@ impl World {
         if self.daemon == Daemon::Valid {
             self.daemon = Daemon::Lapsed;
             self.machine.lapsed();
-            self.outputs();
         }
     }
 
     fn daemon_returns(&mut self) {
         self.daemon = Daemon::Valid;
         self.machine.valid();
-        self.outputs();
     }
 
     /// Others write without asking a daemon whose lease has run out, which is after the pages were dropped.
@@ -318,10 +434,13 @@ impl World {
     fn settle(&mut self) {
         self.daemon_returns();
         for _ in 0..10_000 {
+            self.outputs();
             self.device_receives();
             self.device_withdraws();
             self.daemon_answers(0);
             self.device_gets_reply();
+            self.device_waits_no_more(0);
+            self.outputs();
             let open: BTreeSet<u64> = self.notifications.iter().map(|one| one.token).collect();
             let moved = (0..open.len()).filter(|which| self.kernel_drops(*which)).count();
             if moved == 0 && self.reads.is_empty() && self.writes.is_empty() && open.is_empty() {
@@ -336,11 +455,14 @@ impl World {
 enum Step {
     KernelReads(std::ops::Range<usize>),
     DeviceReceives,
+    /// It does what the state machine says, after one input or several.
+    DeviceSettles,
     DaemonAnswers(usize),
     DeviceGetsReply,
     DaemonWithdraws(std::ops::Range<usize>),
     DeviceWithdraws,
     KernelDrops(usize),
+    DeviceWaitsNoMore(usize),
     DaemonDies,
     DaemonLapses,
     DaemonReturns,
@@ -352,11 +474,13 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => range().prop_map(Step::KernelReads),
         6 => Just(Step::DeviceReceives),
+        16 => Just(Step::DeviceSettles),
         6 => (0..4usize).prop_map(Step::DaemonAnswers),
         6 => Just(Step::DeviceGetsReply),
         3 => range().prop_map(Step::DaemonWithdraws),
         4 => Just(Step::DeviceWithdraws),
         12 => (0..4usize).prop_map(Step::KernelDrops),
+        1 => (0..4usize).prop_map(Step::DeviceWaitsNoMore),
         1 => Just(Step::DaemonDies),
         1 => Just(Step::DaemonLapses),
         2 => Just(Step::DaemonReturns),
@@ -374,11 +498,13 @@ proptest! {
             match step {
                 Step::KernelReads(range) => world.kernel_reads(range),
                 Step::DeviceReceives => world.device_receives(),
+                Step::DeviceSettles => world.outputs(),
                 Step::DaemonAnswers(which) => world.daemon_answers(which),
                 Step::DeviceGetsReply => world.device_gets_reply(),
                 Step::DaemonWithdraws(range) => world.daemon_withdraws(range),
                 Step::DeviceWithdraws => world.device_withdraws(),
                 Step::KernelDrops(which) => drop(world.kernel_drops(which)),
+                Step::DeviceWaitsNoMore(which) => world.device_waits_no_more(which),
                 Step::DaemonDies => world.daemon_dies(),
                 Step::DaemonLapses => world.daemon_lapses(),
                 Step::DaemonReturns => world.daemon_returns(),

@@ -48,7 +48,7 @@ impl super::Volume {
     /// A reader may get what was there before a write that is complete.
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
-        self.coherence == Coherence::Policy && !self.read_only
+        self.coherence == Some(Coherence::Policy) && self.read_only != Some(true)
     }
 }
 

@@ -103,17 +103,18 @@ pub struct Volume {
     pub name: String,
     /// The node that has the disk; none while nobody has announced it.
     pub disk_node: Option<String>,
-    /// Its size, in bytes; 0 while unknown.
+    /// Its size, in bytes; 0 while unknown, which is null in JSON.
+    #[serde(with = "zero_as_null")]
     pub size: u64,
-    /// The unit of caching, in bytes; 0 while unknown.
+    /// The unit of caching, in bytes; 0 while unknown, which is null in JSON.
+    #[serde(with = "zero_as_null")]
     pub block: u32,
     /// Its policy; none while unknown.
     pub policy: Option<PolicySpec>,
-    /// How readers are kept from old contents; `confirmed` while unknown.
-    #[serde(default)]
-    pub coherence: Coherence,
-    /// Nobody can write it.
-    pub read_only: bool,
+    /// How readers are kept from old contents; none while unknown.
+    pub coherence: Option<Coherence>,
+    /// Nobody can write it; none while unknown.
+    pub read_only: Option<bool>,
     /// Whether clients can be served here.
     pub state: VolumeState,
     /// Why not, if so; of a ready one, what is still to come after a restart of this node.
@@ -178,8 +179,9 @@ pub struct Cache {
     pub blocks: u64,
     /// Bytes of data that are cached.
     pub used: u64,
-    /// What the index costs, in bytes per cached block.
-    pub index_bytes_per_block: f64,
+    /// Memory for what is known of blocks, in bytes: those in the cache, hints to those of other nodes, and of the volumes of
+    /// this node who holds locks. The latter two do not grow with the cache.
+    pub index_bytes: u64,
     /// Which block leaves.
     #[serde(with = "replacement")]
     pub replacement: Replacement,
@@ -229,4 +231,25 @@ pub struct Disk {
     /// What it was asked for.
     #[serde(flatten)]
     pub counters: DiskCounters,
+}
+
+/// A number that is never 0, if it is known.
+mod zero_as_null {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<N, S>(number: &N, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        N: Serialize + Default + PartialEq,
+        S: Serializer,
+    {
+        Some(number).filter(|&number| *number != N::default()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, N, D>(deserializer: D) -> Result<N, D::Error>
+    where
+        N: Deserialize<'de> + Default,
+        D: Deserializer<'de>,
+    {
+        Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    }
 }

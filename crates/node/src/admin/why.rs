@@ -58,6 +58,8 @@ pub enum Course {
     WaitsForCard,
     /// It waits until the write to the block has ended.
     WaitsForWrite,
+    /// It waits for the lock on the copy that is there.
+    WaitsForLock,
     /// The disk is read.
     Disk,
     /// Another node is asked.
@@ -67,8 +69,6 @@ pub enum Course {
         /// It is to pass the question to nobody but the disk node.
         from_disk: bool,
     },
-    /// The policy throws dice.
-    Chance,
     /// It fails.
     Fails,
 }

@@ -142,8 +142,8 @@ impl Watch {
 
     /// What is known of the lease now; later ones are told as they come.
     fn tell_lease(&self) {
-        let no_lease = self.spec.read_only || self.spec.id.disk_node() == self.node.me;
-        if no_lease {
+        let primary = self.node.control().volume(self.spec.id).map_or(self.spec.primary, |spec| spec.primary);
+        if self.spec.read_only || primary == self.node.me {
             let _ = self.watcher.notices.send(Notice::Valid { for_ms: None });
         } else if let Some(until) = self.node.cards.lease_of(self.spec.id) {
             let lease = self.node.config.lease;

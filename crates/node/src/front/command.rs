@@ -9,7 +9,7 @@ use cards_wire::nbd::Request as NbdRequest;
 
 use super::client::Client;
 use super::connection::fua;
-use super::request::{Request, Work, errno};
+use super::request::{Request, Work};
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::metrics::{Ticket, Trail};
@@ -171,7 +171,7 @@ impl Local {
                 drop(requests);
                 return self.advance(key);
             };
-            request.fail(errno(error));
+            request.fail(&self.node, error);
         }
         self.advance(key);
     }

@@ -1,11 +1,12 @@
 //! A client being served: one task that receives, parses everything it has, answers hits at once and sends
 //! all replies of the turn with one vectored write.
 
-use std::future::Future;
-use std::io::IoSlice;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use cards_policies::read_ahead::ReadAhead;
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
@@ -27,6 +28,10 @@ const LARGE_WRITE: u32 = 32 << 10;
 const RECEIVE_HEADERS: usize = 4 << 10;
 /// Turns of a connection before it lets others run.
 const TURNS: u32 = 8;
+/// How long a drain takes requests from a client that goes on sending them.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
+/// How long a drain waits for a client to close its end of the connection.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +41,7 @@ pub(super) enum Ended {
     #[error(transparent)]
     Request(#[from] BadRequest),
     #[error(transparent)]
-    Socket(#[from] std::io::Error),
+    Socket(#[from] io::Error),
 }
 
 /// The connection's task. Dropping it gives everything back.
@@ -54,6 +59,8 @@ pub(super) struct Connection {
     large: bool,
     /// No more requests are taken; answers are still sent.
     closing: bool,
+    /// When the drain was noticed.
+    draining_since: Option<std::time::Instant>,
     read_ahead: ReadAhead,
     tap: Tap,
     lent: Lent,
@@ -90,6 +97,7 @@ impl Connection {
             held_back: false,
             large: false,
             closing: false,
+            draining_since: None,
             read_ahead,
             tap,
             lent: Lent::default(),
@@ -106,8 +114,8 @@ impl Connection {
                 self.parse(&mut input)?;
                 self.tail = if input.len() == tail.len() { tail } else { input.to_vec() };
             }
-            self.closing |= local.node.draining() && self.arriving.is_none();
             let received = !self.held_back && !self.closing && self.receive(cx)?;
+            self.closing |= local.node.draining() && self.has_all(received);
             local.route();
             let sent = self.send(cx)?;
             if self.closing && self.client.requests() == 0 && self.client.replies.borrow().is_empty() {
@@ -119,6 +127,30 @@ impl Connection {
         }
         cx.waker().wake_by_ref();
         Ok(false)
+    }
+
+    /// Whether a drain may take no more requests: those that the client had sent are here, so that each is answered.
+    fn has_all(&mut self, received: bool) -> bool {
+        let since = *self.draining_since.get_or_insert_with(std::time::Instant::now);
+        let is_over = since.elapsed() > LAST_REQUESTS;
+        let has_more = received || self.held_back || !self.tail.is_empty() || self.stream.has_more();
+        self.arriving.is_none() && (is_over || !has_more)
+    }
+
+    /// Ends a connection that was drained. A socket that is closed with requests in it resets the connection, and answers that
+    /// are on their way are lost: so the client is told that no more come, and closes first.
+    pub(super) async fn say_goodbye(mut self) {
+        if !self.local.node.draining() {
+            return;
+        }
+        let mut buffer = [0; 4096];
+        let closed = async {
+            poll_fn(|cx| self.stream.poll_shutdown(cx)).await?;
+            while poll_fn(|cx| self.stream.poll_read(cx, &mut buffer)).await? > 0 {}
+            Ok::<(), io::Error>(())
+        };
+        // Either end is right: there is nothing more to say.
+        let _ = tokio::time::timeout(GOODBYE, closed).await;
     }
 
     /// Receives once, if there is something, and starts what has come.
@@ -201,10 +233,7 @@ impl Connection {
 
     fn start(&mut self, now: cards_core::Instant, request: Request, ticket: Ticket) {
         self.local.demands.set(self.local.demands.get() + 1);
-        let mut verdict = validate(&request, &self.client.session);
-        if verdict.is_ok() && self.local.node.draining() {
-            verdict = Err(Errno::Shutdown);
-        }
+        let verdict = validate(&request, &self.client.session);
         if verdict.is_ok() {
             self.record(now, &request);
         }

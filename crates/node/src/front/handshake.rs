@@ -82,6 +82,10 @@ impl Local {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a client cannot be served"),
         };
+        if self.node.draining() {
+            // Those that were greeted before the drain began have been told to leave.
+            return;
+        }
         let deadline = self.node.config.nbd.handshake;
         let result = tokio::select! {
             result = tokio::time::timeout(deadline, self.handshake(&mut stream, &permit)) => {
@@ -111,8 +115,10 @@ impl Local {
         let name = &card.attach.volume;
         let cell = self.node.metrics.cell(volume, name, self.index, self.node.threads.len());
         let client = Rc::new(Client::new(card, volume, (session, keeps), number, cell, budget));
-        if let Err(ended) = Connection::new(self, client, stream, tail, detector).await {
-            tracing::debug!("a client's connection ended: {ended}");
+        let mut connection = Connection::new(self, client, stream, tail, detector);
+        match (&mut connection).await {
+            Ok(()) => connection.say_goodbye().await,
+            Err(ended) => tracing::debug!("a client's connection ended: {ended}"),
         }
     }
 

@@ -9,9 +9,10 @@ use super::client::Client;
 use super::command::Command;
 use super::read::Reading;
 use super::status::Status;
+use crate::failures::Asked;
 use crate::local::Local;
 use crate::metrics::{Mark, Ticket, Trail, Waited};
-use crate::node::Place;
+use crate::node::{Node, Place};
 use crate::slab::Key;
 
 /// One request under way.
@@ -51,9 +52,13 @@ impl Request {
         ticket
     }
 
-    /// Fails with `errno`, unless it has failed before.
-    pub(super) fn fail(&mut self, errno: Errno) {
-        self.error.get_or_insert(errno);
+    /// Fails with `error`, unless it has failed before.
+    pub(super) fn fail(&mut self, node: &Node, error: IoError) {
+        if self.error.replace(self.error.unwrap_or(errno(error))).is_none() {
+            let Ticket { op, offset, length, .. } = self.ticket;
+            let asked = Asked { name: op.name(), offset, length: length.into() };
+            self.client.seat.failed(node, asked, error);
+        }
     }
 }
 
@@ -90,7 +95,7 @@ impl Local {
                 request.is_some_and(|request| request.one_less())
             }
             (Output::Failed { error, .. }, Some(request)) => {
-                request.fail(errno(error));
+                request.fail(&self.node, error);
                 request.one_less()
             }
             (Output::Done { persistence, result, .. }, Some(_)) => {

@@ -1,9 +1,11 @@
 //! A client's socket, TCP or unix.
 
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -32,7 +34,7 @@ impl Stream {
             Accepted::Unix(stream) => {
                 stream.set_nonblocking(true)?;
                 // The kernel gives what net.core.wmem_max allows: less costs speed only.
-                let _ = socket2::SockRef::from(&stream).set_send_buffer_size(UNIX_SEND_BYTES);
+                let _ = SockRef::from(&stream).set_send_buffer_size(UNIX_SEND_BYTES);
                 UnixStream::from_std(stream).map(Self::Unix)
             }
         }
@@ -57,6 +59,24 @@ impl Stream {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+
+    /// Whether there is something to receive, as the kernel knows it: the runtime may not have heard of it yet.
+    pub(super) fn has_more(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(stream) => SockRef::from(stream),
+            Self::Unix(stream) => SockRef::from(stream),
+        };
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        socket.recv_with_flags(&mut [MaybeUninit::uninit()], flags).is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Ends what is sent: the client reads to the end.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

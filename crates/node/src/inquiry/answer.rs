@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cards_core::{BlockId, Inquirer, NodeId, PgId};
+use cards_core::policy::Asker;
+use cards_core::{BlockId, NodeId, PgId};
 use serde::Serialize;
 
 use super::{Question, block};
@@ -41,8 +42,9 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
         Question::Status {} => json(&short(report::status(node))),
         Question::Block { volume, block } => json(&block::here(node, BlockId::new(PgId(volume), block))?),
         Question::Request { volume, block, requester, via, hops, from_disk } => {
-            let inquirer = Inquirer { requester: NodeId(requester), via: NodeId(via), hops, from_disk };
-            json(&block::asked(node, BlockId::new(PgId(volume), block), inquirer)?)
+            let (requester, via) = (NodeId(requester), NodeId(via));
+            let asker = Asker { requester, via, hops, failed: from_disk };
+            json(&block::asked(node, BlockId::new(PgId(volume), block), asker)?)
         }
         Question::Map { volume } => json(&map::of(node, &volume)?),
         Question::History {} => json(&node.history.tell(&node.config.node)),

@@ -1,6 +1,7 @@
 //! What this node knows of one block.
 
-use cards_core::{BlockId, Explanation, Inquirer, Instant, NodeId, PgId, UnderWay};
+use cards_core::policy::Asker;
+use cards_core::{BlockId, Explanation, Instant, NodeId, PgId, Route, UnderWay};
 
 use crate::admin::{Block, ByteRange, Course, Holder, Lease, Refusal, RefusalKind};
 use crate::node::Node;
@@ -22,11 +23,11 @@ pub(super) fn here(node: &Node, block: BlockId) -> Result<Block, Refusal> {
 ///
 /// # Errors
 /// The volume is not known.
-pub(super) fn asked(node: &Node, block: BlockId, inquirer: Inquirer) -> Result<Course, Refusal> {
+pub(super) fn asked(node: &Node, block: BlockId, asker: Asker) -> Result<Course, Refusal> {
     let now = node.now();
     let shard = block.shard(node.shard_count());
-    let course = node.shards[usize::from(shard)].lock().shard.explain_request(now, block, inquirer);
-    course.map(|course| self::course(node, course)).ok_or_else(|| unknown(block.volume))
+    let route = node.shards[usize::from(shard)].lock().shard.explain_request(now, block, asker);
+    route.map(|route| course(node, route)).ok_or_else(|| unknown(block.volume))
 }
 
 fn unknown(volume: PgId) -> Refusal {
@@ -75,22 +76,21 @@ fn describe(node: &Node, now: Instant, size: u64, explanation: &Explanation) -> 
         }),
         held: explanation.held.map(range),
         asks_lock: explanation.asks_lock,
-        course: course(node, explanation.course),
+        course: course(node, explanation.route),
         holders: holders.collect(),
         last_writer: explanation.last_writer.map(name),
     }
 }
 
-fn course(node: &Node, course: cards_core::Course) -> Course {
-    use cards_core::Course as Core;
-    match course {
-        Core::Served => Course::Served,
-        Core::Joins => Course::Joins,
-        Core::WaitsForCard => Course::WaitsForCard,
-        Core::WaitsForWrite => Course::WaitsForWrite,
-        Core::Disk => Course::Disk,
-        Core::Asks { node: to, from_disk } => Course::Asks { to: node.name(to), from_disk },
-        Core::Chance => Course::Chance,
-        Core::Fails(_) => Course::Fails,
+fn course(node: &Node, route: Route) -> Course {
+    match route {
+        Route::Served => Course::Served,
+        Route::Joins => Course::Joins,
+        Route::WaitsForCard => Course::WaitsForCard,
+        Route::WaitsForWrite => Course::WaitsForWrite,
+        Route::WaitsForLock => Course::WaitsForLock,
+        Route::Disk => Course::Disk,
+        Route::Asks { node: to, from_disk } => Course::Asks { to: node.name(to), from_disk },
+        Route::Fails(_) => Course::Fails,
     }
 }

@@ -20,11 +20,11 @@ pub(super) fn sentence(why: &Why, here: &Block) -> String {
         Some(Course::WaitsForWrite) => {
             format!("{read} would wait until the write to it that is under way has ended.")
         }
+        Some(Course::WaitsForLock) => {
+            format!("{read} would ask {} for the lock on the range around it, and wait.", why.disk_node)
+        }
         Some(Course::Disk) => {
             format!("{read} would {lock}go to the disk, which is here: nobody is known to have a copy.")
-        }
-        Some(Course::Chance) => {
-            format!("{read} would {lock}ask whomever the dice of the policy name: nobody can tell.")
         }
         Some(Course::Asks { .. }) => {
             let way: Vec<String> = why.way.windows(2).map(|pair| hop(why, here, pair)).collect();
@@ -87,8 +87,8 @@ fn end(why: &Why) -> String {
         (Some(Course::WaitsForWrite), _) => {
             "it waits there until the write that is under way has ended".into()
         }
+        (Some(Course::WaitsForLock), _) => format!("{name} waits for the lock on its copy"),
         (Some(Course::Disk), _) => format!("{name} has no copy and reads its disk"),
-        (Some(Course::Chance), _) => format!("{name} asks whomever the dice of the policy name"),
         (Some(Course::Asks { to, .. }), _) => format!("{name} passes it on to {to}, and so on"),
         (Some(Course::Fails), _) => format!("{name} refuses, as it has no card of {}", why.node),
         (None, Some(error)) => format!("what happens there is not known ({error})"),

@@ -34,7 +34,7 @@ pub(super) enum Broken {
     Closed,
     #[error("the peer has opened a newer connection")]
     Superseded,
-    #[error("it is no member any more, or joined anew")]
+    #[error("it was declared dead, or it has left or joined anew")]
     NoMember,
     #[error(transparent)]
     Frame(#[from] FrameError),

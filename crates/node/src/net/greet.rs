@@ -66,7 +66,9 @@ pub(super) enum GreetError {
 impl GreetError {
     /// What to do about a peer that cannot be reached.
     pub(super) fn remedy(&self) -> &'static str {
-        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+        use io::ErrorKind::{
+            ConnectionRefused, HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied, TimedOut,
+        };
         if let Self::Behind { .. } = self {
             return "it hears of this node in a moment";
         }
@@ -78,6 +80,9 @@ impl GreetError {
             TimedOut | HostUnreachable | NetworkUnreachable => {
                 "is the machine up, and its peer port open in all firewalls?"
             }
+            // What the kernel says of a route that leads nowhere, and of one that is forbidden.
+            InvalidInput => "is there a route to it (`ip route get`)? or correct its `address`",
+            PermissionDenied => "does a route or a firewall of this machine forbid it?",
             _ => "look into its log, or correct its `address`",
         }
     }
@@ -284,5 +289,19 @@ async fn receive(stream: &mut TcpStream) -> Result<Hello, GreetError> {
     match announced.decode(&body)? {
         peer::Body::Hello(hello) => Ok(hello),
         peer::Body::Control(_) => Err(GreetError::NotHello),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_of_a_route_is_told_as_one() {
+        let remedy = |errno| GreetError::Io(io::Error::from_raw_os_error(errno)).remedy();
+        assert!(remedy(libc::EINVAL).contains("route"));
+        assert!(remedy(libc::EACCES).contains("route"));
+        assert!(remedy(libc::EHOSTUNREACH).contains("firewalls"));
+        assert!(remedy(libc::ECONNREFUSED).contains("cards serve"));
     }
 }

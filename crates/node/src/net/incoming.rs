@@ -8,7 +8,7 @@ use std::io::{self, IoSliceMut};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use cards_core::{ControlInput, Input, Landing, Message, NodeId, Payload};
+use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
 use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -226,7 +226,7 @@ impl Incoming {
         self.headers = 1;
         let local = &self.local;
         let shard = message.shard;
-        let is_write = matches!(message.body, cards_core::Body::Command { .. });
+        let is_write = matches!(message.body, Body::Command { .. });
         if is_write {
             local.node.writes.arrives(self.connection, length)?;
         }
@@ -265,6 +265,9 @@ impl Incoming {
 
     fn handle(&self, message: Message, payload: Payload) {
         let now = self.local.node.now();
+        if let Body::CommandDone { request, .. } = message.body {
+            self.local.node.links[usize::from(self.peer.0)].answered((message.shard, request));
+        }
         self.local.node.spans.arrived(&self.local.node, self.peer, now, &message);
         let input = Input::Message { from: self.peer, message, payload };
         let Input::Message { message: Message { shard, .. }, .. } = input else { return };

@@ -16,7 +16,7 @@ use super::credit::Connection;
 use super::exchange;
 use super::greet::{Greeted, dial};
 use super::outgoing::{Frame, Outgoing};
-use super::queue::Queue;
+use super::queue::{Name, Queue};
 use crate::admin::MemberState;
 use crate::inbox::Event;
 use crate::local::Local;
@@ -151,6 +151,11 @@ impl Link {
     /// Messages that are held.
     pub(crate) fn held(&self) -> u32 {
         self.outbox().held.len() as u32
+    }
+
+    /// The peer has answered a command.
+    pub(super) fn answered(&self, name: Name) {
+        self.outbox().queue.answered(name);
     }
 
     /// Bytes of writes that wait for the peer's credit, or for the connection.
@@ -313,7 +318,8 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
 const SHORT: Duration = Duration::from_millis(100);
 
 /// What to do about a peer that is not there.
-const START: &str = "start `cards serve` there, or look into its log";
+const START: &str =
+    "if it runs, it may be cut off: see the network and its log; else start `cards serve` there";
 
 /// Waits for a connection; says once if that takes long.
 async fn meet(local: &Local, peer: NodeId) -> Greeted {

@@ -10,14 +10,19 @@
 //!   that it has not got it, and it would be sent twice. When it is given up it does not leave any more: its number is
 //!   used up, and nobody would want its bytes.
 
-use std::collections::{BTreeMap, VecDeque};
+mod writes;
+
+use std::collections::VecDeque;
 use std::task::Waker;
 
-use cards_core::{Body, CommandKind, Message, RequestId};
+use cards_core::{Body, CommandKind, Message, PgId};
 use cards_wire::peer::{Credit, HEADER_SIZE};
 
 use super::credit::{Connection, Purse};
 use super::outgoing::{Frame, Outgoing};
+use writes::Writes;
+
+pub(super) use writes::Name;
 
 /// Most frames of a kind that may wait for a peer before more are dropped.
 const FRAMES_MAX: usize = 1 << 16;
@@ -35,9 +40,7 @@ pub(super) struct Queue {
     /// Blocks and inquiries, and invalidations behind them.
     blocks: Lane,
     /// Commands with their bytes.
-    writes: Lane,
-    /// Where these are.
-    waiting: BTreeMap<Name, u64>,
+    writes: Writes,
     /// A write was taken later than a block.
     write_was_last: bool,
     /// Blocks that were evicted.
@@ -98,9 +101,6 @@ impl Lane {
     }
 }
 
-/// A command of this node: its shard, and its number there.
-type Name = (u16, RequestId);
-
 /// Where a frame is put.
 enum Kind {
     Control,
@@ -110,7 +110,7 @@ enum Kind {
     Invalidation,
     Block,
     Store,
-    Write(Name),
+    Write(Name, PgId),
 }
 
 impl Kind {
@@ -118,11 +118,13 @@ impl Kind {
         let Frame::Block { message, payload } = frame else {
             return if matches!(frame, Frame::Inquiry(_)) { Self::Block } else { Self::Control };
         };
-        let Message { shard, ref body, .. } = *message;
+        let Message { shard, volume, ref body, .. } = *message;
         match (body, payload) {
             (Body::Store { .. }, _) => Self::Store,
             (_, Outgoing::Slot(_)) => Self::Block,
-            (&Body::Command { request, kind: CommandKind::Write, .. }, _) => Self::Write((shard, request)),
+            (&Body::Command { request, kind: CommandKind::Write, .. }, _) => {
+                Self::Write((shard, request), volume)
+            }
             (&Body::Probe { request, .. }, _) => Self::Probe((shard, request)),
             (&Body::Void { request, .. }, _) => Self::Void((shard, request)),
             (Body::Invalidate { .. }, _) => Self::Invalidation,
@@ -153,7 +155,7 @@ impl Queue {
             Kind::Control => self.control.len() < FRAMES_MAX,
             Kind::Block => fits(&self.blocks, bytes_max),
             Kind::Store => fits(&self.stores, bytes_max / 4),
-            Kind::Write(_) => !self.writes.is_full(),
+            Kind::Write(..) => !self.writes.is_full(),
             Kind::Invalidation => !self.blocks.is_full() && self.headers.len() < FRAMES_MAX,
             Kind::Header | Kind::Probe(_) | Kind::Void(_) => self.headers.len() < FRAMES_MAX,
         }
@@ -167,15 +169,10 @@ impl Queue {
             Kind::Block => _ = self.blocks.push(frame, length),
             Kind::Store => _ = self.stores.push(frame, length),
             Kind::Invalidation if !self.blocks.is_empty() => _ = self.blocks.push(frame, length),
-            Kind::Probe(name) if self.waiting.contains_key(&name) => return,
-            Kind::Write(name) => {
-                // Under another card, if it is here already.
-                self.forget_write(name);
-                let place = self.writes.push(frame, length);
-                self.waiting.insert(name, place);
-            }
+            Kind::Probe(name) if self.writes.waits(name) => return,
+            Kind::Write(name, volume) => self.writes.push(name, volume, frame, length),
             Kind::Void(name) => {
-                self.forget_write(name);
+                self.writes.forget(name);
                 self.headers.push_back(frame);
             }
             Kind::Header | Kind::Probe(_) | Kind::Invalidation => self.headers.push_back(frame),
@@ -183,15 +180,10 @@ impl Queue {
         self.wake();
     }
 
-    fn forget_write(&mut self, name: Name) {
-        if let Some(place) = self.waiting.remove(&name) {
-            self.writes.take(place);
-        }
-    }
-
     /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
     pub(super) fn take(&mut self, frames: &mut Vec<Frame>, waker: &Waker) {
-        self.tells |= self.purse.ask(self.writes_waiting().min(AHEAD) as u64);
+        let ahead = self.writes_waiting().min(AHEAD) as u64;
+        self.tells |= self.purse.ask(ahead + self.writes.reserve_wanted());
         if std::mem::take(&mut self.tells) {
             let (wanted, returned) = self.purse.says();
             frames.push(Frame::Credit(Credit { granted: self.granted, wanted, returned }));
@@ -215,16 +207,18 @@ impl Queue {
     /// A block or a write, in turn, or what was evicted, of so many bytes at most. A write needs credit.
     fn next_payload(&mut self, room: usize) -> Option<(Frame, usize)> {
         for is_write in [!self.write_was_last, self.write_was_last] {
-            let lane = if is_write { &mut self.writes } else { &mut self.blocks };
-            let Some((frame, length)) = lane.first(room) else { continue };
-            if let Kind::Write(name) = Kind::of(frame) {
-                if !self.purse.take((length - HEADER_SIZE) as u64) {
-                    continue;
-                }
-                self.waiting.remove(&name);
+            let next = match is_write {
+                true => self.writes.next(&mut self.purse, room),
+                false => self
+                    .blocks
+                    .first(room)
+                    .map(|(_, length)| length)
+                    .and_then(|length| Some((self.blocks.take_first()?, length))),
+            };
+            if next.is_some() {
+                self.write_was_last = is_write;
+                return next;
             }
-            self.write_was_last = is_write;
-            return lane.take_first().map(|frame| (frame, length));
         }
         let (_, length) = self.stores.first(room)?;
         self.stores.take_first().map(|frame| (frame, length))
@@ -244,8 +238,7 @@ impl Queue {
 
     /// Credit that was not needed for a while goes back.
     pub(super) fn rest(&mut self) {
-        let next = self.writes.first(usize::MAX).map(|(_, length)| (length - HEADER_SIZE) as u64);
-        if self.purse.rest(next) {
+        if self.purse.rest(self.writes.shortest()) {
             self.tells = true;
             self.wake();
         }
@@ -253,7 +246,15 @@ impl Queue {
 
     /// Bytes of writes that wait.
     pub(super) fn writes_waiting(&self) -> usize {
-        self.writes.bytes - self.waiting.len() * HEADER_SIZE
+        self.writes.bytes()
+    }
+
+    /// The peer has answered a write. Others may leave for it.
+    pub(super) fn answered(&mut self, name: Name) {
+        self.writes.answered(name);
+        if !self.writes.is_empty() {
+            self.wake();
+        }
     }
 
     /// All has left.

@@ -105,7 +105,7 @@ fn what_is_promised_is_announced_shown_and_told_to_clients_and_devices() {
         let cluster = start(coherence, "hscc");
         for node in 1..=3 {
             let status = cluster.status(node);
-            assert_eq!((status.volumes[0].coherence, status.healthy), (coherence, true), "{status:?}");
+            assert_eq!((status.volumes[0].coherence, status.healthy), (Some(coherence), true), "{status:?}");
             let confirmed = coherence == Coherence::Confirmed;
             let flags = cluster.client(node).session.flags;
             assert_eq!(flags & NBD_FLAG_CAN_MULTI_CONN != 0, confirmed, "node {node}");

@@ -1,5 +1,7 @@
 //! Disks that fail: the error reaches the client that asked, and nobody else.
 
+use std::time::Duration;
+
 use cards_wire::nbd::{Command, Errno};
 
 use super::cluster::{BLOCK, Cluster};
@@ -30,7 +32,7 @@ fn an_unreadable_block_fails_its_read_only() {
     let status = cluster.status(1);
     assert_eq!(status.disks[0].errors, 1);
     let said = status.problems.iter().any(|problem| {
-        problem.contains("disk disk: an operation failed")
+        problem.contains("disk disk: 1 operation failed")
             && problem.contains("a read of 64 KiB at byte 262144: Input/output error")
     });
     assert!(said && !status.healthy, "{:?}", status.problems);
@@ -43,6 +45,10 @@ fn a_failed_write_is_told_to_the_remote_writer() {
         let mut client = cluster.client(2);
         client.write(0, &[1; BLOCK]).unwrap();
         assert_eq!(client.write(BLOCK as u64, &[2; BLOCK]), Err(errno), "{fault}");
+        let problems = cluster.status(2).problems;
+        let told =
+            ["volume disk: 1 request failed", "a write of 64 KiB", "see `cards status` at its disk node n1"];
+        assert!(problems.iter().any(|said| told.iter().all(|part| said.contains(part))), "{problems:?}");
         assert!(client.read(BLOCK as u64, BLOCK).unwrap() == cluster.content[BLOCK..2 * BLOCK]);
         client.write(BLOCK as u64, &[3; BLOCK]).unwrap();
         client.command(Command::Flush, 0, 0).unwrap();
@@ -162,4 +168,47 @@ fn a_disk_of_more_blocks_than_there_are_numbers_is_refused() {
     config.disks = vec![Disk::new("disk", Origin::Path(path))];
     let error = Daemon::start(config).err().expect("refused").to_string();
     assert!(["disk", "17592186048512", "4096", "`block`"].iter().all(|word| error.contains(word)), "{error}");
+}
+
+#[test]
+fn a_start_waits_for_the_server_of_its_disk() {
+    let cluster = Cluster::start(1, 4 * BLOCK);
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("origin.sock");
+    let member = Member { name: "n1".into(), address: "127.0.0.1:1".into() };
+    let mut config = Config::new("test", "n1", vec![member]);
+    (config.cache, config.prefault) = (16 << 20, false);
+    config.runtime_dir = dir.path().join("run");
+    config.state_dir = dir.path().join("state");
+    let uri = format!("nbd+unix:///disk?socket={}", socket.display());
+    config.disks = vec![Disk::new("far", Origin::Nbd(uri.parse().unwrap()))];
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| Daemon::start(config));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!start.is_finished());
+        std::os::unix::fs::symlink(cluster.config(1).nbd.unix.as_ref().unwrap(), &socket).unwrap();
+        start.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_off_or_removed_while_it_is_served_is_told() {
+    let cluster = Cluster::start(1, 4 * BLOCK);
+    let Origin::Path(path) = &cluster.config(1).disks[0].origin else { panic!("a file") };
+    let problem =
+        || cluster.status(1).problems.into_iter().find(|problem| problem.starts_with("disk disk: "));
+    assert_eq!(problem(), None);
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(BLOCK as u64).unwrap();
+    let name = path.display().to_string();
+    cluster.wait("it is told", || {
+        problem().is_some_and(|said| said.contains(&name) && said.contains("truncate -s 262144"))
+    });
+    file.set_len(4 * BLOCK as u64).unwrap();
+    cluster.wait("all is well again", || problem().is_none() && cluster.status(1).healthy);
+    std::fs::remove_file(path).unwrap();
+    cluster.wait("it is told", || {
+        problem().is_some_and(|said| said.contains(&format!("{name} was removed while it is served")))
+    });
+    assert!(!cluster.status(1).healthy);
 }

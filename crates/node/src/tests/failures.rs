@@ -14,12 +14,13 @@ use crate::{Daemon, ServeError};
 
 #[test]
 fn the_death_of_a_caching_node_costs_no_error() {
-    let mut cluster = Cluster::start(3, 32 * BLOCK);
+    let mut cluster = Cluster::with(3, 32 * BLOCK, |config| config.disk_wait = Duration::from_secs(60));
     cluster.client(2).read(0, 32 * BLOCK).unwrap();
     cluster.kill(2);
     let start = Instant::now();
     assert!(cluster.client(3).read(0, 32 * BLOCK).unwrap() == cluster.content);
-    assert!(start.elapsed() < Duration::from_secs(2));
+    // Far from `disk_wait`, and far from what a busy machine needs.
+    assert!(start.elapsed() < Duration::from_secs(15));
     cluster.restart(2);
     cluster.wait_ready(2);
     cluster.wait_ready(3);
@@ -35,7 +36,7 @@ fn without_the_disk_node_reads_fail_in_time_and_resume_with_it() {
     let start = Instant::now();
     assert_eq!(client.read(20 * BLOCK as u64, BLOCK), Err(Errno::Io));
     let took = start.elapsed();
-    assert!((1..6).contains(&took.as_secs()), "{took:?}");
+    assert!((1..15).contains(&took.as_secs()), "{took:?}");
     cluster.restart(1);
     cluster.wait_ready(2);
     cluster.wait("reads are served again", || {
@@ -85,7 +86,8 @@ fn a_client_that_does_not_read_holds_up_nobody() {
     for _ in 0..3 {
         assert!(good.read(0, 64 * BLOCK).unwrap() == cluster.content);
     }
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // Without that they would wait until the other reads, which is below.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     // And its answers are all there once it reads.
     for _ in 0..200 {
         assert_eq!(slow.wait(0, &mut vec![0; 64 * BLOCK]).1, Ok(()));
@@ -146,18 +148,18 @@ fn detach_and_attach_over_the_admin_socket() {
 fn a_hit_does_not_wait_behind_a_miss() {
     let cluster = Cluster::with(1, 64 * BLOCK, |config| {
         config.data_threads = 1;
-        config.disks[0].delay = Duration::from_millis(300);
+        // Far longer than the requests need to arrive, however busy the machine is.
+        config.disks[0].delay = Duration::from_secs(3);
+        config.disk_wait = Duration::from_secs(60);
     });
     let mut client = cluster.client(1);
     client.read(0, BLOCK).unwrap();
     for block in 1..17 {
         client.send(Command::Read, 0, (block * BLOCK) as u64, BLOCK as u32, &[]);
     }
-    let start = Instant::now();
     let hit = client.send(Command::Read, 0, 0, 4096, &[]);
     let mut data = vec![0; 64 * BLOCK];
-    assert_eq!(client.wait(0, &mut data), (hit, Ok(())));
-    assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
+    assert_eq!(client.wait(0, &mut data), (hit, Ok(())), "the first answer");
     for _ in 1..17 {
         assert_eq!(client.wait(0, &mut data).1, Ok(()));
     }
@@ -170,17 +172,60 @@ fn a_drain_finishes_what_is_under_way() {
         config.disks[0].delay = Duration::from_millis(200);
         config.busy_poll = Duration::from_micros(50);
     });
-    let silent = std::os::unix::net::UnixStream::connect(cluster.socket(1)).unwrap();
+    let silent = UnixStream::connect(cluster.socket(1)).unwrap();
     let mut client = cluster.client(1);
     client.send(Command::Read, 0, 0, BLOCK as u32, &[]);
-    std::thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
     cluster.drain(1);
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < crate::local::DRAIN, "{:?}", start.elapsed());
     let mut data = vec![0; BLOCK];
     assert_eq!(client.wait(0, &mut data).1, Ok(()));
     assert!(data == cluster.content[..BLOCK]);
     drop(silent);
+}
+
+#[test]
+fn what_was_sent_before_a_drain_is_answered() {
+    const WRITE: usize = 4096;
+    let mut cluster = Cluster::with(1, 64 * BLOCK, |config| config.data_threads = 1);
+    let mut client = cluster.client(1);
+    // The requests are in the socket when the drain begins, and another client has not been greeted.
+    cluster.on_data_thread(1, || std::thread::sleep(Duration::from_millis(300)));
+    let silent = UnixStream::connect(cluster.socket(1)).unwrap();
+    for number in 0..8u8 {
+        let offset = u64::from(number) * BLOCK as u64;
+        client.send(Command::Write, 0, offset, WRITE as u32, &[number; WRITE]);
+    }
+    client.send(Command::Flush, 0, 0, 0, &[]);
+    let start = Instant::now();
+    cluster.drain(1);
+    assert!(start.elapsed() < crate::local::DRAIN, "{:?}", start.elapsed());
+    for _ in 0..9 {
+        assert_eq!(client.wait(0, &mut []).1, Ok(()));
+    }
+    let disk = cluster.disk_bytes();
+    assert!((0..8).all(|number| disk[number * BLOCK..][..WRITE] == [number as u8; WRITE]));
+    drop(silent);
+}
+
+#[test]
+fn a_request_that_comes_too_late_for_a_drain_resets_nothing() {
+    let mut cluster = Cluster::with(1, 64 * BLOCK, |config| {
+        config.disks[0].delay = Duration::from_millis(300);
+    });
+    let mut client = cluster.client(1);
+    client.send(Command::Read, 0, 0, BLOCK as u32, &[]);
+    let sends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        client.send(Command::Read, 0, BLOCK as u64, BLOCK as u32, &[]);
+        let mut data = vec![0; 2 * BLOCK];
+        assert_eq!(client.wait(0, &mut data), (1, Ok(())));
+        let mut rest = Vec::new();
+        // Nothing, or the second answer too if the drain began later than that.
+        client.stream.read_to_end(&mut rest).expect("an end that is none by a reset");
+    });
+    cluster.drain(1);
+    sends.join().unwrap();
 }
 
 /// The names of exports that a node lists.
@@ -213,10 +258,15 @@ fn a_volume_that_no_node_has_is_not_listed_and_refused_in_time() {
     let wrong = cluster.node(1).cards.add(crate::config::Attach::new("dta"));
     assert!(wrong.is_some());
     assert_eq!(listed(&cluster.socket(1)), ["disk"]);
+    let volume = serde_json::to_value(cluster.admin(1).volume("dta").unwrap()).unwrap();
+    for unknown in ["disk_node", "size", "block", "policy", "coherence", "read_only"] {
+        assert!(volume[unknown].is_null(), "{volume}");
+    }
     let start = Instant::now();
     let error = Client::open(&cluster.socket(1), "dta").err().unwrap();
     assert!(error.contains("no node has a disk of this name"), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    // Not as late as the handshake's own deadline.
+    assert!(start.elapsed() < cluster.config(1).nbd.handshake, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -73,6 +73,21 @@ fn an_exclusive_card_is_the_only_one() {
     client.write(0, b"again").unwrap();
 }
 
+#[test]
+fn all_who_have_a_volume_are_named_to_one_that_wants_it_for_itself() {
+    let cluster = Cluster::with(4, 16 * BLOCK, |config| {
+        if !matches!(config.node.as_str(), "n2" | "n3") {
+            config.attach.clear();
+        }
+    });
+    let mode = crate::config::Mode::Exclusive;
+    for node in [1, 4] {
+        let card = crate::config::Attach { mode, ..crate::config::Attach::new("disk") };
+        let refused = cluster.admin(node).attach(card).unwrap_err().to_string();
+        assert!(refused.contains("nodes n2, n3 have a card of volume \"disk\", so nobody"), "{refused}");
+    }
+}
+
 /// Also at the node with the disk; and whoever was taken from does not take back.
 #[test]
 fn the_disk_node_takes_over_and_is_taken_over_from() {
@@ -97,6 +112,38 @@ fn the_disk_node_takes_over_and_is_taken_over_from() {
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert_eq!(cluster.client(3).read(0, 5).unwrap(), b"third", "node 1 has not taken it back");
     cluster.client(3).write(0, b"still").unwrap();
+}
+
+#[test]
+fn writes_to_a_slow_disk_do_not_hold_up_those_to_another_of_its_node() {
+    const LENGTH: usize = 4 * BLOCK;
+    const SLOW: usize = 24;
+    const FAST: usize = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("slow.img");
+    std::fs::write(&image, vec![0; SLOW * LENGTH]).unwrap();
+    let cluster = Cluster::with(2, 16 * BLOCK, |config| {
+        if config.node == "n1" {
+            let slow = crate::config::Disk::new("slow", crate::config::Origin::Path(image.clone()));
+            config.disks.push(crate::config::Disk { fault: Some("slow=1000ms".into()), ..slow });
+        }
+        config.disk_wait = std::time::Duration::from_secs(60);
+        config.attach.push(crate::config::Attach::new("slow"));
+    });
+    cluster.node(1).writes.limit(1 << 20);
+    let mut fast = cluster.client(2);
+    fast.write(0, &[1; BLOCK]).unwrap();
+    let mut slow = super::client::Client::open(&cluster.socket(2), "slow").unwrap();
+    for number in 0..SLOW {
+        slow.send(Command::Write, 0, (number * LENGTH) as u64, LENGTH as u32, &[2; LENGTH]);
+    }
+    for number in 0..FAST {
+        fast.write((number * BLOCK) as u64, &[3; BLOCK]).unwrap();
+    }
+    let written = cluster.status(1).disks[1].counters.bytes_written;
+    assert!(written < (SLOW * LENGTH) as u64, "the others came after all {SLOW} writes to the slow disk");
+    (0..SLOW).for_each(|_| assert_eq!(slow.wait(0, &mut []).1, Ok(())));
+    assert!(cluster.disk_bytes()[..FAST * BLOCK] == [3; FAST * BLOCK]);
 }
 
 #[test]

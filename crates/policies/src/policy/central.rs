@@ -18,13 +18,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Asked, Context, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, Duration, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, Duration, NodeId, Note};
 
 use super::directory::{Directory, GONE};
+use super::words::{INVALIDATE, class};
 use super::{Build, Entry, Parameter};
 
-/// Kind of a [`Note::Private`]: drop the block, its place is needed.
+/// Kind of a [`Note`]: drop the block, its place is needed.
 const REPLACED: u8 = 1;
 
 /// The sender has room, as every message says.
@@ -42,21 +43,27 @@ struct Central {
 }
 
 impl Policy for Central {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        let target = self.would_ask(cx, block);
-        if let Target::Node(_) = target {
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        self.managed.route(cx, block, asker)
+    }
+
+    /// At the disk node: a client has a miss, or the managed copy was not where it should be.
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        let Asker { requester, via, failed, .. } = asker;
+        if cx.me() != cx.disk_node() {
+            return;
+        }
+        // Whoever asks for a block or sends the request back has none.
+        self.managed.remove(block, requester);
+        if failed {
+            self.managed.remove(block, via);
+        }
+        if cx.invalidates() && requester != cx.me() {
+            self.own.add(block, requester);
+        }
+        if to.is_some() {
             self.managed.touch(block);
         }
-        target
-    }
-
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        self.managed.holder(cx, block, cx.me()).map_or(Target::DiskNode, Target::Node)
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        let directs = cx.me() == cx.disk_node() && !read.failed;
-        self.managed.holder(cx, block, read.requester).filter(|_| directs)
     }
 
     fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
@@ -69,7 +76,7 @@ impl Policy for Central {
         }
         // The disk node should have named what leaves the managed part; if it has not, it must be told.
         if cx.invalidates() || cx.is_apart(block) {
-            cx.note(cx.disk_node(), block, Note::Private { kind: GONE, value: 0 });
+            cx.note(cx.disk_node(), block, Note { kind: GONE, value: 0 });
         }
         Eviction::Drop
     }
@@ -81,32 +88,27 @@ impl Policy for Central {
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, via, failed } if cx.me() == cx.disk_node() => {
-                self.direct(cx, block, requester, via, failed)
-            }
-            Request::Read { .. } if cx.cached(block) => Answer::Serve,
-            Request::Read { .. } => Answer::DiskNode,
-            Request::Store { .. } if cx.me() == cx.disk_node() => Answer::Drop,
-            Request::Store { .. } if cx.cached(block) => Answer::Present,
-            Request::Store { .. } => Answer::Keep(Room::Evict),
-            Request::Note { from, note: Note::Private { kind: GONE, .. } } => {
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, _offer: Offer) -> Answer {
+        if cx.me() == cx.disk_node() {
+            Answer::Drop
+        } else if cx.cached(block) {
+            Answer::Present
+        } else {
+            Answer::Keep(Room::Evict)
+        }
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        match note {
+            Note { kind: GONE, .. } => {
                 self.managed.remove(block, from);
                 self.own.remove(block, from);
-                Answer::Drop
             }
-            Request::Note { from, note: Note::Private { kind: REPLACED, .. } } => {
-                if from == cx.disk_node() && cx.is_apart(block) {
-                    cx.discard(block);
-                }
-                Answer::Drop
-            }
-            Request::Note { note: Note::Invalidate { .. }, .. } => {
+            Note { kind: REPLACED, .. } if from == cx.disk_node() && cx.is_apart(block) => {
                 cx.discard(block);
-                Answer::Drop
             }
-            Request::Note { .. } => Answer::Drop,
+            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            _ => {}
         }
     }
 
@@ -116,7 +118,7 @@ impl Policy for Central {
             return;
         }
         if cx.may_hold() {
-            cx.note(cx.disk_node(), BlockId::new(cx.volume(), 0), Note::Private { kind: HERE, value: 0 });
+            cx.note(cx.disk_node(), BlockId::new(cx.volume(), 0), Note { kind: HERE, value: 0 });
         } else {
             cx.wake_at(cx.now() + WAIT);
         }
@@ -128,43 +130,14 @@ impl Policy for Central {
 }
 
 impl Central {
-    /// At the disk node: a client has a miss, or the managed copy was not where it should be.
-    fn direct(
-        &mut self,
-        cx: &mut Context<'_>,
-        block: BlockId,
-        requester: NodeId,
-        via: NodeId,
-        failed: bool,
-    ) -> Answer {
-        // Whoever asks for a block or sends the request back has none.
-        self.managed.remove(block, requester);
-        if failed {
-            self.managed.remove(block, via);
-        }
-        if cx.invalidates() && requester != cx.me() {
-            self.own.add(block, requester);
-        }
-        if cx.cached(block) {
-            return Answer::Serve;
-        }
-        match self.managed.holder(cx, block, requester) {
-            Some(holder) if !failed => {
-                self.managed.touch(block);
-                Answer::Forward(holder)
-            }
-            _ => Answer::DiskNode,
-        }
-    }
-
     /// At the disk node: what leaves its cache goes to a managed part, unless it is in one.
     fn save(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
-        if self.managed.holder(cx, block, cx.me()).is_some() {
+        if self.managed.holders(block).any(|node| node != cx.me() && cx.is_up(node)) {
             return Eviction::Drop;
         }
         let Some(to) = free_place(cx, block).or_else(|| self.replace(cx)) else { return Eviction::Drop };
         self.managed.add(block, to);
-        Eviction::Send { to, class: CopyClass::Server, depth: 0 }
+        Eviction::Send { to, class: class::SERVER, depth: 0 }
     }
 
     /// Has the least recently used of all managed blocks dropped; where it was.
@@ -173,7 +146,7 @@ impl Central {
             let (oldest, holder) = self.managed.oldest()?;
             self.managed.remove(oldest, holder);
             if cx.is_up(holder) {
-                cx.note(holder, oldest, Note::Private { kind: REPLACED, value: 0 });
+                cx.note(holder, oldest, Note { kind: REPLACED, value: 0 });
                 return Some(holder);
             }
         }

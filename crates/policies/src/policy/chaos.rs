@@ -6,9 +6,10 @@
 
 use alloc::boxed::Box;
 
-use cards_core::policy::{Answer, Context, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, NodeId, Note};
 
+use super::words::{invalidate, note};
 use super::{Build, Entry};
 
 struct Chaos;
@@ -20,12 +21,9 @@ fn anybody(cx: &mut Context<'_>) -> NodeId {
 }
 
 fn anything(cx: &mut Context<'_>) -> Note {
-    let node = anybody(cx);
     match cx.random(4) {
-        0 => Note::IndexUpdate { holder: node, evictor: anybody(cx) },
-        1 => Note::InvalidateIndex { holder: node },
-        2 => Note::Invalidate { writer: node },
-        _ => Note::Private { kind: cx.random(8) as u8, value: cx.random(1 << 32) },
+        0 => invalidate(anybody(cx)),
+        _ => note(cx.random(256) as u8, cx.random(1 << 32)),
     }
 }
 
@@ -33,8 +31,8 @@ fn anything(cx: &mut Context<'_>) -> Note {
 fn stir(cx: &mut Context<'_>, block: BlockId) {
     match cx.random(16) {
         0 => {
-            let (to, note) = (anybody(cx), anything(cx));
-            cx.note(to, block, note);
+            let (to, said) = (anybody(cx), anything(cx));
+            cx.note(to, block, said);
         }
         1 => cx.discard(block),
         2 => {
@@ -60,26 +58,24 @@ fn room(cx: &mut Context<'_>, block: BlockId) -> Room {
 }
 
 impl Policy for Chaos {
-    fn is_random(&self) -> bool {
-        true
+    fn route(&self, cx: &View<'_>, _block: BlockId, _asker: Asker) -> Option<NodeId> {
+        let nodes = cx.nodes().count() as u64;
+        let drawn = cx.nodes().nth(cx.draw(2, nodes) as usize);
+        drawn.filter(|_| cx.draw(1, 4) != 0)
     }
 
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
+        // What the route has drawn is used up.
+        let _ = (cx.random(4), cx.random(4));
         stir(cx, block);
-        match cx.random(4) {
-            0 => Target::DiskNode,
-            _ => Target::Node(anybody(cx)),
+        if asker.via != cx.me() && cx.random(7) == 0 {
+            cx.discard(block);
         }
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
         stir(cx, block);
-        let class = match cx.random(4) {
-            0 => CopyClass::Singleton,
-            1 => CopyClass::MostRecent,
-            2 => CopyClass::Server,
-            _ => CopyClass::Demoted,
-        };
+        let class = cx.random(4) as u8;
         match cx.random(3) {
             0 => Eviction::Drop,
             _ => Eviction::Send { to: anybody(cx), class, depth: cx.random(256) as u8 },
@@ -90,17 +86,18 @@ impl Policy for Chaos {
         stir(cx, block);
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, _request: Request) -> Answer {
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, _offer: Offer) -> Answer {
         stir(cx, block);
         match cx.random(7) {
-            0 => Answer::Serve,
-            1 => Answer::Give,
+            0 | 1 => Answer::Present,
             2 => Answer::Forward(anybody(cx)),
-            3 => Answer::DiskNode,
-            4 => Answer::Keep(room(cx, block)),
-            5 => Answer::Present,
+            3 | 4 => Answer::Keep(room(cx, block)),
             _ => Answer::Drop,
         }
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, _from: NodeId, _note: Note) {
+        stir(cx, block);
     }
 }
 

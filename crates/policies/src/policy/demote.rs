@@ -24,10 +24,11 @@ mod insertion;
 
 use alloc::boxed::Box;
 
-use cards_core::policy::{Answer, Context, Delivery, Eviction, Policy, Request, Room};
-use cards_core::{BlockId, CopyClass, NodeId, Note, Source};
+use cards_core::policy::{Answer, Asker, Context, Delivery, Eviction, Offer, Policy, Room};
+use cards_core::{BlockId, NodeId, Note, Source};
 
 use super::directory::Directory;
+use super::words::{INVALIDATE, class};
 use super::{Build, Entry, Parameter};
 use insertion::{Insertion, Origin};
 
@@ -43,7 +44,7 @@ impl Policy for Demote {
         if cx.me() == cx.disk_node() {
             return Eviction::Drop;
         }
-        Eviction::Send { to: cx.disk_node(), class: CopyClass::Demoted, depth: 0 }
+        Eviction::Send { to: cx.disk_node(), class: class::DEMOTED, depth: 0 }
     }
 
     fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
@@ -53,36 +54,35 @@ impl Policy for Demote {
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        let at_disk_node = cx.me() == cx.disk_node();
-        match request {
-            Request::Read { requester, .. } if at_disk_node && requester != cx.me() => {
-                if cx.invalidates() {
-                    self.copies.add(block, requester);
-                }
-                self.insertion.requested(cx, block);
-                if !cx.cached(block) {
-                    return Answer::DiskNode;
-                }
-                self.place(cx, block, Origin::Disk);
-                Answer::Serve
-            }
-            Request::Read { .. } if cx.cached(block) => Answer::Serve,
-            Request::Read { .. } => Answer::DiskNode,
-            Request::Store { class: CopyClass::Demoted, evictor, .. } if at_disk_node => {
-                self.copies.remove(block, evictor);
-                if !cx.cached(block) {
-                    return Answer::Keep(Room::Evict);
-                }
-                cx.refresh(block);
-                self.place(cx, block, Origin::Client);
-                Answer::Present
-            }
-            Request::Note { note: Note::Invalidate { .. }, .. } => {
-                cx.discard(block);
-                Answer::Drop
-            }
-            Request::Store { .. } | Request::Note { .. } => Answer::Drop,
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
+        if cx.me() != cx.disk_node() || asker.requester == cx.me() {
+            return;
+        }
+        if cx.invalidates() {
+            self.copies.add(block, asker.requester);
+        }
+        self.insertion.requested(cx, block);
+        if cx.cached(block) {
+            self.place(cx, block, Origin::Disk);
+        }
+    }
+
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
+        if offer.class != class::DEMOTED || cx.me() != cx.disk_node() {
+            return Answer::Drop;
+        }
+        self.copies.remove(block, offer.evictor);
+        if !cx.cached(block) {
+            return Answer::Keep(Room::Evict);
+        }
+        cx.refresh(block);
+        self.place(cx, block, Origin::Client);
+        Answer::Present
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, _from: NodeId, note: Note) {
+        if note.kind == INVALIDATE {
+            cx.discard(block);
         }
     }
 

@@ -7,10 +7,12 @@
 
 use alloc::vec::Vec;
 
-use cards_core::policy::Context;
-use cards_core::{BlockId, NodeId, Note, PgId, Table};
+use cards_core::policy::{Asker, Context, View};
+use cards_core::{BlockId, NodeId, PgId, Table};
 
-/// Kind of a [`Note::Private`]: the sender's copy is gone.
+use super::words::invalidate;
+
+/// Kind of a [`Note`]: the sender's copy is gone.
 pub(super) const GONE: u8 = 0;
 
 /// Copies a directory knows at most: those of 64 GiB in blocks of 4 KiB.
@@ -191,29 +193,24 @@ impl Directory {
 
 /// What the disk node does with its directory of the copies in the clients' caches.
 impl Directory {
-    /// `requester` wants a block, and will hold a copy. Who else has one? If it was passed on before and comes back
-    /// as `failed`, the one who sends it back has none.
-    pub(super) fn request(
-        &mut self,
-        cx: &Context<'_>,
-        block: BlockId,
-        requester: NodeId,
-        via: NodeId,
-        failed: bool,
-    ) -> Option<NodeId> {
-        if failed {
-            self.remove(block, via);
-        }
-        let holder = self.holder(cx, block, requester);
-        if requester != cx.me() {
-            self.add(block, requester);
-        }
-        holder.filter(|_| !failed)
+    /// Where a read goes: at the disk node to the last registered holder that can be reached. Other nodes know none.
+    pub(super) fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let is_other = |&node: &NodeId| node != asker.requester && node != cx.me() && cx.is_up(node);
+        self.holders(block).find(is_other)
     }
 
-    /// The last registered holder that can be reached.
-    pub(super) fn holder(&self, cx: &Context<'_>, block: BlockId, requester: NodeId) -> Option<NodeId> {
-        self.holders(block).find(|&node| node != requester && node != cx.me() && cx.is_up(node))
+    /// At the disk node: the requester will hold a copy. If its question was passed on before and comes back as failed,
+    /// who sends it back has none.
+    pub(super) fn asked(&mut self, cx: &Context<'_>, block: BlockId, asker: Asker) {
+        if cx.me() != cx.disk_node() {
+            return;
+        }
+        if asker.failed {
+            self.remove(block, asker.via);
+        }
+        if asker.requester != cx.me() {
+            self.add(block, asker.requester);
+        }
     }
 
     /// The block was written: all copies go, except the writer's own.
@@ -224,7 +221,7 @@ impl Directory {
             if holder == writer {
                 writer_holds = true;
             } else {
-                cx.note(holder, block, Note::Invalidate { writer });
+                cx.note(holder, block, invalidate(writer));
             }
         }
         if writer_holds {

@@ -28,13 +28,14 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Asked, Context, Delivery, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, Duration, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Delivery, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, Duration, NodeId, Note};
 
 use super::hosted::Hosted;
+use super::words::{INVALIDATE, class, invalidate, node, note};
 use super::{Build, Entry, Parameter};
 
-use directory::{Directory, Holder};
+use directory::Directory;
 use epochs::Epochs;
 
 struct Gms {
@@ -54,6 +55,8 @@ const GONE: u8 = 0;
 const HELD: u8 = 1;
 /// From the directory: there are other copies of the global page.
 const DUPLICATE: u8 = 2;
+/// To the directory: the sender keeps as a global page what the node in the value has evicted.
+const MOVED: u8 = 4;
 /// From the directory: there are no other copies.
 const LAST: u8 = 3;
 
@@ -61,18 +64,33 @@ const LAST: u8 = 3;
 const DENIED: usize = 256;
 
 impl Policy for Gms {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        self.globals.choose_victim(cx, block.volume);
-        self.would_ask(cx, block)
+    /// The home knows who else has a copy, if asking others has not failed.
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let home = cx.home(block);
+        if home != cx.me() {
+            return (asker.via == cx.me()).then_some(home);
+        }
+        let is_other = |node: NodeId| !asker.failed && node != asker.requester && cx.is_up(node);
+        self.directory.get(block).iter().map(|holder| holder.node).find(|&node| is_other(node))
     }
 
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        Target::Node(cx.home(block))
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        let holder = self.holder(cx, block, read.requester, read.failed);
-        holder.filter(|_| cx.home(block) == cx.me()).map(|holder| holder.node)
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        let (at_home, own) = (cx.home(block) == cx.me(), asker.via == cx.me());
+        if own {
+            self.globals.choose_victim(cx, block.volume);
+        }
+        if cx.cached(block) {
+            self.served(cx, block, asker.requester);
+        } else if at_home {
+            let holder = self.directory.get(block).iter().find(|holder| Some(holder.node) == to);
+            if let Some(global) = holder.filter(|holder| holder.global) {
+                // It is going to be given away.
+                self.directory.remove(block, global.node);
+            }
+            self.register(cx, block, asker.requester);
+        } else if !own {
+            self.deny(cx, block);
+        }
     }
 
     fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
@@ -90,7 +108,7 @@ impl Policy for Gms {
             false => self.epochs.target(cx, age_ms),
         };
         match target {
-            Some(to) => Eviction::Send { to, class: CopyClass::Singleton, depth: 0 },
+            Some(to) => Eviction::Send { to, class: class::SINGLETON, depth: 0 },
             None => {
                 self.gone(cx, block, cx.me());
                 Eviction::Drop
@@ -103,22 +121,19 @@ impl Policy for Gms {
             if cx.home(block) == cx.me() {
                 self.invalidate(cx, block, writer);
             } else {
-                cx.note(cx.home(block), block, Note::Invalidate { writer });
+                cx.note(cx.home(block), block, invalidate(writer));
             }
         } else if cx.cached(block) {
             cx.set_next(block, None);
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, failed, .. } => self.read(cx, block, requester, failed),
-            Request::Store { evictor, age_ms, .. } => self.store(cx, block, evictor, age_ms),
-            Request::Note { from, note } => {
-                self.note(cx, block, from, note);
-                Answer::Drop
-            }
-        }
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
+        self.store(cx, block, offer.evictor, offer.age_ms)
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        self.hear(cx, block, from, note);
     }
 
     fn filled(&mut self, cx: &mut Context<'_>, block: BlockId, _delivery: Delivery) {
@@ -138,43 +153,22 @@ impl Policy for Gms {
 }
 
 const fn private(kind: u8) -> Note {
-    Note::Private { kind, value: 0 }
+    note(kind, 0)
 }
 
 impl Gms {
-    fn read(&mut self, cx: &mut Context<'_>, block: BlockId, requester: NodeId, failed: bool) -> Answer {
-        let at_home = cx.home(block) == cx.me();
-        if !cx.cached(block) {
-            if at_home {
-                return self.locate(cx, block, requester, failed);
-            }
-            self.deny(cx, block);
-            return Answer::DiskNode;
-        }
+    fn served(&mut self, cx: &mut Context<'_>, block: BlockId, requester: NodeId) {
         let global = cx.is_hosted(block);
-        if at_home {
+        if cx.home(block) == cx.me() {
             self.register(cx, block, requester);
         } else if !global && cx.tag(block) != LOCAL {
             // The directory expects that it is given away.
             cx.note(cx.home(block), block, private(HELD));
             cx.set_tag(block, LOCAL);
         }
-        if global { Answer::Give } else { Answer::Serve }
-    }
-
-    /// At the home: who else has a copy, if asking others has not failed?
-    fn holder(&self, cx: &Context<'_>, block: BlockId, requester: NodeId, failed: bool) -> Option<Holder> {
-        self.directory.get(block).iter().find(|h| !failed && h.node != requester && cx.is_up(h.node))
-    }
-
-    /// At the home, which has no copy: who has? A global page is going to be given away.
-    fn locate(&mut self, cx: &Context<'_>, block: BlockId, requester: NodeId, failed: bool) -> Answer {
-        let holder = self.holder(cx, block, requester, failed);
-        if let Some(holder) = holder.filter(|h| h.global) {
-            self.directory.remove(block, holder.node);
+        if global {
+            cx.discard(block);
         }
-        self.register(cx, block, requester);
-        holder.map_or(Answer::DiskNode, |holder| Answer::Forward(holder.node))
     }
 
     /// At the home: the requester is going to have a local copy.
@@ -207,7 +201,7 @@ impl Gms {
         if home == cx.me() {
             self.directory.remove(block, node);
         } else if home != node {
-            cx.note(home, block, Note::Private { kind: GONE, value: u64::from(node.0) });
+            cx.note(home, block, Note { kind: GONE, value: u64::from(node.0) });
         }
     }
 
@@ -245,7 +239,7 @@ impl Gms {
         if cx.home(block) == cx.me() || cx.me() == cx.disk_node() {
             self.gone(cx, block, evictor);
         } else {
-            cx.note(cx.home(block), block, Note::IndexUpdate { holder: cx.me(), evictor });
+            cx.note(cx.home(block), block, note(MOVED, evictor.0.into()));
         }
         Answer::Keep(room)
     }
@@ -259,17 +253,17 @@ impl Gms {
         other.is_some()
     }
 
-    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+    fn hear(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
         let at_home = cx.home(block) == cx.me();
         match note {
-            Note::IndexUpdate { holder, evictor } if at_home => self.moved(cx, block, holder, evictor),
-            Note::Invalidate { writer } if at_home => self.invalidate(cx, block, writer),
-            Note::Invalidate { .. } => cx.discard(block),
-            Note::Private { kind: GONE, value } if at_home => {
-                self.directory.remove(block, NodeId(u16::try_from(value).unwrap_or(u16::MAX)));
+            Note { kind: MOVED, value } if at_home => self.moved(cx, block, from, node(value)),
+            Note { kind: INVALIDATE, value } if at_home => self.invalidate(cx, block, node(value)),
+            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: GONE, value } if at_home => {
+                self.directory.remove(block, node(value));
             }
-            Note::Private { kind: HELD, .. } if at_home => self.register(cx, block, from),
-            Note::Private { kind: DUPLICATE, .. } => {
+            Note { kind: HELD, .. } if at_home => self.register(cx, block, from),
+            Note { kind: DUPLICATE, .. } => {
                 if cx.is_hosted(block) {
                     cx.discard(block);
                 } else if cx.cached(block) {
@@ -277,15 +271,15 @@ impl Gms {
                     cx.set_tag(block, LOCAL);
                 }
             }
-            Note::Private { kind: LAST, .. } => {
+            Note { kind: LAST, .. } => {
                 if cx.cached(block) {
                     cx.set_next(block, None);
                 }
             }
-            Note::Private { kind, value } => {
+            Note { kind: MOVED, .. } => {}
+            Note { kind, value } => {
                 self.epochs.note(cx, block, from, kind, value, &self.globals);
             }
-            Note::IndexUpdate { .. } | Note::InvalidateIndex { .. } => {}
         }
     }
 
@@ -316,13 +310,13 @@ impl Gms {
             if holder.node == writer {
                 rest.add(writer, holder.global);
             } else {
-                cx.note(holder.node, block, Note::Invalidate { writer });
+                cx.note(holder.node, block, invalidate(writer));
             }
         }
         if known.are_more() {
             for node in cx.nodes() {
                 if node != writer && node != cx.disk_node() && known.iter().all(|h| h.node != node) {
-                    cx.note(node, block, Note::Invalidate { writer });
+                    cx.note(node, block, invalidate(writer));
                 }
             }
         }

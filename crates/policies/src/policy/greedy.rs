@@ -14,10 +14,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Asked, Context, Eviction, Policy, Request, Target};
+use cards_core::policy::{Asker, Context, Eviction, Policy, View};
 use cards_core::{BlockId, NodeId, Note};
 
 use super::directory::{Directory, GONE};
+use super::words::INVALIDATE;
 use super::{Build, Entry};
 
 #[derive(Default)]
@@ -27,20 +28,12 @@ struct Greedy {
 }
 
 impl Policy for Greedy {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        self.would_ask(cx, block)
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        self.copies.route(cx, block, asker)
     }
 
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        match self.copies.holder(cx, block, cx.me()) {
-            Some(holder) => Target::Node(holder),
-            None => Target::DiskNode,
-        }
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        let directs = cx.me() == cx.disk_node() && !read.failed;
-        self.copies.holder(cx, block, read.requester).filter(|_| directs)
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
+        self.copies.asked(cx, block, asker);
     }
 
     fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
@@ -48,7 +41,7 @@ impl Policy for Greedy {
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
-        cx.note(cx.disk_node(), block, Note::Private { kind: GONE, value: 0 });
+        cx.note(cx.disk_node(), block, Note { kind: GONE, value: 0 });
         Eviction::Drop
     }
 
@@ -58,27 +51,13 @@ impl Policy for Greedy {
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, via, failed } if cx.me() == cx.disk_node() => {
-                let holder = self.copies.request(cx, block, requester, via, failed);
-                match holder {
-                    _ if cx.cached(block) => Answer::Serve,
-                    Some(holder) => Answer::Forward(holder),
-                    None => Answer::DiskNode,
-                }
-            }
-            Request::Read { .. } if cx.cached(block) => Answer::Serve,
-            Request::Read { .. } => Answer::DiskNode,
-            Request::Note { from, note: Note::Private { kind: GONE, .. } } => {
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        match note {
+            Note { kind: GONE, .. } => {
                 self.copies.remove(block, from);
-                Answer::Drop
             }
-            Request::Note { note: Note::Invalidate { .. }, .. } => {
-                cx.discard(block);
-                Answer::Drop
-            }
-            Request::Store { .. } | Request::Note { .. } => Answer::Drop,
+            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            _ => {}
         }
     }
 }

@@ -15,10 +15,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Context, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, NodeId, Note};
 
 use super::directory::{Directory, GONE};
+use super::words::{INVALIDATE, class, invalidate, node};
 use super::{Build, Entry, Parameter};
 
 struct Hdc {
@@ -28,12 +29,15 @@ struct Hdc {
 }
 
 impl Policy for Hdc {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        self.would_ask(cx, block)
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        (asker.via == cx.me()).then(|| cx.home(block))
     }
 
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        Target::Node(cx.home(block))
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
+        let from_client = asker.requester != cx.me() && asker.requester != cx.disk_node();
+        if cx.invalidates() && cx.home(block) == cx.me() && from_client {
+            self.copies.add(block, asker.requester);
+        }
     }
 
     fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
@@ -43,10 +47,10 @@ impl Policy for Hdc {
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
         let home = cx.home(block);
         if cx.me() == cx.disk_node() && home != cx.me() {
-            return Eviction::Send { to: home, class: CopyClass::Server, depth: 0 };
+            return Eviction::Send { to: home, class: class::SERVER, depth: 0 };
         }
         if cx.invalidates() {
-            cx.note(home, block, Note::Private { kind: GONE, value: 0 });
+            cx.note(home, block, Note { kind: GONE, value: 0 });
         }
         Eviction::Drop
     }
@@ -54,36 +58,31 @@ impl Policy for Hdc {
     fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
         if cx.me() == cx.disk_node() {
             self.copies.written(cx, block, writer);
-            cx.note(cx.home(block), block, Note::Invalidate { writer });
+            cx.note(cx.home(block), block, invalidate(writer));
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, .. } => {
-                let from_client = requester != cx.me() && requester != cx.disk_node();
-                if cx.invalidates() && cx.home(block) == cx.me() && from_client {
-                    self.copies.add(block, requester);
-                }
-                if cx.cached(block) { Answer::Serve } else { Answer::DiskNode }
-            }
-            Request::Store { .. } if cx.cached(block) => {
-                cx.refresh(block);
-                Answer::Present
-            }
-            Request::Store { .. } => Answer::Keep(Room::Evict),
-            Request::Note { from, note: Note::Private { kind: GONE, .. } } => {
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, _offer: Offer) -> Answer {
+        if cx.cached(block) {
+            cx.refresh(block);
+            return Answer::Present;
+        }
+        Answer::Keep(Room::Evict)
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        match note {
+            Note { kind: GONE, .. } => {
                 self.copies.remove(block, from);
-                Answer::Drop
             }
-            Request::Note { note: Note::Invalidate { writer }, .. } => {
+            Note { kind: INVALIDATE, value } => {
+                let writer = node(value);
                 self.copies.written(cx, block, writer);
                 if writer != cx.me() {
                     cx.discard(block);
                 }
-                Answer::Drop
             }
-            Request::Note { .. } => Answer::Drop,
+            _ => {}
         }
     }
 

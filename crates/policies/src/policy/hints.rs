@@ -29,10 +29,11 @@ mod table;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Asked, Context, Delivery, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, Instant, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Delivery, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, Instant, NodeId, Note};
 
 use super::hosted::Hosted;
+use super::words::{INVALIDATE, class, invalidate};
 use super::{Build, Entry, Parameter};
 
 use discards::Discards;
@@ -71,25 +72,28 @@ const HOLDER_BITS: u32 = 10;
 const NOBODY: u64 = (1 << HOLDER_BITS) - 1;
 
 impl Policy for Hints {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        if cx.me() != cx.disk_node() {
-            self.hosted.choose_victim(cx, block.volume);
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let Asker { requester, via, failed, .. } = asker;
+        let known = self.table.get(block).filter(|&holder| holder != requester);
+        if via == cx.me() {
+            return known;
         }
-        self.would_ask(cx, block)
-    }
-
-    fn would_ask(&self, _cx: &Context<'_>, block: BlockId) -> Target {
-        self.table.get(block).map_or(Target::DiskNode, Target::Node)
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        let Asked { requester, via, failed } = read;
         if cx.me() == cx.disk_node() {
-            return self.other_holder(cx, block, requester, failed).filter(|_| requester != cx.me());
+            return known.filter(|&holder| !failed && cx.is_up(holder));
         }
-        match self.read(cx, block, requester, via) {
-            Answer::Forward(holder) => Some(holder),
-            _ => None,
+        let asked_first = via == requester || via == cx.disk_node();
+        let may_forward = self.forwards > 1 || self.forwards == 1 && asked_first;
+        known.filter(|&holder| may_forward && holder != via)
+    }
+
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        let at_server = cx.me() == cx.disk_node();
+        if asker.via == cx.me() {
+            if !at_server {
+                self.hosted.choose_victim(cx, block.volume);
+            }
+        } else if at_server {
+            self.asked_at_server(cx, block, asker, to);
         }
     }
 
@@ -107,9 +111,9 @@ impl Policy for Hints {
             Some(guess) => {
                 self.peers.stored_at(guess.node);
                 self.table.set(cx, block, Some(guess.node));
-                Eviction::Send { to: guess.node, class: CopyClass::Singleton, depth: 0 }
+                Eviction::Send { to: guess.node, class: class::SINGLETON, depth: 0 }
             }
-            None => Eviction::Send { to: cx.disk_node(), class: CopyClass::Demoted, depth: 0 },
+            None => Eviction::Send { to: cx.disk_node(), class: class::DEMOTED, depth: 0 },
         }
     }
 
@@ -117,7 +121,7 @@ impl Policy for Hints {
     fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
         if cx.me() == cx.disk_node() {
             for node in self.openers.of(cx, block).filter(|&node| node != writer) {
-                cx.note(node, block, Note::Invalidate { writer });
+                cx.note(node, block, invalidate(writer));
             }
             let holder = self.table.get(block).filter(|&holder| holder == writer);
             self.table.set(cx, block, holder);
@@ -127,25 +131,24 @@ impl Policy for Hints {
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, failed, .. } if cx.me() == cx.disk_node() => {
-                self.read_at_server(cx, block, requester, failed)
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
+        self.peers.heard(cx, offer.evictor, offer.oldest_ms);
+        if cx.me() == cx.disk_node() {
+            self.table.set(cx, block, None);
+            return self.discards.store(cx, block);
+        }
+        self.store(cx, block, offer.evictor, offer.age_ms)
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        match note {
+            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: OPENED, .. } => self.openers.add(block, from),
+            Note { kind: OLDEST, value } => {
+                self.peers.heard(cx, from, u32::try_from(value).unwrap_or(u32::MAX));
             }
-            Request::Read { requester, via, .. } => self.read(cx, block, requester, via),
-            Request::Store { evictor, age_ms, oldest_ms, .. } => {
-                self.peers.heard(cx, evictor, oldest_ms);
-                if cx.me() == cx.disk_node() {
-                    self.table.set(cx, block, None);
-                    self.discards.store(cx, block)
-                } else {
-                    self.store(cx, block, evictor, age_ms)
-                }
-            }
-            Request::Note { from, note } => {
-                self.note(cx, block, from, note);
-                Answer::Drop
-            }
+            Note { kind: HOLDERS, value } => self.learn_holders(cx, block, value),
+            Note { .. } => {}
         }
     }
 
@@ -158,7 +161,7 @@ impl Policy for Hints {
         }
         // The disk node knows whom it delivers to.
         if self.opened.is_first(block) && !from_server {
-            cx.note(cx.disk_node(), block, Note::Private { kind: OPENED, value: 0 });
+            cx.note(cx.disk_node(), block, Note { kind: OPENED, value: 0 });
         }
     }
 
@@ -168,50 +171,18 @@ impl Policy for Hints {
 }
 
 impl Hints {
-    fn read(&self, cx: &Context<'_>, block: BlockId, requester: NodeId, via: NodeId) -> Answer {
-        if cx.cached(block) {
-            return Answer::Serve;
-        }
-        let asked_first = via == requester || via == cx.disk_node();
-        let may_forward = self.forwards > 1 || self.forwards == 1 && asked_first;
-        let known = self.table.get(block);
-        let holder = known.filter(|&holder| may_forward && holder != requester && holder != via);
-        holder.map_or(Answer::DiskNode, Answer::Forward)
-    }
-
-    /// At the disk node: who is believed to hold the block, besides the requester.
-    fn other_holder(
-        &self,
-        cx: &Context<'_>,
-        block: BlockId,
-        requester: NodeId,
-        failed: bool,
-    ) -> Option<NodeId> {
-        self.table.get(block).filter(|&holder| !failed && holder != requester && cx.is_up(holder))
-    }
-
-    fn read_at_server(
-        &mut self,
-        cx: &mut Context<'_>,
-        block: BlockId,
-        requester: NodeId,
-        failed: bool,
-    ) -> Answer {
+    fn asked_at_server(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        let Asker { requester, failed, .. } = asker;
         if requester == cx.me() {
             self.table.set(cx, block, None);
-            return Answer::DiskNode;
+            return;
         }
         self.openers.add(block, requester);
         if !failed {
             self.tell_holders(cx, block, requester);
         }
-        let other = self.other_holder(cx, block, requester, failed);
-        match other.filter(|_| !cx.cached(block)) {
-            Some(holder) => Answer::Forward(holder),
-            None => {
-                self.table.set(cx, block, Some(requester));
-                if cx.cached(block) { Answer::Serve } else { Answer::DiskNode }
-            }
+        if to.is_none() {
+            self.table.set(cx, block, Some(requester));
         }
     }
 
@@ -224,25 +195,13 @@ impl Hints {
             return Answer::Present;
         }
         if self.opened.is_first(block) {
-            cx.note(cx.disk_node(), block, Note::Private { kind: OPENED, value: 0 });
+            cx.note(cx.disk_node(), block, Note { kind: OPENED, value: 0 });
         }
         self.table.set(cx, block, None);
         self.hosted.add(cx, block, age_ms);
         let (capacity, resident) = cx.capacity();
         self.made_room_at = Some(cx.now()).filter(|_| resident >= capacity);
         Answer::Keep(Room::Evict)
-    }
-
-    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
-        match note {
-            Note::Invalidate { .. } => cx.discard(block),
-            Note::Private { kind: OPENED, .. } => self.openers.add(block, from),
-            Note::Private { kind: OLDEST, value } => {
-                self.peers.heard(cx, from, u32::try_from(value).unwrap_or(u32::MAX));
-            }
-            Note::Private { kind: HOLDERS, value } => self.learn_holders(cx, block, value),
-            Note::IndexUpdate { .. } | Note::InvalidateIndex { .. } | Note::Private { .. } => {}
-        }
     }
 
     /// Whoever lacks a hint about this block lacks those about the next ones.
@@ -255,7 +214,7 @@ impl Hints {
             value |= holder.map_or(NOBODY, |node| u64::from(node.0)) << (HOLDER_BITS * (by - 1));
         }
         if known {
-            cx.note(to, block, Note::Private { kind: HOLDERS, value });
+            cx.note(to, block, Note { kind: HOLDERS, value });
         }
     }
 

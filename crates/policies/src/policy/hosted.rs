@@ -73,7 +73,7 @@ impl Hosted {
     }
 }
 
-const fn now_ms(cx: &Context<'_>) -> u64 {
+fn now_ms(cx: &Context<'_>) -> u64 {
     cx.now().0 / 1_000_000
 }
 

@@ -24,10 +24,16 @@
 
 use alloc::boxed::Box;
 
-use cards_core::policy::{Answer, Asked, Context, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, NodeId, Note};
 
+use super::words::{INVALIDATE, class, invalidate, node, note};
 use super::{Build, Entry, Parameter};
+
+/// Kind of a note to the home: the sender keeps what the node in the value has evicted.
+const INDEX_UPDATE: u8 = 0;
+/// Drop the index entry and tell the previous node, until the node in the value is reached: it has the most recent copy.
+const INVALIDATE_INDEX: u8 = 1;
 
 struct Hscc {
     depth: u8,
@@ -43,17 +49,21 @@ enum Load {
 }
 
 impl Policy for Hscc {
-    /// HSCC-6.
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        self.would_ask(cx, block)
+    /// HSCC-6 for a miss here: the one that has asked for the block after this node, else the home. Of others' requests the
+    /// home passes each on to the one that has asked last before (HSCC-15).
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let (home, next) = (cx.home(block), cx.entry(block).next.filter(|&next| next != asker.requester));
+        match asker.via == cx.me() {
+            true => next.or(Some(home)),
+            false => next.filter(|_| home == cx.me()),
+        }
     }
 
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        Target::Node(cx.entry(block).next.unwrap_or_else(|| cx.home(block)))
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        last_requester(cx, block, read.requester)
+    /// HSCC-15 at the home, HSCC-16 elsewhere.
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
+        if cx.home(block) == cx.me() && asker.requester != cx.me() && !cx.cached(block) {
+            cx.set_next(block, Some(asker.requester));
+        }
     }
 
     /// HSCC-7.
@@ -62,11 +72,11 @@ impl Policy for Hscc {
         match (entry.next, entry.previous) {
             (Some(_), _) | (None, None) => Eviction::Drop,
             (None, Some(previous)) if previous == cx.disk_node() => match self.least_loaded(cx, block) {
-                Some(to) => Eviction::Send { to, class: CopyClass::Singleton, depth: 0 },
+                Some(to) => Eviction::Send { to, class: class::SINGLETON, depth: 0 },
                 None => Eviction::Drop,
             },
             (None, Some(previous)) => {
-                Eviction::Send { to: previous, class: CopyClass::MostRecent, depth: self.depth }
+                Eviction::Send { to: previous, class: class::MOST_RECENT, depth: self.depth }
             }
         }
     }
@@ -77,7 +87,7 @@ impl Policy for Hscc {
         if writer != cx.me() {
             return;
         }
-        let note = Note::Invalidate { writer: cx.me() };
+        let note = invalidate(cx.me());
         let home = cx.home(block);
         cx.note(home, block, note);
         let entry = cx.entry(block);
@@ -92,45 +102,24 @@ impl Policy for Hscc {
         cx.forget(block);
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, .. } => read(cx, block, requester),
-            Request::Store { class, depth, evictor, .. } => self.store(cx, block, class, depth, evictor),
-            Request::Note { note, .. } => {
-                handle_note(cx, block, note);
-                Answer::Drop
-            }
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
+        self.store(cx, block, offer)
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        match note.kind {
+            INDEX_UPDATE => moved(cx, block, from, node(note.value)),
+            INVALIDATE_INDEX => invalidate_index(cx, block, node(note.value)),
+            INVALIDATE => written(cx, block, node(note.value)),
+            _ => {}
         }
     }
 }
 
-/// HSCC-15 at the home, HSCC-16 elsewhere.
-fn read(cx: &mut Context<'_>, block: BlockId, requester: NodeId) -> Answer {
-    if cx.cached(block) {
-        return Answer::Serve;
-    }
-    let holder = last_requester(cx, block, requester);
-    if cx.home(block) == cx.me() && requester != cx.me() {
-        cx.set_next(block, Some(requester));
-    }
-    holder.map_or(Answer::DiskNode, Answer::Forward)
-}
-
-/// At the home: who has asked for the block last, besides this requester.
-fn last_requester(cx: &Context<'_>, block: BlockId, requester: NodeId) -> Option<NodeId> {
-    cx.entry(block).next.filter(|&next| next != requester && cx.home(block) == cx.me())
-}
-
 impl Hscc {
     /// HSCC-9 for singletons; HSCC-10 and HSCC-11 for most recent copies.
-    fn store(
-        &self,
-        cx: &mut Context<'_>,
-        block: BlockId,
-        class: CopyClass,
-        depth: u8,
-        evictor: NodeId,
-    ) -> Answer {
+    fn store(&self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
+        let Offer { class, depth, evictor, .. } = offer;
         if cx.cached(block) {
             // Whoever was asked for the block after this node has lost it.
             if cx.entry(block).next == Some(evictor) {
@@ -141,7 +130,7 @@ impl Hscc {
         }
         let room = if cx.has_room(self.room) {
             Some(self.room)
-        } else if class == CopyClass::MostRecent && depth <= 1 && cx.has_room(Room::Unread) {
+        } else if class == class::MOST_RECENT && depth <= 1 && cx.has_room(Room::Unread) {
             Some(Room::Unread)
         } else {
             None
@@ -152,9 +141,9 @@ impl Hscc {
         }
         let home = cx.home(block);
         let onward = match class {
-            CopyClass::Singleton => (home != cx.me() && home != evictor).then_some(home),
-            CopyClass::MostRecent if depth > 1 => cx.entry(block).previous,
-            CopyClass::MostRecent | CopyClass::Server | CopyClass::Demoted => None,
+            class::SINGLETON => (home != cx.me() && home != evictor).then_some(home),
+            class::MOST_RECENT if depth > 1 => cx.entry(block).previous,
+            _ => None,
         };
         match onward.filter(|&to| to != cx.me() && to != evictor && cx.is_up(to)) {
             Some(to) => Answer::Forward(to),
@@ -164,76 +153,62 @@ impl Hscc {
 
     /// Tells the home that the block is here now.
     fn announce(&self, cx: &mut Context<'_>, block: BlockId, evictor: NodeId) {
-        let update = Note::IndexUpdate { holder: cx.me(), evictor };
         let home = cx.home(block);
         if home == cx.me() {
-            handle_note(cx, block, update);
+            moved(cx, block, cx.me(), evictor);
         } else {
-            cx.note(home, block, update);
+            cx.note(home, block, note(INDEX_UPDATE, evictor.0.into()));
         }
     }
 
     /// HSCC-8. Ties go round by the block, so that equal nodes get equal shares.
     fn least_loaded(&self, cx: &Context<'_>, block: BlockId) -> Option<NodeId> {
-        let nodes = u64::from(cx.node_bound());
-        let turn = block.hash() % nodes;
-        let key = |node: NodeId| {
-            let load = match self.load {
-                Load::Free => u32::from(u16::MAX - cx.free_at(node)),
-                // The block that leaves still counts; the paper does not say.
-                Load::Home => cx.cached_for(node),
-            };
-            (load, (u64::from(node.0) + nodes - turn) % nodes)
-        };
-        cx.nodes()
-            .filter(|&node| node != cx.me() && cx.is_up(node))
-            .filter(|&node| !matches!(self.load, Load::Free) || cx.free_at(node) > 0)
-            .min_by_key(|&node| key(node))
+        let turn = (block.hash() % u64::from(cx.node_bound())) as u16;
+        match self.load {
+            Load::Free => cx.freest(turn),
+            // The block that leaves still counts; the paper does not say.
+            Load::Home => cx.least_cached_for(turn),
+        }
     }
 }
 
-/// HSCC-12 and HSCC-13.
-fn handle_note(cx: &mut Context<'_>, block: BlockId, note: Note) {
+/// HSCC-12: `holder` keeps what `evictor` has evicted.
+fn moved(cx: &mut Context<'_>, block: BlockId, holder: NodeId, evictor: NodeId) {
+    if cx.entry(block).next.is_none_or(|next| next == evictor || next == holder) {
+        cx.set_next(block, Some(holder));
+        if evictor != holder {
+            cx.note(evictor, block, note(INVALIDATE_INDEX, holder.0.into()));
+        }
+    }
+}
+
+/// HSCC-12: the most recent copy is at `holder` now.
+fn invalidate_index(cx: &mut Context<'_>, block: BlockId, holder: NodeId) {
+    if holder == cx.me() || cx.is_resident(block) {
+        return;
+    }
     let entry = cx.entry(block);
-    match note {
-        Note::IndexUpdate { holder, evictor } => {
-            if entry.next.is_none_or(|next| next == evictor || next == holder) {
-                cx.set_next(block, Some(holder));
-                if evictor != holder {
-                    cx.note(evictor, block, Note::InvalidateIndex { holder });
-                }
-            }
+    // Whom it is passed on to is forgotten, or two nodes could pass it to each other for ever.
+    cx.forget(block);
+    if cx.home(block) == cx.me() {
+        cx.set_next(block, entry.next);
+    }
+    if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
+        cx.note(previous, block, note(INVALIDATE_INDEX, holder.0.into()));
+    }
+}
+
+/// HSCC-13.
+fn written(cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
+    let entry = cx.entry(block);
+    let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
+    cx.discard(block);
+    cx.forget(block);
+    let next = entry.next.filter(|_| cx.home(block) == cx.me());
+    for to in [entry.previous, next].into_iter().flatten().filter(|_| known) {
+        if to != writer && to != cx.disk_node() {
+            cx.note(to, block, invalidate(writer));
         }
-        Note::InvalidateIndex { holder } => {
-            if holder == cx.me() || cx.is_resident(block) {
-                return;
-            }
-            // Whom it is passed on to is forgotten, or two nodes could pass it to each other for ever.
-            cx.forget(block);
-            if cx.home(block) == cx.me() {
-                cx.set_next(block, entry.next);
-            }
-            if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
-                cx.note(previous, block, note);
-            }
-        }
-        Note::Invalidate { writer } => {
-            let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
-            cx.discard(block);
-            cx.forget(block);
-            let pass = |cx: &mut Context<'_>, to: Option<NodeId>| {
-                if let Some(to) = to.filter(|&to| to != writer && to != cx.disk_node()) {
-                    cx.note(to, block, note);
-                }
-            };
-            if known {
-                pass(cx, entry.previous);
-                if cx.home(block) == cx.me() {
-                    pass(cx, entry.next);
-                }
-            }
-        }
-        Note::Private { .. } => {}
     }
 }
 

@@ -20,14 +20,15 @@ mod early;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use cards_core::policy::{Answer, Asked, Context, Delivery, Eviction, Policy, Request, Room, Target};
-use cards_core::{BlockId, CopyClass, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Delivery, Eviction, Offer, Policy, Room, View};
+use cards_core::{BlockId, NodeId, Note};
 
 use super::directory::{Directory, GONE};
+use super::words::{INVALIDATE, class};
 use super::{Build, Entry, Parameter, greedy};
 use early::Early;
 
-/// Kind of a [`Note::Private`]: the sender's copy goes to the node that the value names.
+/// Kind of a [`Note`]: the sender's copy goes to the node that the value names.
 const MOVED: u8 = 1;
 /// The receiver's copy is the only one.
 const SINGLET: u8 = 2;
@@ -56,20 +57,21 @@ enum Peer {
 }
 
 impl Policy for NChance {
-    fn lookup(&mut self, cx: &mut Context<'_>, block: BlockId) -> Target {
-        self.would_ask(cx, block)
+    fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        self.copies.route(cx, block, asker)
     }
 
-    fn would_ask(&self, cx: &Context<'_>, block: BlockId) -> Target {
-        match self.copies.holder(cx, block, cx.me()) {
-            Some(holder) => Target::Node(holder),
-            None => Target::DiskNode,
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        if cx.me() != cx.disk_node() {
+            served(cx, block, asker);
+            return;
         }
-    }
-
-    fn would_pass_to(&self, cx: &Context<'_>, block: BlockId, read: Asked) -> Option<NodeId> {
-        let directs = cx.me() == cx.disk_node() && !read.failed;
-        self.copies.holder(cx, block, read.requester).filter(|_| directs)
+        if asker.via != cx.me() {
+            self.copies.asked(cx, block, asker);
+            if to.is_none() {
+                self.tell_of_others(cx, block, asker.requester);
+            }
+        }
     }
 
     fn believed_holders(&self, block: BlockId) -> Vec<NodeId> {
@@ -87,8 +89,8 @@ impl Policy for NChance {
         };
         match to {
             Some(to) => {
-                cx.note(cx.disk_node(), block, Note::Private { kind: MOVED, value: u64::from(to.0) });
-                Eviction::Send { to, class: CopyClass::Singleton, depth: chances }
+                cx.note(cx.disk_node(), block, Note { kind: MOVED, value: u64::from(to.0) });
+                Eviction::Send { to, class: class::SINGLETON, depth: chances }
             }
             None => {
                 say_gone(cx, block);
@@ -106,18 +108,23 @@ impl Policy for NChance {
         }
     }
 
-    fn handle_request(&mut self, cx: &mut Context<'_>, block: BlockId, request: Request) -> Answer {
-        match request {
-            Request::Read { requester, via, failed } if cx.me() == cx.disk_node() => {
-                self.direct(cx, block, requester, via, failed)
-            }
-            Request::Read { requester, .. } => serve(cx, block, requester),
-            Request::Store { .. } => self.host(cx, block),
-            Request::Note { from, note } => {
-                self.hear(cx, block, from, note);
-                Answer::Drop
-            }
+    /// A singlet looks for a host.
+    fn offered(&mut self, cx: &mut Context<'_>, block: BlockId, _offer: Offer) -> Answer {
+        if cx.cached(block) {
+            return Answer::Present;
         }
+        if cx.me() == cx.disk_node() {
+            return Answer::Drop;
+        }
+        let room = self.room(cx, block);
+        if let Room::Of(victim) = room {
+            say_gone(cx, victim);
+        }
+        Answer::Keep(room)
+    }
+
+    fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
+        self.hear(cx, block, from, note);
     }
 
     /// From a disk the copy is taken for the only one, from another client not, unless the disk node has said more.
@@ -148,43 +155,28 @@ fn chances(cx: &Context<'_>, block: BlockId) -> Option<u8> {
 }
 
 fn say_gone(cx: &mut Context<'_>, block: BlockId) {
-    cx.note(cx.disk_node(), block, Note::Private { kind: GONE, value: 0 });
+    cx.note(cx.disk_node(), block, Note { kind: GONE, value: 0 });
 }
 
 /// At a client. The disk node's copy does not count, so it takes nothing away.
-fn serve(cx: &mut Context<'_>, block: BlockId, requester: NodeId) -> Answer {
-    if !cx.cached(block) {
-        return Answer::DiskNode;
-    }
-    if requester == cx.disk_node() {
-        return Answer::Serve;
+fn served(cx: &mut Context<'_>, block: BlockId, asker: Asker) {
+    if asker.via == cx.me() || asker.requester == cx.disk_node() || !cx.cached(block) {
+        return;
     }
     if chances(cx, block).is_some() {
         say_gone(cx, block);
-        return Answer::Give;
+        cx.discard(block);
+    } else {
+        cx.set_tag(block, DUPLICATE_TAG);
     }
-    cx.set_tag(block, DUPLICATE_TAG);
-    Answer::Serve
 }
 
 impl NChance {
-    /// At the disk node: as greedy forwarding; and those who cannot know are told that their copy is not the only
-    /// one: the requester, if it does not get it from another client, and then also the one who had the only one.
-    fn direct(
-        &mut self,
-        cx: &mut Context<'_>,
-        block: BlockId,
-        requester: NodeId,
-        via: NodeId,
-        failed: bool,
-    ) -> Answer {
-        let holder = self.copies.request(cx, block, requester, via, failed);
-        let cached = cx.cached(block);
-        if let Some(holder) = holder.filter(|_| !cached) {
-            return Answer::Forward(holder);
-        }
+    /// At the disk node, which delivers the block itself: those who cannot know are told that their copy is not the only
+    /// one: the requester, and the one who had the only one.
+    fn tell_of_others(&self, cx: &mut Context<'_>, block: BlockId, requester: NodeId) {
         let mut others = self.copies.holders(block).filter(|&node| node != requester);
-        let duplicate = Note::Private { kind: DUPLICATE, value: 0 };
+        let duplicate = Note { kind: DUPLICATE, value: 0 };
         match (others.next(), others.next()) {
             _ if requester == cx.me() => {}
             (None, _) => {}
@@ -194,22 +186,6 @@ impl NChance {
             }
             (Some(_), Some(_)) => cx.note(requester, block, duplicate),
         }
-        if cached { Answer::Serve } else { Answer::DiskNode }
-    }
-
-    /// A singlet looks for a host.
-    fn host(&self, cx: &mut Context<'_>, block: BlockId) -> Answer {
-        if cx.cached(block) {
-            return Answer::Present;
-        }
-        if cx.me() == cx.disk_node() {
-            return Answer::Drop;
-        }
-        let room = self.room(cx, block);
-        if let Room::Of(victim) = room {
-            say_gone(cx, victim);
-        }
-        Answer::Keep(room)
     }
 
     /// What a singlet displaces. Nothing of other volumes, as long as there is something of its own.
@@ -236,11 +212,11 @@ impl NChance {
 
     fn hear(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
         match note {
-            Note::Private { kind: GONE, .. } => {
+            Note { kind: GONE, .. } => {
                 self.copies.remove(block, from);
                 self.tell_the_last(cx, block);
             }
-            Note::Private { kind: MOVED, value } => {
+            Note { kind: MOVED, value } => {
                 let other_holders = self.copies.holders(block).any(|node| node != from);
                 self.copies.remove(block, from);
                 if let Some(to) = u16::try_from(value).ok().map(NodeId).filter(|&to| cx.is_up(to)) {
@@ -250,7 +226,7 @@ impl NChance {
                     self.tell_the_last(cx, block);
                 }
             }
-            Note::Private { kind: kind @ (SINGLET | DUPLICATE), .. } => {
+            Note { kind: kind @ (SINGLET | DUPLICATE), .. } => {
                 let duplicate = kind == DUPLICATE;
                 if cx.cached(block) {
                     let chances = cx.tag(block) & !DUPLICATE_TAG;
@@ -259,8 +235,8 @@ impl NChance {
                     self.early.put(block, duplicate);
                 }
             }
-            Note::Invalidate { .. } => cx.discard(block),
-            Note::Private { .. } | Note::IndexUpdate { .. } | Note::InvalidateIndex { .. } => {}
+            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { .. } => {}
         }
     }
 
@@ -268,7 +244,7 @@ impl NChance {
     fn tell_the_last(&self, cx: &mut Context<'_>, block: BlockId) {
         let mut holders = self.copies.holders(block);
         if let (Some(last), None) = (holders.next(), holders.next()) {
-            cx.note(last, block, Note::Private { kind: SINGLET, value: 0 });
+            cx.note(last, block, Note { kind: SINGLET, value: 0 });
         }
     }
 

@@ -36,7 +36,7 @@ fn the_disk_nodes_victims_are_kept_by_clients() {
     (0..10).for_each(|index| drop(c.read(1, index)));
     let log = c.read(1, 10);
     let [host] = holders(&c, 0)[..] else { panic!("{log:?}") };
-    assert!(log.contains(&format!("n0->n{host} store 0 Server")), "{log:?}");
+    assert!(log.contains(&format!("n0->n{host} store 0 2")), "{log:?}");
     let other = 3 - host;
     assert_eq!(
         c.read(other, 0),
@@ -63,8 +63,8 @@ fn the_least_recently_used_of_all_managed_blocks_is_replaced() {
     c.read(3 - host, 0);
     let [gone] = holders(&c, 1)[..] else { panic!() };
     let log = c.read(3 - host, 26);
-    assert!(log.contains(&format!("n0->n{gone} note 1 Private {{ kind: 1, value: 0 }}")), "{log:?}");
-    assert!(log.contains(&format!("n0->n{gone} store 16 Server")), "{log:?}");
+    assert!(log.contains(&format!("n0->n{gone} note 1 Note {{ kind: 1, value: 0 }}")), "{log:?}");
+    assert!(log.contains(&format!("n0->n{gone} store 16 2")), "{log:?}");
     assert!(holders(&c, 1).is_empty() && c.has(host, 0) && c.has(gone, 16));
 }
 

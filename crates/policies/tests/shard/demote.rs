@@ -44,12 +44,7 @@ fn a_victim_goes_back_to_the_disk_node() {
     c.read(1, 1);
     assert_eq!(
         c.read(1, 2),
-        [
-            "n1->n0 read 2 for n1",
-            "n0->n1 data 2 from Disk",
-            "n1->n0 store 0 Demoted",
-            "n0->n1 stored 0 Stored"
-        ]
+        ["n1->n0 read 2 for n1", "n0->n1 data 2 from Disk", "n1->n0 store 0 3", "n0->n1 stored 0 Stored"]
     );
     assert!(c.has(0, 0));
     // The disk node's own victims are dropped.

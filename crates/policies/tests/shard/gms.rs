@@ -98,7 +98,7 @@ fn a_miss_asks_the_directory_at_the_home() {
 }
 
 fn starts(log: &[String]) -> usize {
-    log.iter().filter(|l| l.contains("Private { kind: 9,")).count()
+    log.iter().filter(|l| l.contains("Note { kind: 9,")).count()
 }
 
 /// Messages of an epoch.
@@ -150,8 +150,8 @@ fn a_page_goes_to_the_idle_node_and_is_given_back() {
     // Node 3 is the initiator of the next epoch as well.
     (0..15).for_each(|k| drop(c.read(1, c.block_of(1, k))));
     let log = c.read(1, c.block_of(1, 15));
-    assert!(moves(&log).contains(&format!("n1->n3 store {page} Singleton").as_str()), "{log:?}");
-    assert!(log.contains(&format!("n3->n2 note {page} IndexUpdate {{ holder: n3, evictor: n1 }}")));
+    assert!(moves(&log).contains(&format!("n1->n3 store {page} 0").as_str()), "{log:?}");
+    assert!(log.contains(&format!("n3->n2 note {page} Note {{ kind: 4, value: 1 }}")));
     assert!(c.has(3, page) && !c.has(1, page));
     let reads = c.disk_reads;
     let log = c.read(1, page);
@@ -168,7 +168,7 @@ fn a_page_used_by_its_host_becomes_local_and_the_directory_learns_of_it() {
     (0..16).for_each(|k| drop(c.read(1, c.block_of(1, k))));
     c.read(3, page);
     let log = c.read(0, page);
-    assert!(log.contains(&format!("n3->n2 note {page} Private {{ kind: 1, value: 0 }}")), "{log:?}");
+    assert!(log.contains(&format!("n3->n2 note {page} Note {{ kind: 1, value: 0 }}")), "{log:?}");
     assert!(c.has(3, page), "a local page stays where it is");
     let log = c.read(1, page);
     assert!(log.contains(&format!("n2->n3 read {page} for n1")), "{log:?}");
@@ -212,7 +212,7 @@ fn global_pages_age_faster() {
         pass(&mut c, Duration::from_secs(10));
         let body = Body::Store {
             block: 1,
-            class: CopyClass::Singleton,
+            class: 0,
             depth: 0,
             evictor: NodeId(1),
             previous: NodeId(0),
@@ -242,7 +242,7 @@ fn a_stale_entry_is_repaired() {
     c.give(1, Input::DropCaches);
     let log = c.read(2, block);
     assert_eq!((moves(&log).len(), c.disk_reads), (4, 2), "{log:?}");
-    assert!(log.contains(&format!("n1->n3 note {block} Private {{ kind: 0, value: 1 }}")));
+    assert!(log.contains(&format!("n1->n3 note {block} Note {{ kind: 0, value: 1 }}")));
     c.give(2, Input::DropCaches);
     c.read(0, block);
     assert_eq!(moves(&c.read(0, block)), [""; 0]);
@@ -258,8 +258,8 @@ fn an_initiator_that_is_gone_is_replaced() {
     }
     pass(&mut c, Duration::from_secs(6));
     let log = c.read(1, c.block_of(1, 10));
-    assert!(log.iter().any(|l| l.starts_with("n1->n2 note 2 Private { kind: 9,")), "{log:?}");
-    assert!(log.iter().any(|l| l.starts_with("n1->n2 note 2 Private { kind: 11,")), "{log:?}");
+    assert!(log.iter().any(|l| l.starts_with("n1->n2 note 2 Note { kind: 9,")), "{log:?}");
+    assert!(log.iter().any(|l| l.starts_with("n1->n2 note 2 Note { kind: 11,")), "{log:?}");
 }
 
 /// Without confirmed invalidation: the directory tells all holders but the writer.

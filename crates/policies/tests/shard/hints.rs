@@ -33,10 +33,10 @@ fn a_node_without_a_hint_asks_the_disk_node_and_one_with_a_hint_the_holder() {
         said(&log),
         [
             "n2->n0 read 0 for n2",
-            &format!("n0->n2 note 0 Private {{ kind: 2, value: {holders} }}"),
+            &format!("n0->n2 note 0 Note {{ kind: 2, value: {holders} }}"),
             "n0->n1 read 0 for n2",
             "n1->n2 data 0 from Cache",
-            "n2->n0 note 0 Private { kind: 0, value: 0 }",
+            "n2->n0 note 0 Note { kind: 0, value: 0 }",
         ]
     );
     assert_eq!(c.read(2, 1), ["n2->n1 read 1 for n2", "n1->n2 data 1 from Cache"]);
@@ -65,7 +65,7 @@ fn only_master_copies_are_saved() {
     c.read(1, 20);
     let log = c.read(1, 21);
     let host = *holders(&c, 0).iter().find(|&&n| n != 2).unwrap();
-    assert_eq!(stores(&log), [format!("n1->n{host} store 0 Singleton")]);
+    assert_eq!(stores(&log), [format!("n1->n{host} store 0 0")]);
     let log = c.read(1, 0);
     assert_eq!(log[0], format!("n1->n{host} read 0 for n1"));
 }
@@ -85,7 +85,7 @@ fn a_request_is_passed_on_by_the_hint_of_whoever_is_asked() {
         c.read(2, 11);
         // Node 1 has the master, and sends it to node 3, which has free places.
         c.read(1, 20);
-        assert_eq!(stores(&c.read(1, 21)), ["n1->n3 store 0 Singleton"]);
+        assert_eq!(stores(&c.read(1, 21)), ["n1->n3 store 0 0"]);
         assert_eq!(c.read(2, 0)[..3], asked);
     }
 }
@@ -104,7 +104,7 @@ fn a_master_copy_goes_where_the_oldest_block_is_believed_to_be() {
         c.read(1, index);
     }
     let log = c.read(1, 12);
-    assert_eq!(stores(&log), ["n1->n3 store 10 Singleton", "n3->n0 store 31 Demoted"]);
+    assert_eq!(stores(&log), ["n1->n3 store 10 0", "n3->n0 store 31 3"]);
     assert!(c.has(3, 10) && c.has(0, 31), "the host's own victim is discarded, not forwarded");
 }
 
@@ -116,15 +116,11 @@ fn a_block_older_than_all_others_goes_to_the_discard_cache_and_is_found_there() 
     (20..24).for_each(|index| drop(c.read(2, index)));
     // Node 1 hears that node 2's oldest block is young. Its own victim, 0, is fifty seconds old.
     let log = c.read(1, 20);
-    assert_eq!(
-        stores(&log)[0],
-        "n1->n2 store 0 Singleton",
-        "it has heard nothing yet when it sends the first"
-    );
-    assert!(log.iter().any(|l| l.starts_with("n2->n1 note 0 Private { kind: 1,")), "{log:?}");
+    assert_eq!(stores(&log)[0], "n1->n2 store 0 0", "it has heard nothing yet when it sends the first");
+    assert!(log.iter().any(|l| l.starts_with("n2->n1 note 0 Note { kind: 1,")), "{log:?}");
     let reads = c.disk_reads;
     let log = c.read(1, 40);
-    assert_eq!(stores(&log), ["n1->n0 store 1 Demoted"]);
+    assert_eq!(stores(&log), ["n1->n0 store 1 3"]);
     assert_eq!(c.read(1, 1)[..2], ["n1->n0 read 1 for n1", "n0->n1 data 1 from Cache"]);
     assert_eq!(c.disk_reads, reads + 1);
 }
@@ -203,5 +199,5 @@ fn a_store_of_a_block_that_is_there_passes_the_flag_on() {
     let log = c.read(1, 21);
     assert!(log.contains(&"n2->n1 stored 0 Present".to_string()), "{log:?}");
     c.read(2, 30);
-    assert_eq!(stores(&c.read(2, 31))[0], "n2->n1 store 0 Singleton");
+    assert_eq!(stores(&c.read(2, 31))[0], "n2->n1 store 0 0");
 }

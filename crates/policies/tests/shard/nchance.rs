@@ -21,7 +21,7 @@ fn an_only_copy_is_sent_to_a_client_and_found_there() {
     let reads = c.disk_reads;
     assert_eq!(
         c.read(1, 0)[..3],
-        ["n1->n0 read 0 for n1", "n0->n2 read 0 for n1", "n2->n0 note 0 Private { kind: 0, value: 0 }"]
+        ["n1->n0 read 0 for n1", "n0->n2 read 0 for n1", "n2->n0 note 0 Note { kind: 0, value: 0 }"]
     );
     assert_eq!(c.disk_reads, reads);
     assert_eq!(holders(&c, 0), [1], "a recirculating copy moves to whoever reads it");
@@ -46,15 +46,11 @@ fn holders_learn_of_others_that_the_disk_node_serves() {
     let mut c = Cluster::new(Setup { network_attached: false, capacity: 4, ..NCHANCE });
     c.read(1, 0);
     let log = c.read(2, 0);
-    assert_eq!(
-        log.iter().filter(|l| l.contains("note 0 Private { kind: 3, value: 0 }")).count(),
-        2,
-        "{log:?}"
-    );
+    assert_eq!(log.iter().filter(|l| l.contains("note 0 Note { kind: 3, value: 0 }")).count(), 2, "{log:?}");
     for index in 10..14 {
         assert!(!stores(&c.read(2, index)).iter().any(|l| l.contains("store 0 ")));
     }
-    assert!(c.log.contains(&"n0->n1 note 0 Private { kind: 2, value: 0 }".to_string()), "{:?}", c.log);
+    assert!(c.log.contains(&"n0->n1 note 0 Note { kind: 2, value: 0 }".to_string()), "{:?}", c.log);
 }
 
 /// n chances, then the block is gone. The hosts drop it when they read more of their own.
@@ -98,7 +94,7 @@ fn a_host_drops_what_is_worth_least() {
         (200..203).for_each(|index| drop(c.read(1, index)));
         c.give(2, Input::PeerUp { node: NodeId(3) });
         let log = c.read(1, 203);
-        assert_eq!(stores(&log), ["n1->n2 store 200 Singleton"], "no ripple");
+        assert_eq!(stores(&log), ["n1->n2 store 200 0"], "no ripple");
         let gone = before.iter().copied().find(|&i| !c.has(2, i)).unwrap();
         assert!(c.has(2, 200));
         assert!(log.iter().any(|l| l.starts_with(&format!("n2->n0 note {gone} "))));
@@ -123,7 +119,7 @@ fn of_recirculating_copies_the_one_with_the_fewest_chances_goes() {
     let store = |c: &mut Cluster, index: u32, depth: u8| {
         let body = Body::Store {
             block: index,
-            class: CopyClass::Singleton,
+            class: 0,
             depth,
             evictor: NodeId(1),
             previous: NodeId(0),
@@ -155,13 +151,13 @@ fn a_store_of_a_block_that_is_there_is_discarded() {
         shard: 0,
         through: Stamp(0),
         free: 0,
-        body: Body::Note { block: 0, note: Note::Private { kind: 2, value: 0 } },
+        body: Body::Note { block: 0, note: Note { kind: 2, value: 0 } },
     };
     c.give(1, Input::Message { from: NodeId(0), message, payload: Payload::None });
     c.read(1, 10);
     let log = c.read(1, 11);
     assert!(log.contains(&"n2->n1 stored 0 Present".to_string()), "{log:?}");
-    assert!(log.contains(&"n0->n2 note 0 Private { kind: 2, value: 0 }".to_string()), "{log:?}");
+    assert!(log.contains(&"n0->n2 note 0 Note { kind: 2, value: 0 }".to_string()), "{log:?}");
     assert_eq!(holders(&c, 0), [2]);
 }
 
@@ -173,7 +169,7 @@ fn the_writers_copy_becomes_the_only_one() {
     c.write(2, 0);
     assert_eq!(holders(&c, 0), [2]);
     c.read(2, 10);
-    assert_eq!(stores(&c.read(2, 11)), ["n2->n1 store 0 Singleton"]);
+    assert_eq!(stores(&c.read(2, 11)), ["n2->n1 store 0 0"]);
 }
 
 /// With no chance it is greedy forwarding, message by message.

@@ -235,6 +235,7 @@ impl Cluster {
                 | Output::Release { .. }
                 | Output::Silent { .. }
                 | Output::SyncFailed { .. }
+                | Output::Unseal { .. }
                 // No kernel keeps pages here.
                 | Output::Withdraw { .. } => {}
             }

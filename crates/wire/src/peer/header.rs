@@ -1,8 +1,8 @@
 //! The 104-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Ahead, Body, Bounds, CommandKind, CopyClass, Generation, Grant, Message, NodeId, Note, Persistence,
-    RequestId, Source, Stamp, StoreOutcome,
+    Ahead, Body, Bounds, CommandKind, Generation, Grant, Message, Note, Persistence, RequestId, Source,
+    Stamp, StoreOutcome,
 };
 
 use super::body::{error_code, group, node, result};
@@ -43,10 +43,8 @@ const FLAG_FROM_DISK: u8 = 1 << 4;
 const FLAG_AGAIN: u8 = 1 << 5;
 /// The command whose argument is no offset.
 const DETAIL_FLUSH: u8 = 3;
-/// The note that only policies understand.
-const NOTE_PRIVATE: u8 = 3;
-/// Where the class of a copy starts among the flags of a Store.
-const CLASS_SHIFT: u32 = 4;
+/// Where the class of a copy starts in the argument of a Store, behind the previous node.
+const CLASS_SHIFT: u32 = 16;
 
 /// What a header announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -330,11 +328,10 @@ impl Fields {
             }
             Body::Store { block, class, depth, evictor, previous, as_of, age_ms, oldest_ms } => Self {
                 kind: KIND_STORE,
-                flags: class_code(class) << CLASS_SHIFT,
                 detail: depth,
                 node: evictor.0,
                 block,
-                argument: previous.0.into(),
+                argument: u64::from(class) << CLASS_SHIFT | u64::from(previous.0),
                 stamp: as_of.0,
                 generation: u64::from(age_ms) << 32 | u64::from(oldest_ms),
                 ..common
@@ -343,8 +340,7 @@ impl Fields {
                 Self { kind: KIND_STORE_ACK, detail: outcome_code(outcome), block, ..common }
             }
             Body::Note { block, note } => {
-                let (detail, node, argument) = note_fields(note);
-                Self { kind: KIND_NOTE, detail, node: node.0, block, argument, ..common }
+                Self { kind: KIND_NOTE, detail: note.kind, block, argument: note.value, ..common }
             }
             Body::Invalidate { generation, stamp, block, count } => Self {
                 kind: KIND_INVALIDATE,
@@ -464,13 +460,13 @@ impl Fields {
                 class: self.class()?,
                 depth: self.detail,
                 evictor: node(self.node)?,
-                previous: self.other_node()?,
+                previous: node(self.argument as u16)?,
                 as_of: stamp,
                 age_ms: (self.generation >> 32) as u32,
                 oldest_ms: self.generation as u32,
             },
             KIND_STORE_ACK => Body::StoreAck { block, outcome: self.outcome()? },
-            KIND_NOTE => Body::Note { block, note: self.note()? },
+            KIND_NOTE => Body::Note { block, note: Note { kind: self.detail, value: self.argument } },
             KIND_INVALIDATE => {
                 Body::Invalidate { generation, stamp, block, count: self.small_argument("count of blocks")? }
             }
@@ -516,14 +512,9 @@ impl Fields {
         }
     }
 
-    fn class(&self) -> Result<CopyClass, FrameError> {
-        match self.flags >> CLASS_SHIFT {
-            0 => Ok(CopyClass::Singleton),
-            1 => Ok(CopyClass::MostRecent),
-            2 => Ok(CopyClass::Server),
-            3 => Ok(CopyClass::Demoted),
-            value => Err(FrameError::Field { what: "class of a copy", value: value.into() }),
-        }
+    fn class(&self) -> Result<u8, FrameError> {
+        let value = self.argument >> CLASS_SHIFT;
+        u8::try_from(value).map_err(|_| FrameError::Field { what: "class of a copy", value })
     }
 
     fn outcome(&self) -> Result<StoreOutcome, FrameError> {
@@ -533,22 +524,6 @@ impl Fields {
             2 => Ok(StoreOutcome::PassedOn),
             3 => Ok(StoreOutcome::Dropped),
             _ => Err(self.bad_detail("outcome of a Store")),
-        }
-    }
-
-    fn note(&self) -> Result<Note, FrameError> {
-        match self.detail {
-            0 => Ok(Note::IndexUpdate { holder: node(self.node)?, evictor: self.other_node()? }),
-            1 => Ok(Note::InvalidateIndex { holder: node(self.node)? }),
-            2 => Ok(Note::Invalidate { writer: node(self.node)? }),
-            NOTE_PRIVATE => Ok(Note::Private {
-                kind: u8::try_from(self.node).map_err(|_| FrameError::Field {
-                    what: "kind of a private Note",
-                    value: self.node.into(),
-                })?,
-                value: self.argument,
-            }),
-            _ => Err(self.bad_detail("note")),
         }
     }
 
@@ -565,10 +540,6 @@ impl Fields {
             DETAIL_FLUSH => Ok(CommandKind::Flush { since: Persistence(self.argument) }),
             _ => Err(self.bad_detail("command")),
         }
-    }
-
-    fn other_node(&self) -> Result<NodeId, FrameError> {
-        node(self.small_argument("node")?)
     }
 
     fn small_argument(&self, what: &'static str) -> Result<u16, FrameError> {
@@ -591,30 +562,12 @@ fn source_code(source: Source) -> u8 {
     }
 }
 
-fn class_code(class: CopyClass) -> u8 {
-    match class {
-        CopyClass::Singleton => 0,
-        CopyClass::MostRecent => 1,
-        CopyClass::Server => 2,
-        CopyClass::Demoted => 3,
-    }
-}
-
 fn outcome_code(outcome: StoreOutcome) -> u8 {
     match outcome {
         StoreOutcome::Stored => 0,
         StoreOutcome::Present => 1,
         StoreOutcome::PassedOn => 2,
         StoreOutcome::Dropped => 3,
-    }
-}
-
-fn note_fields(note: Note) -> (u8, NodeId, u64) {
-    match note {
-        Note::IndexUpdate { holder, evictor } => (0, holder, evictor.0.into()),
-        Note::InvalidateIndex { holder } => (1, holder, 0),
-        Note::Invalidate { writer } => (2, writer, 0),
-        Note::Private { kind, value } => (NOTE_PRIVATE, NodeId(kind.into()), value),
     }
 }
 

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use cards_core::{
-    Access, Ahead, Body, Bounds, CommandKind, ControlMessage, CopyClass, Extent, Generation, Grant, IoError,
-    Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
+    Access, Ahead, Body, Bounds, CommandKind, ControlMessage, Extent, Generation, Grant, IoError, Message,
+    NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
 };
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
@@ -222,7 +222,7 @@ fn frames() -> Seeds {
     };
     let store = Body::Store {
         block,
-        class: CopyClass::MostRecent,
+        class: 1,
         depth: 2,
         evictor: node,
         previous: NodeId(0),
@@ -270,10 +270,7 @@ fn frames() -> Seeds {
         ("nack", message(Body::Nack { request, block, error: IoError::NotAttached }, 0)),
         ("store", message(store, 512)),
         ("store-ack", message(Body::StoreAck { block, outcome: StoreOutcome::PassedOn }, 0)),
-        (
-            "note",
-            message(Body::Note { block, note: Note::IndexUpdate { holder: node, evictor: NodeId(1) } }, 0),
-        ),
+        ("note", message(Body::Note { block, note: Note { kind: 3, value: 1 } }, 0)),
         ("invalidate", message(Body::Invalidate { generation, stamp, block, count: 16 }, 0)),
         ("acquire", message(Body::Acquire { generation, block: 7, turn: 9, ahead: 15 }, 0)),
         ("granted", message(Body::Granted { generation, block: 7, grant, ahead }, 0)),

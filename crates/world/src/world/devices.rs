@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cards_core::{BlockId, ControlInput, Input, Instant, NodeId, PgId, Token};
+use cards_core::{BlockId, Control, ControlInput, Input, Instant, NodeId, PgId, Token};
 
 use super::{Asker, Event, World};
 use crate::client::{Outcome, Request};
@@ -308,10 +308,11 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// What a device is told of the lease when it comes; later ones are told as they come.
-    fn tell_lease(&mut self, node: NodeId, volume: PgId) {
+    /// What a device is told of the lease when it comes, or its node becomes the primary; later ones are told as they come.
+    pub(super) fn tell_lease(&mut self, node: NodeId, volume: PgId) {
         let read_only = self.config.volumes.iter().any(|spec| spec.id == volume && spec.read_only);
-        if read_only || self.primary(volume) == node {
+        let is_primary = |control: &Control| control.volume(volume).is_some_and(|spec| spec.primary == node);
+        if read_only || self.control(node).is_some_and(is_primary) {
             self.tell(node, volume, Notice::Valid(None));
         } else if let Some(&until) = self.running(node).leases.get(&volume) {
             self.leased(node, volume, until);

@@ -2,13 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{CardJournal, ControlInput, Duration, Marks, NodeId, PgId, mix};
+use cards_core::{ControlInput, Duration, Marks, NodeId, PgId, mix};
 
-use super::{Event, World};
+use super::{Event, Noted, Place, World};
 use crate::models::Models;
 
 /// An entry is durable within this.
 const LATEST: Duration = Duration::from_millis(8);
+
+impl Place {
+    fn keep(&mut self, volume: PgId, note: Option<Noted>) {
+        if let Some((since, note)) = note {
+            self.journals.entry(volume).or_default().apply(since, note);
+        }
+    }
+}
 
 impl<M: Models> World<M> {
     /// A number that is another one for each entry of the run, whatever else is drawn.
@@ -16,12 +24,12 @@ impl<M: Models> World<M> {
         mix(self.config.seed ^ mix(self.place(node).life << 32 | u64::from(node.0) << 48 | number))
     }
 
-    pub(super) fn journal(&mut self, node: NodeId, number: u64, volume: PgId, journal: CardJournal) {
+    pub(super) fn journal(&mut self, node: NodeId, number: u64, volume: PgId, note: Noted) {
         let takes = self.journal_chance(node, number) % LATEST.as_nanos() as u64;
         let now = self.now;
         let place = self.place_mut(node);
         place.journaled_at = place.journaled_at.max(now + Duration::from_nanos(takes));
-        place.journaling.push_back((number, volume, Some(journal)));
+        place.journaling.push_back((number, volume, Some(note)));
         let (at, life) = (place.journaled_at, place.life);
         self.events.push(at, Event::Journaled { node, life });
     }
@@ -31,10 +39,8 @@ impl<M: Models> World<M> {
             return;
         }
         let place = self.place_mut(node);
-        if let Some((number, volume, journal)) = place.journaling.pop_front() {
-            if let Some(journal) = journal {
-                place.journals.insert(volume, journal);
-            }
+        if let Some((number, volume, note)) = place.journaling.pop_front() {
+            place.keep(volume, note);
             self.control_input(node, ControlInput::Journaled { number });
         }
     }
@@ -53,9 +59,13 @@ impl<M: Models> World<M> {
 
     pub(super) fn marks_of(&self, node: NodeId, shard: u16) -> BTreeMap<PgId, Marks> {
         let led = |volume: &PgId| self.primary(*volume) == node;
-        let marks =
-            self.place(node).marks.iter().filter(|((volume, number), _)| *number == shard && led(volume));
-        marks.map(|(&(volume, _), marks)| (volume, marks.clone())).collect()
+        let place = self.place(node);
+        let marks = place.marks.iter().filter(|((volume, number), _)| *number == shard && led(volume));
+        let mut marks: BTreeMap<PgId, Marks> =
+            marks.map(|(&(volume, _), marks)| (volume, marks.clone())).collect();
+        let sealed = place.sealed.iter();
+        marks.extend(sealed.filter_map(|(&volume, shards)| Some((volume, shards.get(&shard)?.clone()))));
+        marks
     }
 
     /// The process dies: some of what is under way is durable, from the first on.
@@ -63,10 +73,8 @@ impl<M: Models> World<M> {
         let chance = self.journal_chance(node, 0);
         let place = self.place_mut(node);
         let durable = chance as usize % (place.journaling.len() + 1);
-        for (_, volume, journal) in place.journaling.drain(..).take(durable) {
-            if let Some(journal) = journal {
-                place.journals.insert(volume, journal);
-            }
+        for (_, volume, note) in std::mem::take(&mut place.journaling).into_iter().take(durable) {
+            place.keep(volume, note);
         }
     }
 }

@@ -9,7 +9,7 @@ use cards_core::{
 };
 use cards_policies::BuiltIn;
 
-use super::{Asker, World};
+use super::{Asker, Event, Place, World};
 use crate::client::Outcome;
 use crate::memory::Memory;
 use crate::models::Models;
@@ -21,8 +21,12 @@ impl<M: Models> World<M> {
             return;
         }
         let life = self.place(node).life + 1;
-        trace!(self, "{node:?} boots, life {life}");
-        self.place_mut(node).life = life;
+        let skipped = self.models.skipped_lives(node);
+        let place = self.place_mut(node);
+        (place.life, place.before) = (life, place.incarnation);
+        place.incarnation += 1 + skipped;
+        let incarnation = place.incarnation;
+        trace!(self, "{node:?} boots, life {life}, number {incarnation}");
         self.begin_lives(node);
         let disks = self.led_by(node);
         let led: BTreeSet<PgId> = disks.iter().map(|spec| spec.id).collect();
@@ -33,7 +37,7 @@ impl<M: Models> World<M> {
         let control = ControlConfig {
             node,
             nodes: self.places.len() as u16,
-            incarnation: life,
+            incarnation,
             lease: config.lease,
             algorithms: Arc::clone(&algorithms),
             disk_wait: config.disk_wait,
@@ -52,7 +56,7 @@ impl<M: Models> World<M> {
                 ShardConfig {
                     node,
                     nodes: self.places.len() as u16,
-                    incarnation: life,
+                    incarnation,
                     shard,
                     shards: config.shards,
                     capacity_blocks: own.capacity_blocks,
@@ -88,20 +92,27 @@ impl<M: Models> World<M> {
             self.drain_shard(node, shard);
         }
         self.hear_of_roles(node);
+        self.begin_seals(node);
     }
 
-    /// The machine of a node loses its power: what its disks have not synced may be gone.
+    /// The machine of a node loses its power, and with it the media of which it is the primary: what these have not synced
+    /// may be gone.
     pub(super) fn lose_power(&mut self, node: NodeId) {
         if !self.is_running(node) {
             return;
         }
         self.crash(node);
         trace!(self, "{node:?} has lost its power");
+        self.models.rebooted(node, self.now);
         self.place_mut(node).marks.clear();
         let led: Vec<PgId> = self.led_by(node).into_iter().map(|spec| spec.id).collect();
+        let sealed = &self.places[usize::from(node.0)].sealed;
         for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| led.contains(volume)) {
             let models = &mut self.models;
             let changed = media.lose_power(|| models.survives_power_loss(volume));
+            if sealed.contains_key(&volume) {
+                continue;
+            }
             self.losses.push_back(super::Loss { volume, changed });
             let journal = self.journals.get_mut(&volume).expect("every volume has a journal");
             journal.persistence.0 += 1;
@@ -109,14 +120,16 @@ impl<M: Models> World<M> {
         }
     }
 
-    /// A disk failed to sync: the journal says so before the shards do.
-    pub(super) fn sync_failed(&mut self, node: NodeId, volume: PgId) {
+    /// A disk failed to sync: the journal says so before the shards of the primary do.
+    pub(super) fn sync_failed(&mut self, volume: PgId) {
         let journal = self.journals.get_mut(&volume).expect("every volume has a journal");
         journal.persistence.0 += 1;
         journal.loss = Loss::Sync;
         let &mut DiskJournal { persistence: life, loss, .. } = journal;
-        for shard in 0..self.config.shards {
-            self.shard_input(node, shard, Input::Persistence { volume, life, loss });
+        let primary = self.primary(volume);
+        let shards = if self.is_running(primary) { self.config.shards } else { 0 };
+        for shard in 0..shards {
+            self.shard_input(primary, shard, Input::Persistence { volume, life, loss });
         }
     }
 
@@ -131,17 +144,29 @@ impl<M: Models> World<M> {
             let op = &self.disk_ops[&key];
             let (volume, write, open) = (op.volume, matches!(op.work, DiskWork::Command { .. }), op.open);
             for (half, open) in open.into_iter().enumerate() {
-                if write && open && self.models.finishes_after_crash(volume) {
+                if !write || !open {
+                    continue;
+                }
+                if self.models.finishes_after_crash(volume) {
                     self.disk_half(key, half);
+                } else if let Some((first, tags)) = self.change(key, half)
+                    && let Some(late) =
+                        self.models.lands_late(volume, first as u64..(first + tags.len()) as u64)
+                {
+                    self.events.push(self.now + late, Event::Lands { volume, first, tags });
                 }
             }
             self.disk_ops.remove(&key);
         }
         self.end_journals(node);
         self.end_marks(node);
+        self.end_seals(node);
         let place = &mut self.places[usize::from(node.0)];
         let ended = place.running.take();
-        ended.iter().flat_map(|life| &life.shards).for_each(|shard| self.ended.add(shard.core.stats()));
+        for shard in ended.iter().flat_map(|life| &life.shards) {
+            self.ended.add(shard.core.stats());
+            self.ended_reached.add(shard.core.reached());
+        }
         place.pauses.clear();
         let asks = |asker: &Asker| match *asker {
             Asker::Client(at) | Asker::Device(at, _) => at == node,
@@ -159,10 +184,10 @@ impl<M: Models> World<M> {
         if !self.is_running(at) || !self.is_running(peer) {
             return;
         }
-        let incarnation = self.place(peer).life;
-        self.place_mut(at).links[usize::from(peer.0)] = Some(incarnation);
+        let &Place { life, incarnation, before, .. } = self.place(peer);
+        self.place_mut(at).links[usize::from(peer.0)] = Some(life);
         let disks = self.led_by(peer);
-        let succeeds = incarnation.checked_sub(1).filter(|_| proof);
+        let succeeds = Some(before).filter(|_| proof);
         self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
         for shard in 0..self.config.shards {
             self.shard_input(at, shard, Input::PeerUp { node: peer });

@@ -11,6 +11,7 @@ use cards_core::{
 
 use super::{Action, World};
 use crate::models::Models;
+use crate::node::Life;
 
 /// A node has heard of a change within this.
 const NEWS: Duration = Duration::from_millis(60);
@@ -39,13 +40,20 @@ impl<M: Models> World<M> {
     /// The number of the volume's term: the life of its node, for a plain disk.
     #[must_use]
     pub fn epoch(&self, volume: PgId) -> u64 {
-        let life = |node: NodeId| self.places.get(usize::from(node.0)).map_or(0, |place| place.life);
-        self.roles.get(&volume).map_or_else(|| life(volume.disk_node()), |role| role.epoch)
+        let number = |node: NodeId| self.places.get(usize::from(node.0)).map_or(0, |place| place.incarnation);
+        self.roles.get(&volume).map_or_else(|| number(volume.disk_node()), |role| role.epoch)
     }
 
     /// The volume as it is now.
     fn spec(&self, spec: &VolumeSpec) -> VolumeSpec {
         VolumeSpec { primary: self.primary(spec.id), epoch: self.epoch(spec.id), ..spec.clone() }
+    }
+
+    /// A device of the node is to hear that it needs no lease.
+    pub(super) fn is_led_by(&self, node: NodeId, volume: PgId) -> bool {
+        let has_watch = |life: &Life| life.watches.contains_key(&volume);
+        self.roles.get(&volume).is_some_and(|role| role.node == node)
+            && self.place(node).running.as_ref().is_some_and(has_watch)
     }
 
     /// The volumes that a node is the primary of.
@@ -164,14 +172,19 @@ impl<M: Models> World<M> {
                 }
             }
             let Some(op) = self.disk_ops.remove(&key) else { continue };
-            let landed = match op.work {
+            let has_ended = match op.work {
                 DiskWork::Read { slot, .. } => {
                     self.shard(op.node, op.shard).memory.filled(slot);
                     false
                 }
-                DiskWork::Command { kind, fua, .. } => op.open == [false; 2] && !kind.is_flush() && !fua,
+                DiskWork::Command { .. } => op.open == [false; 2],
             };
-            ended.push((op.shard, op.op, if landed { Ok(()) } else { Err(IoError::NotAttached) }));
+            let result = if has_ended { op.result } else { Err(IoError::NotAttached) };
+            self.sync(&op, result);
+            if result.is_ok() {
+                self.models.ended(op.began, self.now, volume, &op.work);
+            }
+            ended.push((op.shard, op.op, result));
         }
         ended
     }

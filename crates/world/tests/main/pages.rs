@@ -28,7 +28,7 @@ impl Network for Steady {
 
 impl Disk for Steady {
     fn start(&mut self, _: Instant, _: PgId, _: &DiskWork) -> DiskTiming {
-        DiskTiming { halves: [Some(STEP), Some(STEP)], done: STEP, result: Ok(()) }
+        DiskTiming { halves: [Some(STEP), Some(STEP)], done: STEP, result: Ok(()), lie: None }
     }
 }
 
@@ -69,6 +69,15 @@ struct Bench {
 impl Bench {
     /// Two nodes that know each other, the volume of the first, attached at both, and a device of it at `device`.
     fn new(device: NodeId) -> Self {
+        Self::with(device, Vec::new())
+    }
+
+    /// The same, with a medium that both reach.
+    fn shared(device: NodeId) -> Self {
+        Self::with(device, vec![V])
+    }
+
+    fn with(device: NodeId, shared: Vec<PgId>) -> Self {
         let node = NodeConfig { capacity_blocks: 16, replacement: Replacement::Lru, park: true };
         let spec = VolumeSpec {
             id: V,
@@ -90,13 +99,14 @@ impl Bench {
             block_bytes: 4096,
             sectors: 2,
             volumes: vec![spec],
-            shared: Vec::new(),
+            shared,
             devices: vec![(device, V)],
             exclusive: Vec::new(),
             placement: PlacementKind::Rendezvous,
             peer_timeout: Duration::from_millis(50),
             disk_wait: Duration::from_secs(5),
             lease: LEASE,
+            seal_after: Duration::ZERO,
             seed: 1,
             limits: Limits::default(),
             check: true,
@@ -296,4 +306,34 @@ fn who_reads_from_a_device_that_is_closed_waits_no_longer_than_until_it_is_close
     assert_eq!(bench.answer(read), None, "it waits until the device is opened");
     bench.act(Action::CloseDevice(READER, V));
     assert_eq!(bench.answer(read).map(|(_, outcome)| outcome), Some(Outcome::Lost));
+}
+
+/// A primary needs no lease for what its kernel has. Who was one does.
+#[test]
+fn a_device_has_a_lease_again_when_its_node_is_the_primary_no_longer() {
+    let mut bench = Bench::shared(DISK);
+    bench.read(DISK);
+    bench.run(LEASE * 2);
+    assert!(matches!(bench.read(DISK).1[..], [PageEvent::Used(..)]));
+    bench.act(Action::MovePrimary { volume: V, to: READER });
+    bench.run(LEASE);
+    assert!(matches!(bench.read(DISK).1[..], [PageEvent::Filled(..)]), "it has parted from its pages");
+    let until = bench.world.now() + LEASE * 4;
+    bench.act(Action::Pause(DISK, until));
+    bench.events.clear();
+    let write = bench.write(READER, 7);
+    bench.run(LEASE * 2);
+    assert_eq!(bench.events, [PageEvent::Cleared(DISK, V, Why::Lapsed, 1)]);
+    assert_eq!(bench.answer(write).map(|(_, outcome)| outcome), Some(Outcome::Done));
+}
+
+#[test]
+fn a_device_needs_no_lease_when_its_node_has_become_the_primary() {
+    let mut bench = Bench::shared(READER);
+    bench.read(READER);
+    bench.act(Action::MovePrimary { volume: V, to: READER });
+    bench.run(LEASE);
+    assert!(matches!(bench.read(READER).1[..], [PageEvent::Filled(..)]));
+    bench.run(LEASE * 3);
+    assert!(matches!(bench.read(READER).1[..], [PageEvent::Used(..)]));
 }

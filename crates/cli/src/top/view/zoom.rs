@@ -149,7 +149,7 @@ fn volume(screen: &Screen, name: &str, width: usize) -> (Vec<Line>, Vec<Line>) {
         format!(
             "  {}{}, blocks of {}, policy {}, disk at {}",
             size::human(volume.size),
-            if volume.read_only { ", read-only" } else { "" },
+            if volume.read_only == Some(true) { ", read-only" } else { "" },
             size::human(block),
             volume.policy.as_ref().map_or_else(|| "-".into(), ToString::to_string),
             volume.disk_node.as_deref().unwrap_or("-")

@@ -1,8 +1,9 @@
 //! The machine of a disk loses its power: what was flushed is there, and who loses writes hears of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::guest::{HOST, Namespace, missing_guest};
 use crate::harness::plan::{Disk, Plan};
@@ -11,6 +12,16 @@ use crate::harness::tools::skip;
 use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
 
 const BLOCK: usize = 64 << 10;
+
+/// `nodes` nodes with a disk at node 1, and a client of node 2 that has written to it.
+fn written(dir: &Path, nodes: usize) -> (PathBuf, Cluster, Client) {
+    let image = dir.join("disk.img");
+    content::image(&image, 8 * MIB, 1);
+    let cluster = Cluster::start(Plan::new(dir, nodes).disk(Disk::file(&image)));
+    let mut writer = cluster.export(2, "disk").open();
+    writer.write(0, &[1; BLOCK]).unwrap();
+    (image, cluster, writer)
+}
 
 /// Kills node 1, puts its disk back to what was last synced, and starts it as after a reboot.
 fn lose_power(cluster: &mut Cluster, image: &Path, synced: &[u8]) {
@@ -23,11 +34,8 @@ fn lose_power(cluster: &mut Cluster, image: &Path, synced: &[u8]) {
 #[test]
 fn a_flush_after_a_loss_of_power_fails_once() {
     let dir = scratch();
-    let image = dir.path().join("disk.img");
-    content::image(&image, 8 * MIB, 1);
-    let mut cluster = Cluster::start(Plan::new(dir.path(), 3).disk(Disk::file(&image)));
-    let (mut writer, mut idle) = (cluster.export(2, "disk").open(), cluster.export(3, "disk").open());
-    writer.write(0, &[1; BLOCK]).unwrap();
+    let (image, mut cluster, mut writer) = written(dir.path(), 3);
+    let mut idle = cluster.export(3, "disk").open();
     writer.flush().unwrap();
     let synced = fs::read(&image).unwrap();
     // In other shards than the flush is.
@@ -57,11 +65,7 @@ fn a_flush_after_a_loss_of_power_fails_once() {
 #[test]
 fn a_flush_after_a_death_of_the_process_succeeds() {
     let dir = scratch();
-    let image = dir.path().join("disk.img");
-    content::image(&image, 8 * MIB, 1);
-    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
-    let mut writer = cluster.export(2, "disk").open();
-    writer.write(0, &[1; BLOCK]).unwrap();
+    let (_, mut cluster, mut writer) = written(dir.path(), 2);
     cluster.node(1).kill();
     cluster.node(1).restart();
     writer.flush().expect("nothing is lost");
@@ -71,12 +75,24 @@ fn a_flush_after_a_death_of_the_process_succeeds() {
 #[test]
 fn a_flush_after_a_clean_stop_and_a_reboot_succeeds() {
     let dir = scratch();
+    let (_, mut cluster, mut writer) = written(dir.path(), 2);
+    assert!(cluster.node(1).terminate().success());
+    cluster.node(1).reboot("another");
+    cluster.node(1).restart();
+    writer.flush().expect("nothing is lost");
+}
+
+/// So does a daemon that has nothing to write.
+#[test]
+fn a_flush_after_a_loss_of_power_at_an_idle_disk_succeeds() {
+    let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, 8 * MIB, 1);
     let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
     let mut writer = cluster.export(2, "disk").open();
     writer.write(0, &[1; BLOCK]).unwrap();
-    assert!(cluster.node(1).terminate().success());
+    crate::restart::await_seal(&cluster);
+    cluster.node(1).kill();
     cluster.node(1).reboot("another");
     cluster.node(1).restart();
     writer.flush().expect("nothing is lost");

@@ -24,6 +24,8 @@ fn take_and_give_back(mut scene: Scene) {
     let places = vec![(TAKER, scene.cluster.export(TAKER, "disk")); 4];
     let owner = Crowd::start(scene.clock, places, 101, scene.setting.seed);
     scene.crowd().is_told_at(&others);
+    scene.cluster.node(1).says(&["its card is given up: another node takes the volume over", "peer=\"n2\""]);
+    scene.cluster.node(2).says(&["the card is lost", "node n4 has volume \"disk\" for itself"]);
     owner.goes_on_at(&[TAKER]);
     assert_eq!(owner.failures(TAKER), 0, "who has a volume for himself has no reason for an error");
     scene.more.0.extend(owner.end().0);

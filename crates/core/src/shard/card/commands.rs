@@ -11,20 +11,13 @@ use crate::io::{Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
-use crate::shard::Shard;
 use crate::shard::card::Card;
 use crate::shard::change::{Change, overlap};
 use crate::shard::primary::commands::Client;
 use crate::shard::regions::Bounds;
+use crate::shard::{Limit, Shard};
 use crate::time::{Duration, Instant};
 use crate::timers::Timer;
-
-/// A command that was answered [`IoError::Busy`] is sent again after this, ...
-const BUSY_FIRST: Duration = Duration::from_millis(10);
-/// ... which doubles up to this.
-const BUSY_MOST: Duration = Duration::from_secs(1);
-/// An unanswered command is asked for after twice as long each time, up to this.
-const PATIENCE_MOST: Duration = Duration::from_secs(4);
 
 /// What this node's clients have asked of other nodes' disks.
 pub(in crate::shard) struct Commands {
@@ -144,6 +137,9 @@ impl Commands {
     }
 
     fn is_full(&self, volume: PgId, max: u16) -> bool {
+        if makes(Mistake::ShareSlots) {
+            return self.open.len() >= usize::from(max);
+        }
         self.slots.get(&volume).is_some_and(|slots| slots.is_full(max))
     }
 
@@ -248,19 +244,30 @@ impl Shard {
         if !kind.is_flush() {
             self.stats.writes += u64::from(change.blocks(self.config.block_bytes).len() as u32);
         }
-        let awaits_card = self.card(id).is_some_and(Card::is_awaited);
-        if self.primary(id).is_some() && !awaits_card {
+        if !kind.is_flush() && self.late_commands.contains_key(&id) {
             self.disk_command(id, change, fua, payload, Client::Local { token, sent_under: None });
             return;
         }
-        self.card_command(id, Wanted { token, change, fua, payload, sent_under: None });
+        self.own_command(id, Wanted { token, change, fua, payload, sent_under: None });
+    }
+
+    /// A command of a client, here or at another node's primary.
+    pub(in crate::shard) fn own_command(&mut self, id: PgId, wanted: Wanted) {
+        let awaits_card = self.card(id).is_some_and(Card::is_awaited);
+        if self.primary(id).is_some() && !awaits_card {
+            let Wanted { token, change, fua, payload, sent_under } = wanted;
+            self.disk_command(id, change, fua, payload, Client::Local { token, sent_under });
+        } else {
+            self.card_command(id, wanted);
+        }
     }
 
     /// A command of a client for another node's primary.
-    pub(in crate::shard) fn card_command(&mut self, volume: PgId, wanted: Wanted) {
-        let later = Later { give_up: self.now + self.config.disk_wait, volume, wanted };
+    fn card_command(&mut self, volume: PgId, wanted: Wanted) {
+        let later = Later { give_up: self.now + self.timing.give_up, volume, wanted };
         match self.hindrance(&later) {
             Some(hindrance) => {
+                self.reached.note(Limit::Slots, matches!(hindrance, Hindrance::Slots(_)));
                 self.commands.later.push(hindrance, later);
                 self.wake_for_later();
             }
@@ -334,7 +341,7 @@ impl Shard {
         };
         self.limit_regions(id);
         let has_pages = self.withdraw_for_client(id, blocks, request);
-        let give_up = give_up.max(self.now + self.config.peer_timeout);
+        let give_up = give_up.max(self.now + self.timing.peer);
         let command = Command {
             client: Some(token),
             volume: id,
@@ -350,8 +357,8 @@ impl Shard {
             turn,
             deadline: give_up,
             give_up,
-            pause: BUSY_FIRST,
-            patience: self.config.peer_timeout,
+            pause: self.timing.busy.0,
+            patience: self.timing.probe.0,
         };
         self.timers.set(give_up, Timer::Command(request));
         self.commands.open.insert(request, command);
@@ -361,7 +368,7 @@ impl Shard {
     /// Sends a command, whatever was sent before, if it can be sent now.
     fn send_command(&mut self, request: RequestId) {
         let followed = self.commands.followed(request, self.config.block_bytes);
-        self.wake_command(request, self.config.peer_timeout);
+        self.wake_command(request, self.timing.probe.0);
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         if command.client.is_none() {
             self.ask_for_command(request);
@@ -377,7 +384,7 @@ impl Shard {
             return;
         }
         command.refused = false;
-        command.patience = self.config.peer_timeout;
+        command.patience = self.timing.probe.0;
         let sent_before = *command.sent_under.get_or_insert(generation);
         let again = sent_before.life() != generation.life();
         let is_first_here =
@@ -411,7 +418,7 @@ impl Shard {
     fn ask_for_command(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         let patience = command.patience;
-        command.patience = (patience * 2).min(PATIENCE_MOST);
+        command.patience = (patience * 2).min(self.timing.probe.1);
         let (id, slot, turn) = (command.volume, command.slot, command.turn);
         let block = command.change.blocks(self.config.block_bytes).start;
         let is_void = command.client.is_none();
@@ -462,7 +469,7 @@ impl Shard {
 
     /// Its client hears that nobody knows. What may have reached the primary stays open, without its bytes.
     fn give_up_command(&mut self, request: RequestId) {
-        let patience = self.config.peer_timeout;
+        let patience = self.timing.probe.0;
         let Some(command) = self.commands.open.get(&request) else { return };
         let (volume, change, was_sent) = (command.volume, command.change, command.sent_under.is_some());
         let blocks = change.blocks(self.config.block_bytes);
@@ -573,7 +580,7 @@ impl Shard {
     fn pause_command(&mut self, request: RequestId) {
         let Some(command) = self.commands.open.get_mut(&request) else { return };
         let pause = command.pause;
-        command.pause = (pause * 2).min(BUSY_MOST);
+        command.pause = (pause * 2).min(self.timing.busy.1);
         command.refused = true;
         self.stats.retries += 1;
         self.wake_command(request, pause);
@@ -589,12 +596,12 @@ impl Shard {
         // What the answer grants is held since the command arrived, unless it was released meanwhile.
         let held = !blocks.is_empty()
             && (self.take_grant(id, place, grant) || self.volumes.get(&id).is_some_and(|v| !v.confirms()));
-        if let Some(card) = self.card_mut(id) {
+        if let Some(card) = self.volumes.get_mut(&id).map(|volume| &mut volume.card) {
             if !blocks.is_empty() {
                 card.held.wrote(place, stamp);
             }
-            if held {
-                blocks.clone().for_each(|index| card.wrote(index, stamp));
+            for index in blocks.clone().filter(|_| held) {
+                self.reached.note(Limit::OwnWrites, !card.wrote(index, stamp));
             }
         }
         let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());

@@ -17,9 +17,9 @@ use crate::ids::{BlockId, Generation, NodeId, PgId, Slot, Stamp};
 use crate::io::Payload;
 use crate::message::{Ahead, Body, Grant};
 use crate::mistakes::{Mistake, makes};
-use crate::shard::Shard;
 use crate::shard::regions::{Bounds, Place, judge, segments};
 use crate::shard::volume::Volume;
+use crate::shard::{Limit, Shard};
 use crate::time::{Duration, Instant};
 
 /// What the card holds, and what it knows of the regions that it has copies in.
@@ -52,13 +52,10 @@ struct Region {
     read_at: Instant,
 }
 
-/// A lock whose copies nobody has read for so long goes with the next invalidation: it would cost the writer one each time.
-const UNREAD: Duration = Duration::from_secs(1);
-
 impl Region {
     /// Nothing was read here lately, as far as that was looked for.
-    fn is_unread(&self, now: Instant) -> bool {
-        now >= self.last_use.max(self.read_at) + UNREAD
+    fn is_unread(&self, now: Instant, unread: Duration) -> bool {
+        now >= self.last_use.max(self.read_at) + unread
     }
 }
 
@@ -190,7 +187,7 @@ impl Shard {
     /// Asks the primary for the lock on a block, and on what was not written lately around it, ahead of the first read:
     /// nothing if this is the primary, or the region's was asked for a moment ago.
     pub fn acquire_lock(&mut self, block: BlockId) {
-        let (now, again) = (self.now, self.now + self.config.peer_timeout);
+        let (now, again) = (self.now, self.now + self.timing.peer);
         let place = self.place(block.index);
         let Some(volume) = self.volumes.get_mut(&block.volume) else { return };
         let Some(generation) = volume.card.generation.filter(|_| volume.primary.is_none()) else { return };
@@ -449,13 +446,13 @@ impl Shard {
                 self.cache.mark(slot, Mark::READ, false);
             }
         }
-        let now = self.now;
+        let (now, unread) = (self.now, self.timing.unread);
         let region = self.card_mut(id).and_then(|card| card.held.regions.get_mut(&place.region));
         region.is_none_or(|region| {
             if read {
                 region.read_at = now;
             }
-            !copied || region.is_unread(now)
+            !copied || region.is_unread(now, unread)
         })
     }
 
@@ -491,6 +488,7 @@ impl Shard {
             (copies, region.last_use, number)
         };
         let mut all: Vec<_> = card.held.regions.iter_mut().map(warmth).collect();
+        self.reached.note(Limit::CardRegions, true);
         // A share of them at once, so that a scan over all is rare.
         let gone = all.len() - most + most / 8;
         let last = all.len() - 1;
@@ -514,12 +512,12 @@ impl Shard {
         }
     }
 
-    /// At a card: the blocks that it may use copies of without asking, of each volume whose locks it holds.
-    pub fn held_blocks(&self) -> impl Iterator<Item = (PgId, Generation, BlockId)> {
+    /// At a card: of each segment whose lock it holds the first block, with the card.
+    pub fn held_segments(&self) -> impl Iterator<Item = (PgId, Generation, BlockId)> {
         let cards = self.volumes.iter().filter(|(_, volume)| volume.primary.is_none());
         cards.flat_map(move |(&id, Volume { card, .. })| {
             card.generation.into_iter().flat_map(move |generation| {
-                let blocks = card.held.places().flat_map(move |place| self.indices(place));
+                let blocks = card.held.places().filter_map(move |place| self.indices(place).next());
                 blocks.map(move |index| (id, generation, BlockId::new(id, index)))
             })
         })

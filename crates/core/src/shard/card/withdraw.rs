@@ -10,7 +10,7 @@
 //! - and, at the word of [`crate::Control`], all of them before the primary hears that a card was void.
 //!
 //! Until then reads of these blocks do not wait for the driver, but they do wait for the write, as always; so the
-//! driver must not wait for reads before it says that pages are gone.
+//! driver must not wait for reads, but for a bounded time, before it says that pages are gone.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

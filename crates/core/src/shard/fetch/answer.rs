@@ -6,8 +6,8 @@ use crate::io::{Landing, Payload};
 use crate::message::{IoError, Source};
 use crate::mistakes::{Mistake, makes};
 use crate::policy::Delivery;
-use crate::shard::RESEND;
 use crate::shard::Shard;
+use crate::shard::coherence::Freshness;
 use crate::shard::regions::judge;
 
 impl Shard {
@@ -52,12 +52,13 @@ impl Shard {
         payload: Payload,
     ) {
         let from = delivery.from;
+        let freshness = self.freshness(block);
         let holds = self.holds(block);
         let refused = makes(Mistake::RefuseDeliveries)
             && self.fetches.get(request).is_some_and(|fetch| !fetch.from_disk_node);
         let fresh = !refused && (!holds || self.is_fresh(block, as_of));
         let confirms = self.volumes.get(&block.volume).is_some_and(|v| v.confirms());
-        let usable = self.may_hold(block.volume) && !self.is_being_written(block);
+        let usable = !matches!(freshness, Freshness::LeaseExpired | Freshness::BeingWritten);
         let landed = match payload {
             Payload::Slot(slot) => self
                 .fetches
@@ -124,7 +125,7 @@ impl Shard {
         if self.now < fetch.patient_until {
             fetch.wake_at(fetch.patient_until.min(fetch.give_up), &mut self.timers);
         } else if first || from_primary {
-            fetch.patient_until = self.now + RESEND;
+            fetch.patient_until = self.now + self.timing.resend;
             self.make_ready(request);
         }
     }
@@ -145,7 +146,7 @@ impl Shard {
             self.fail(request, error);
         } else {
             fetch.from_disk_node = true;
-            fetch.wake_at(fetch.give_up.min(self.now + RESEND), &mut self.timers);
+            fetch.wake_at(fetch.give_up.min(self.now + self.timing.resend), &mut self.timers);
         }
     }
 
@@ -157,7 +158,8 @@ impl Shard {
         }
         let Some(slot) = fetch.slot else { return };
         let volume = fetch.block.volume;
-        let overtaken = fetch.overtaken || self.is_being_written(fetch.block) || !self.may_hold(volume);
+        let overtaken = fetch.overtaken
+            || matches!(self.freshness(fetch.block), Freshness::LeaseExpired | Freshness::BeingWritten);
         match result {
             Ok(()) if overtaken => {
                 if let Some(fetch) = self.fetches.get_mut(request) {

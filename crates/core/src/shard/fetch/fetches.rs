@@ -108,6 +108,11 @@ impl Fetches {
         self.place_of_block(block).is_some()
     }
 
+    /// Whether the fetch of the block, if there is one, has a slot.
+    pub(in crate::shard) fn has_slot(&self, block: BlockId) -> Option<bool> {
+        self.of_block(block).map(|fetch| fetch.slot.is_some())
+    }
+
     /// Somebody has waited for the block while it was written: the next write waits in turn.
     pub(in crate::shard) fn goes_first(&self, block: BlockId) -> bool {
         self.of_block(block).is_some_and(|fetch| fetch.passed_over && !fetch.waiters.is_empty())
@@ -121,6 +126,12 @@ impl Fetches {
     /// In no useful order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Fetch> {
         self.places.iter_mut().flatten()
+    }
+
+    /// None can go on now.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.ready.is_empty() && self.made_way.is_empty()
     }
 
     /// The requests of fetches for which `is_it` says so, the oldest first.

@@ -5,8 +5,10 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, RequestId, Slot};
 use crate::io::Payload;
 use crate::message::{Body, IoError, Source};
-use crate::policy::{Answer, Request};
+use crate::policy::Asker;
 use crate::shard::Shard;
+use crate::shard::coherence::Freshness;
+use crate::shard::route::Route;
 
 /// A [`Body::Read`], without the block.
 #[derive(Clone, Copy)]
@@ -19,121 +21,96 @@ pub(in crate::shard) struct PeerRead {
     pub(in crate::shard) from_disk: bool,
 }
 
-/// Nodes a request passes through at most before it goes to the primary.
-pub(in crate::shard) const HOPS: u8 = 4;
+impl PeerRead {
+    const fn asker(&self, via: NodeId) -> Asker {
+        Asker { requester: self.requester, via, hops: self.hops, failed: self.from_disk }
+    }
+}
 
 impl Shard {
     /// A peer wants a block.
     pub(in crate::shard) fn peer_read(&mut self, from: NodeId, block: BlockId, read: PeerRead) {
-        let me = self.config.node;
-        let Some(volume) = self.volumes.get(&block.volume) else { return };
-        let request = Request::Read { requester: read.requester, via: from, failed: read.from_disk };
-        if read.requester == me {
-            // Nobody had it, and the request came back to where the disk is.
-            self.with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request));
-            self.ask_disk_node(read.request, block);
+        let PeerRead { request, requester, .. } = read;
+        if requester == self.config.node && from == self.primary_of(block.volume) {
+            // The other takes this node for the primary. One of the two has yet to hear of a move.
+            self.nack(from, request, block, IoError::Busy);
             return;
         }
-        let waiter =
-            Waiter::Peer { node: read.requester, request: read.request, leave_copy: read.leave_copy };
-        if let Some(primary) = &volume.primary {
-            let refused = if u64::from(block.index) >= volume.spec.blocks() {
-                Some(IoError::Invalid)
-            } else if !primary.cards.contains_key(&read.requester) {
-                Some(IoError::NotAttached)
-            } else {
-                None
-            };
-            if let Some(error) = refused {
-                let nack = Body::Nack { request: read.request, block: block.index, error };
-                self.send(read.requester, block.volume, nack, Payload::None);
-                return;
+        let asker = read.asker(from);
+        self.forget_writer(from, block, &read);
+        let freshness = self.freshness(block);
+        let route = self.route(block, asker, freshness);
+        match freshness {
+            // A use; the policy may have it otherwise.
+            Freshness::Fresh(slot) if route == Route::Served => {
+                self.cache.mark(slot, Mark::READ, true);
+                self.touch(slot);
             }
-        }
-        let is_primary = volume.primary.is_some();
-        let holds = self.may_hold(block.volume) && self.holds(block);
-        let copy = self.cache.lookup(block);
-        if copy.is_some() && !holds {
             // It is parked: others' next questions find it usable.
-            self.acquire_lock(block);
+            Freshness::NotHeld if self.contains(block) => self.acquire_lock(block),
+            _ => {}
         }
-        let served = copy.filter(|&slot| holds && !self.cache.is(slot, Mark::LOCKED));
-        // A use; the policy may have it otherwise.
-        if let Some(slot) = served {
-            self.touch(slot);
-        }
-        let answer = self
-            .with_policy(block.volume, |policy, cx| policy.handle_request(cx, block, request))
-            .unwrap_or(Answer::DiskNode);
-        // The policy may have dropped it.
-        let is_here = |&slot: &Slot| self.cache.is_resident(slot) && self.cache.block(slot) == block;
-        if holds {
-            if let Some(slot) = served.filter(is_here) {
-                self.cache.mark(slot, Mark::UNUSED, false);
-                self.deliver(slot, block, read.requester, read.request, Source::Cache);
-                // Only the primary sends here what it would have to read.
-                self.stats.handed_over += u64::from(read.from_disk && !is_primary);
-                if answer == Answer::Give {
-                    self.unkeep(slot);
+        match (route, freshness) {
+            (Route::Served, Freshness::Fresh(slot) | Freshness::Leaving(slot)) => {
+                // It stays until it is sent, whatever the policy has dropped.
+                self.cache.pin(slot);
+                self.asked(block, asker, route);
+                if let Freshness::Fresh(_) = freshness {
+                    self.cache.mark(slot, Mark::UNUSED, false);
+                    // Only the primary sends here what it would have to read.
+                    let handed_over = read.from_disk && self.primary(block.volume).is_none();
+                    self.stats.handed_over += u64::from(handed_over);
                 }
-                return;
+                self.deliver(slot, block, requester, request, Source::Cache);
+                self.release(slot);
             }
-            if let Some(leaving) = self.leaving.get(&block) {
-                self.deliver(leaving.slot, block, read.requester, read.request, Source::Cache);
-                return;
+            (Route::Fails(error), _) => {
+                let nack = Body::Nack { request, block: block.index, error };
+                self.send(requester, block.volume, nack, Payload::None);
+            }
+            (Route::Asks { node, from_disk }, _) => {
+                self.asked(block, asker, route);
+                self.pass_on(node, block, read, from_disk);
+            }
+            _ if requester == self.config.node => {
+                self.asked(block, asker, route);
+                self.ask_disk_node(request, block);
+            }
+            _ => {
+                self.asked(block, asker, route);
+                self.join_peer(block, read);
             }
         }
-        let onward = match answer {
-            Answer::Forward(node) if read.hops < HOPS && !read.from_disk => {
-                Some(node).filter(|&node| node != me && node != read.requester && self.is_up(node))
+    }
+
+    /// A peer waits for the fetch of the block.
+    fn join_peer(&mut self, block: BlockId, read: PeerRead) {
+        let PeerRead { request, requester, leave_copy, .. } = read;
+        let under_way = self.fetches.is_under_way(block);
+        self.stats.joined += u64::from(under_way);
+        self.join(block, Some(Waiter::Peer { node: requester, request, leave_copy }));
+        let is_primary = self.primary(block.volume).is_some();
+        if let Some(fetch) = self.fetches.of_block_mut(block) {
+            fetch.ahead = if under_way { fetch.ahead } else { read.read_ahead };
+            let request = fetch.request;
+            if is_primary {
+                // A peer that asks here is not sent to other peers again, nor made to wait for one.
+                self.ask_disk_node(request, block);
             }
-            _ => None,
-        };
-        // Waiting for one another in a circle would end with a timeout: nodes wait for higher ones only, and for none that
-        // has no slot, since those may be taken by what waits here.
-        let under_way = self.fetches.of_block(block).is_some();
-        let has_slot = self.fetches.of_block(block).is_some_and(|fetch| fetch.slot.is_some());
-        let may_park = self.config.park && has_slot && me < read.requester && self.may_hold(block.volume);
-        let has_failed = onward.is_none();
-        let onward = match is_primary && read.hops < HOPS {
-            true => onward.or_else(|| self.last_writer_for(from, block, &read)),
-            false => onward,
-        };
-        if is_primary && (onward.is_none() || under_way) || under_way && may_park {
-            if under_way {
-                self.stats.joined += 1;
-            }
-            self.join(block, Some(waiter));
-            if let Some(fetch) = self.fetches.of_block_mut(block) {
-                fetch.ahead = if under_way { fetch.ahead } else { read.read_ahead };
-                let request = fetch.request;
-                if is_primary {
-                    // A peer that asks here is not sent to other peers again, nor made to wait for one.
-                    self.ask_disk_node(request, block);
-                }
-            }
-            return;
         }
-        if read.hops > HOPS {
-            // It was sent here as to the primary. While that moves, two nodes may take each other for it.
-            let nack = Body::Nack { request: read.request, block: block.index, error: IoError::Busy };
-            self.send(read.requester, block.volume, nack, Payload::None);
-            return;
-        }
-        let to = onward.unwrap_or(self.primary_of(block.volume));
-        if onward.is_none() && read.hops > 0 {
-            self.stats.stale_hints += 1;
-        }
+    }
+
+    fn pass_on(&mut self, to: NodeId, block: BlockId, read: PeerRead, from_disk: bool) {
+        let is_primary = self.primary(block.volume).is_some();
+        self.stats.stale_hints += u64::from(from_disk && !is_primary && read.hops > 0);
         self.stats.passed_on += 1;
-        let body = Body::Read {
-            request: read.request,
-            block: block.index,
-            requester: read.requester,
-            hops: read.hops.saturating_add(1),
-            leave_copy: read.leave_copy,
-            read_ahead: read.read_ahead,
-            from_disk: has_failed,
-        };
+        if is_primary && from_disk && read.leave_copy {
+            self.writers.set_reader(block, read.requester);
+        }
+        let PeerRead { request, requester, hops, leave_copy, read_ahead, .. } = read;
+        let hops = hops.saturating_add(1);
+        let body =
+            Body::Read { request, block: block.index, requester, hops, leave_copy, read_ahead, from_disk };
         self.send(to, block.volume, body, Payload::None);
     }
 

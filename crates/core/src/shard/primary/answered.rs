@@ -71,19 +71,21 @@ impl Answered {
         Self { lives: BTreeMap::new(), answers: BTreeMap::new(), begun: 0, lives_max }
     }
 
-    /// A life of a node has got a card.
-    pub(in crate::shard) fn begin(&mut self, node: NodeId, life: u64, now: Instant) {
+    /// A life of a node has got a card. Whether another one was forgotten for it.
+    pub(in crate::shard) fn begin(&mut self, node: NodeId, life: u64, now: Instant) -> bool {
         self.rest(node, now);
         self.begun += 1;
         self.lives.insert(node, life);
         let answers = self.answers.entry((node, life)).or_default();
         (answers.begun, answers.resting) = (self.begun, None);
         let of_node = || self.answers.range((node, 0)..=(node, u64::MAX));
-        if of_node().count() > self.lives_max
+        let is_over = of_node().count() > self.lives_max;
+        if is_over
             && let Some(first) = of_node().min_by_key(|(_, answers)| answers.begun).map(|(&key, _)| key)
         {
             self.answers.remove(&first);
         }
+        is_over
     }
 
     /// The node's card is gone.
@@ -189,7 +191,7 @@ mod tests {
     fn few_lives_are_remembered_those_of_other_nodes_apart() {
         let mut answered = Answered::new(LIVES_MAX);
         answered.begin(NodeId(2), 9, Instant(0));
-        (0..100).rev().for_each(|life| answered.begin(NODE, life, Instant(0)));
+        (0..100).rev().for_each(|life| _ = answered.begin(NODE, life, Instant(0)));
         assert_eq!(answered.answers.len(), LIVES_MAX + 1);
         assert!(answered.to(NODE).is_some() && answered.to(NodeId(2)).is_some());
     }

@@ -1,5 +1,6 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place};
@@ -9,11 +10,11 @@ use crate::io::{DiskWork, Landing, Output, Payload};
 use crate::message::{Body, CommandKind, Grant, IoError, Message};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
-use crate::shard::RESEND;
 use crate::shard::Shard;
 use crate::shard::change::Change;
 use crate::time::Instant;
 use crate::timers::Timer;
+use crate::timing::SILENT_AFTER;
 
 /// A [`Body::Command`].
 #[derive(Clone, Copy)]
@@ -40,7 +41,7 @@ pub(in crate::shard) struct DiskCommand {
     pub(super) payload: Payload,
     pub(super) client: Client,
     /// Cards that have not confirmed yet; this node, while a kernel here has pages of the blocks.
-    unconfirmed: Vec<NodeId>,
+    unconfirmed: BTreeSet<NodeId>,
     /// How often they have been asked again.
     repetitions: u32,
     pub(super) deadline: Instant,
@@ -50,6 +51,11 @@ impl DiskCommand {
     /// Nobody has to confirm anything any more.
     pub(super) fn is_at_disk(&self) -> bool {
         self.unconfirmed.is_empty()
+    }
+
+    /// A client of this node has asked for it.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.client, Client::Local { .. })
     }
 }
 
@@ -99,9 +105,6 @@ impl Client {
         matches!(self, Self::Peer { again: true, .. } | Self::Local { sent_under: Some(_), .. })
     }
 }
-
-/// A card that has been asked so often to confirm, every 100 ms, is given up like one that is not renewed.
-pub(super) const SILENT_AFTER: u32 = 20;
 
 impl Shard {
     pub(in crate::shard) fn land_command(&mut self, from: NodeId, message: &Message) -> Landing {
@@ -271,7 +274,7 @@ impl Shard {
             fua,
             payload,
             client,
-            unconfirmed: Vec::new(),
+            unconfirmed: BTreeSet::new(),
             repetitions: 0,
             deadline: Instant::NEVER,
         };
@@ -306,6 +309,10 @@ impl Shard {
     fn may_start(&self, command: &DiskCommand) -> bool {
         let Some(primary) = self.primary(command.volume) else { return false };
         if !primary.writes_allowed && !makes(Mistake::SkipGrace) {
+            return false;
+        }
+        // A part of what goes before it may have been done already.
+        if command.is_own() && self.late_commands.contains_key(&command.volume) {
             return false;
         }
         command.block_ids(self.config.block_bytes).all(|block| {
@@ -355,15 +362,16 @@ impl Shard {
         command.stamp = Some(self.open_write(id, blocks.clone(), (writer, op)));
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
-            command.unconfirmed = self.holders(id, owner, &blocks);
+            command.unconfirmed = self.holders(id, owner, &blocks).into_iter().collect();
         }
         if makes(Mistake::ForgetInvalidation) {
-            command.unconfirmed.pop();
+            command.unconfirmed.pop_last();
         }
         if self.has_pages(id) && !makes(Mistake::ForgetPagesAtDisk) {
-            command.unconfirmed.push(self.config.node);
+            command.unconfirmed.insert(self.config.node);
             self.withdraw_for_disk(id, blocks, op);
         }
+        command.unconfirmed.extend(self.ask_journal(id));
         let cards = command.unconfirmed.clone();
         self.disk_commands.insert(op, command);
         for card in &cards {
@@ -378,7 +386,7 @@ impl Shard {
     fn arm_invalidation(&mut self, op: OpId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         self.timers.clear(command.deadline, Timer::Invalidate(op));
-        command.deadline = self.now + RESEND;
+        command.deadline = self.now + self.timing.resend;
         self.timers.set(command.deadline, Timer::Invalidate(op));
     }
 
@@ -413,9 +421,10 @@ impl Shard {
     /// A card has no copy of the command's blocks (any more).
     pub(in crate::shard) fn confirmed(&mut self, op: OpId, card: NodeId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
-        let Some(at) = command.unconfirmed.iter().position(|&node| node == card) else { return };
-        command.unconfirmed.swap_remove(at);
-        if command.unconfirmed.is_empty() && !makes(Mistake::WriteUnconfirmed) {
+        if command.unconfirmed.remove(&card)
+            && command.unconfirmed.is_empty()
+            && !makes(Mistake::WriteUnconfirmed)
+        {
             self.timers.clear(command.deadline, Timer::Invalidate(op));
             self.submit(op);
         }
@@ -424,8 +433,13 @@ impl Shard {
     fn submit(&mut self, op: OpId) {
         let Some(command) = self.disk_commands.get_mut(&op) else { return };
         let Change { kind, offset, length } = command.change;
-        let primary = self.volumes.get(&command.volume).and_then(|volume| volume.primary.as_ref());
-        command.persistence = primary.map_or(Persistence::NONE, |primary| primary.persistence);
+        command.persistence = Persistence::NONE;
+        if let Some(primary) =
+            self.volumes.get_mut(&command.volume).and_then(|volume| volume.primary.as_mut())
+        {
+            command.persistence = primary.persistence;
+            primary.quiet.commands += 1;
+        }
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
         let volume = command.volume;
         self.outputs.push_back(Output::Disk { op, volume, work });
@@ -438,11 +452,15 @@ impl Shard {
             self.late_command_done(command, result);
             return;
         }
-        let result = self.judge_persistence(&command, result);
+        if result == Err(IoError::SyncFailed) && !makes(Mistake::ForgetFailedSync) {
+            self.sync_failed(id);
+        }
         if let Some(stamp) = command.stamp {
             let blocks = command.change.blocks(self.config.block_bytes);
+            let now = self.now;
             if let Some(primary) = self.primary_mut(id) {
                 primary.close_write(blocks.clone(), stamp);
+                primary.quiet.since = now;
             }
             let writer = match command.client {
                 Client::Local { .. } => self.config.node,
@@ -464,30 +482,43 @@ impl Shard {
         let applied = command.stamp.is_some() && result.is_ok();
         let persistence = if applied { command.persistence } else { Persistence::NONE };
         let stamp = command.stamp.unwrap_or_default();
-        self.answer(&command, Outcome { stamp, persistence, result });
-        self.put_back(command.payload);
+        self.answer_judged(command, Outcome { stamp, persistence, result });
         // Who has waited for this write goes before the next one.
         self.settle();
         self.start_woken_commands();
     }
 
-    /// A failed sync ends the life of the disk. A flush fails if a life has ended in which its card has unflushed writes:
-    /// judged after the sync, since a sync that fails meanwhile takes the error away from this one.
-    fn judge_persistence(
-        &mut self,
-        command: &DiskCommand,
-        result: Result<(), IoError>,
-    ) -> Result<(), IoError> {
-        let volume = command.volume;
-        let Some(primary) = self.primary_mut(volume) else { return result };
-        if result == Err(IoError::SyncFailed) && !makes(Mistake::ForgetFailedSync) {
-            primary.persistence.0 += 1;
-            primary.loss = Loss::Sync;
-            self.outputs.push_back(Output::SyncFailed { volume });
-            return result;
+    /// A failed sync ends the life of the disk, as soon as that is durable: also one that an ended term has asked for.
+    pub(super) fn sync_failed(&mut self, volume: PgId) {
+        if let Some(primary) = self.primary_mut(volume) {
+            if primary.unjudged.is_some() {
+                return;
+            }
+            primary.unjudged = Some(Vec::new());
         }
-        match command.change.kind {
-            CommandKind::Flush { since }
+        self.outputs.push_back(Output::SyncFailed { volume });
+    }
+
+    /// While the end of a life is not durable, no flush is answered: a failed sync takes the error away from others.
+    fn answer_judged(&mut self, command: DiskCommand, outcome: Outcome) {
+        let id = command.volume;
+        let is_flush = command.change.kind.is_flush();
+        if is_flush || outcome.result == Err(IoError::SyncFailed) {
+            let unjudged = self.primary_mut(id).and_then(|primary| primary.unjudged.as_mut());
+            if let Some(unjudged) = unjudged {
+                unjudged.push((command, outcome));
+                return;
+            }
+        }
+        let result = if is_flush { self.judge_flush(&command, outcome.result) } else { outcome.result };
+        self.answer(&command, Outcome { result, ..outcome });
+        self.put_back(command.payload);
+    }
+
+    /// A flush fails if a life has ended in which its card has unflushed writes.
+    fn judge_flush(&self, command: &DiskCommand, result: Result<(), IoError>) -> Result<(), IoError> {
+        match (command.change.kind, self.primary(command.volume)) {
+            (CommandKind::Flush { since }, Some(primary))
                 if since != Persistence::NONE
                     && since != primary.persistence
                     && !makes(Mistake::IgnorePersistence) =>
@@ -495,6 +526,17 @@ impl Shard {
                 result.and(Err(primary.loss.error()))
             }
             _ => result,
+        }
+    }
+
+    /// See [`crate::Input::Persistence`].
+    pub(in crate::shard) fn persistence_is(&mut self, id: PgId, life: Persistence, loss: Loss) {
+        let Some(primary) = self.primary_mut(id) else { return };
+        if life >= primary.persistence {
+            (primary.persistence, primary.loss) = (life, loss);
+        }
+        for (command, outcome) in primary.unjudged.take().into_iter().flatten() {
+            self.answer_judged(command, outcome);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::io::Payload;
 use crate::message::{Ahead, Body, Grant};
 use crate::mistakes::{Mistake, makes};
 use crate::shard::regions::{Bounds, Place, Writes};
-use crate::shard::{Limits, Shard};
+use crate::shard::{Limit, Limits, Shard};
 
 /// See the module's head.
 pub(in crate::shard) struct Directory {
@@ -117,12 +117,15 @@ impl Directory {
         self.written.get(&region).is_some_and(|writes| writes.is_in_interval_of(stamp))
     }
 
-    pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) {
-        if !self.written.contains_key(&place.region) && self.written.len() >= self.written_max {
+    /// A write has begun. Whether others were forgotten for it.
+    pub(in crate::shard) fn write(&mut self, place: Place, stamp: Stamp) -> bool {
+        let is_full = !self.written.contains_key(&place.region) && self.written.len() >= self.written_max;
+        if is_full {
             self.forget_writes();
         }
         let writes = self.written.entry(place.region).or_insert_with(|| Writes::since(self.default));
         writes.write(place.segment, stamp);
+        is_full
     }
 
     /// Half of the regions, those first that were written the longest ago: they are as good as written by the last of
@@ -239,6 +242,9 @@ impl Directory {
         let others = self.holders.range(of_region).filter(|((_, node), holder)| {
             holder.held & place.bit() != 0 && *node != except && is_current(cards, *node, holder.generation)
         });
+        if makes(Mistake::AskAll) {
+            return cards.keys().copied().filter(|&node| node != except).collect();
+        }
         others.map(|(&(_, node), _)| node).collect()
     }
 }
@@ -264,7 +270,8 @@ impl Shard {
         if !self.grant(acquire, id)
             && let Some(primary) = self.primary_mut(id)
         {
-            primary.revocations.wait(acquire);
+            let waits = primary.revocations.wait(acquire);
+            self.reached.note(Limit::LocksWaiting, !waits);
             self.arm_revocations(id);
         }
     }
@@ -323,7 +330,9 @@ impl Shard {
         (held, turn): (u64, u64),
     ) -> Option<u64> {
         self.make_room_for_lock(id, node, region);
-        self.primary_mut(id)?.directory.enter(node, generation, region, (held, turn))
+        let entered = self.primary_mut(id)?.directory.enter(node, generation, region, (held, turn));
+        self.reached.note(Limit::DirectoryHolders, entered.is_none());
+        entered
     }
 
     /// A command is an acquire of what it changes: while it may have been applied, and its sender does not know, no

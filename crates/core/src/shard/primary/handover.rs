@@ -19,10 +19,11 @@ use crate::index::{Entry, Index};
 use crate::io::{Output, Patch, Payload};
 use crate::message::{CommandKind, Source};
 use crate::policy::Delivery;
-use crate::shard::Shard;
 use crate::shard::change::Change;
+use crate::shard::coherence::Freshness;
 use crate::shard::fetch::PeerRead;
 use crate::shard::primary::commands::Client;
+use crate::shard::{Limit, Shard};
 use crate::volume::Handover;
 
 /// At a primary: who wrote which block last and is likely to have it still.
@@ -51,13 +52,13 @@ impl Writers {
         self.table.as_ref().is_some_and(|table| table.get(block).previous.is_some())
     }
 
-    fn set(&mut self, block: BlockId, writer: Option<NodeId>) {
-        if let Some(table) = &mut self.table {
-            table.put(block, Entry { previous: None, next: writer });
-        }
+    /// Whether another block was forgotten for it.
+    fn set(&mut self, block: BlockId, writer: Option<NodeId>) -> bool {
+        let entry = Entry { previous: None, next: writer };
+        self.table.as_mut().is_some_and(|table| table.put(block, entry))
     }
 
-    fn set_reader(&mut self, block: BlockId, reader: NodeId) {
+    pub(in crate::shard) fn set_reader(&mut self, block: BlockId, reader: NodeId) {
         if let Some(table) = &mut self.table {
             let writer = table.get(block).next;
             table.put(block, Entry { previous: Some(reader), next: writer });
@@ -80,23 +81,11 @@ impl Shard {
         (is_there && self.hands_over(block.volume) && !self.is_being_written(block)).then_some(writer)
     }
 
-    /// The same for a question of another node. One that comes back from the writer has found nothing there; one that
-    /// its asker repeats wants the disk.
-    pub(in crate::shard) fn last_writer_for(
-        &mut self,
-        from: NodeId,
-        block: BlockId,
-        read: &PeerRead,
-    ) -> Option<NodeId> {
-        if read.from_disk && self.writers.of(block).is_some_and(|writer| writer == from) {
+    /// A question that comes back from the last writer has found nothing there.
+    pub(in crate::shard) fn forget_writer(&mut self, from: NodeId, block: BlockId, read: &PeerRead) {
+        if read.from_disk && self.primary(block.volume).is_some() && self.writers.of(block) == Some(from) {
             self.writers.set(block, None);
         }
-        let insists = read.from_disk && read.requester == from;
-        let writer = self.last_writer(block, read.requester).filter(|_| !insists)?;
-        if read.leave_copy {
-            self.writers.set_reader(block, read.requester);
-        }
-        Some(writer)
     }
 
     /// A write to the block has been done, or has failed. Who keeps it now, and who has waited for it.
@@ -116,7 +105,8 @@ impl Shard {
         };
         let was_read = self.writers.is_read(block);
         let keeps = done.is_some() && self.writer_keeps(block, change, node);
-        self.writers.set(block, Some(node).filter(|_| keeps));
+        let is_full = self.writers.set(block, Some(node).filter(|_| keeps));
+        self.reached.note(Limit::Writers, is_full);
         let Some(payload) = done else { return };
         self.serve_written(block, change, payload);
         if was_read {
@@ -145,7 +135,7 @@ impl Shard {
         for_others: bool,
     ) {
         let Some(buffer) = self.whole_block_in(block, change, payload) else { return };
-        let usable = self.may_hold(block.volume) && self.holds(block) && !self.is_being_written(block);
+        let usable = matches!(self.freshness(block), Freshness::Missing | Freshness::Leaving(_));
         // The last free slots are for blocks that somebody waits for.
         let spare = self.cache.slots() - self.cache.capacity();
         if !usable || self.cache.free_slots() <= spare / 2 {

@@ -14,10 +14,10 @@ use crate::ids::{Generation, NodeId, PgId, Stamp};
 use crate::io::{Output, Payload};
 use crate::message::Body;
 use crate::mistakes::{Mistake, makes};
-use crate::shard::primary::commands::SILENT_AFTER;
-use crate::shard::{RESEND, Shard};
+use crate::shard::{Limit, Shard};
 use crate::time::Instant;
 use crate::timers::Timer;
+use crate::timing::SILENT_AFTER;
 
 /// So many regions are revoked of one card at a time: a silent one does not take the others' turns.
 const AT_ONCE: usize = 16;
@@ -59,14 +59,18 @@ impl Revocations {
         self.open.len() + self.waiting.len()
     }
 
-    /// One that its card repeats takes the place that it has.
-    pub(super) fn wait(&mut self, acquire: Waiting) {
+    /// One that its card repeats takes the place that it has. Whether there is room for it.
+    pub(super) fn wait(&mut self, acquire: Waiting) -> bool {
         let same = |known: &&mut Waiting| (known.node, known.index) == (acquire.node, acquire.index);
         if let Some(known) = self.waiting.iter_mut().find(same) {
             *known = acquire;
-        } else if self.waiting.len() < WAITING_MAX {
+            return true;
+        }
+        let has_room = self.waiting.len() < WAITING_MAX;
+        if has_room {
             self.waiting.push_back(acquire);
         }
+        has_room
     }
 
     fn may_ask(&self, cold: &Cold) -> bool {
@@ -105,13 +109,14 @@ impl Shard {
 
     fn send_revocation(&mut self, id: PgId, Cold { node, generation, region }: Cold) {
         self.stats.locks_revoked += 1;
+        self.reached.note(Limit::Revocation, true);
         let (block, _) = self.ends_of_region(region);
         let body = Body::Invalidate { generation, stamp: Stamp(0), block, count: 0 };
         self.send(node, id, body, Payload::None);
     }
 
     pub(super) fn arm_revocations(&mut self, id: PgId) {
-        let again = self.now + RESEND;
+        let again = self.now + self.timing.resend;
         let Some(primary) = self.primary_mut(id) else { return };
         let revocations = &mut primary.revocations;
         if revocations.len() > 0 && revocations.deadline == Instant::NEVER {

@@ -8,17 +8,17 @@
 //! Whoever moves the role sees to it that the old primary does nothing for the volume any more when the new one begins: what
 //! the disk has not done by then it refuses.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Primary;
 use super::commands::{Client, DiskCommand};
 use crate::cache::Mark;
-use crate::ids::{Generation, NodeId, OpId, PgId, Slot, Stamp};
+use crate::ids::{Generation, NodeId, PgId, Slot, Stamp};
 use crate::io::Output;
 use crate::message::IoError;
 use crate::persistence::Persistence;
 use crate::shard::Shard;
-use crate::shard::card::Card;
 use crate::shard::card::held::Held;
 use crate::shard::card::later::Wanted;
 use crate::shard::regions::judge;
@@ -75,21 +75,47 @@ impl Shard {
         };
         self.timers.clear(primary.forget_at, Timer::Answers(id));
         self.timers.clear(primary.revocations.deadline, Timer::Revoke(id));
+        // That the life of the disk has ended is on its way to the journal already.
+        for (command, _) in primary.unjudged.into_iter().flatten() {
+            if let Client::Local { token, .. } = command.client {
+                let (persistence, result) = (Persistence::NONE, Err(IoError::SyncFailed));
+                self.outputs.push_back(Output::Done { token, persistence, result });
+            }
+            self.put_back(command.payload);
+        }
         self.forget_leaving_of(id);
         self.park_own(id, primary.last_stamp);
         self.ask_anew(id);
-        let begun = self.disk_commands.iter().filter(|(_, c)| c.volume == id && !c.is_at_disk());
-        let begun: Vec<OpId> = begun.map(|(&op, _)| op).collect();
-        let mut ended: Vec<DiskCommand> =
-            begun.iter().filter_map(|op| self.disk_commands.remove(op)).collect();
-        let held = self.held_commands.iter().filter(|(_, command)| command.volume == id);
-        let held: Vec<OpId> = held.map(|(op, _)| op).collect();
-        let block_bytes = self.config.block_bytes;
-        ended.extend(held.iter().filter_map(|&op| self.held_commands.remove(op, block_bytes)));
-        for command in ended {
-            self.timers.clear(command.deadline, Timer::Invalidate(command.op));
-            self.return_command(command, None);
+        self.end_commands(id);
+    }
+
+    /// Peers repeat their commands to the next primary. Those of this node's clients go there in the order in which they came:
+    /// as soon as the disk has said what it has done of those that it has in hand.
+    fn end_commands(&mut self, id: PgId) {
+        let of_volume = self.disk_commands.values().filter(|command| command.volume == id);
+        let (mut late, mut begun) = (BTreeSet::new(), Vec::new());
+        for command in of_volume {
+            if !command.is_at_disk() {
+                begun.push(command.op);
+            } else if command.is_own() && command.stamp.is_some() {
+                late.insert(command.op);
+            }
         }
+        if !late.is_empty() {
+            self.late_commands.insert(id, late);
+        }
+        for op in begun {
+            let Some(command) = self.disk_commands.remove(&op) else { continue };
+            self.timers.clear(command.deadline, Timer::Invalidate(op));
+            self.hold_back(command);
+        }
+        let others = self.held_commands.iter().filter(|(_, c)| c.volume == id && !c.is_own());
+        for op in others.map(|(op, _)| op).collect::<Vec<_>>() {
+            if let Some(command) = self.held_commands.remove(op, self.config.block_bytes) {
+                self.put_back(command.payload);
+            }
+        }
+        self.return_commands(id);
     }
 
     /// Copies that the primary's own node used without locks are parked. What is not being written here includes all writes
@@ -115,39 +141,69 @@ impl Shard {
         self.limit_regions(id);
     }
 
-    /// Nobody here will do the command: one of this node's client goes to the next primary, as others' do.
-    fn return_command(&mut self, command: DiskCommand, sent_under: Option<Generation>) {
+    /// The disk has not got the command, or has refused it.
+    fn hold_back(&mut self, command: DiskCommand) {
         match command.client {
-            Client::Local { token, sent_under: earlier } => {
-                let DiskCommand { volume, change, fua, payload, .. } = command;
-                let sent_under = earlier.or(sent_under);
-                let awaits_card = self.card(volume).is_some_and(Card::is_awaited);
-                if self.primary(volume).is_some() && !awaits_card {
-                    // The role has come back meanwhile.
-                    self.disk_command(volume, change, fua, payload, Client::Local { token, sent_under });
-                } else {
-                    self.card_command(volume, Wanted { token, change, fua, payload, sent_under });
-                }
-            }
+            Client::Local { .. } => self.held_commands.push(command, self.config.block_bytes),
             Client::Peer { .. } => self.put_back(command.payload),
         }
     }
 
+    /// When the disk has nothing of an earlier term in hand, the commands of this node's clients go to whoever is the primary
+    /// now.
+    fn return_commands(&mut self, id: PgId) {
+        if self.late_commands.contains_key(&id) {
+            return;
+        }
+        let own = self.held_commands.iter().filter(|(_, c)| c.volume == id && c.is_own());
+        for op in own.map(|(op, _)| op).collect::<Vec<_>>() {
+            let held = self.held_commands.remove(op, self.config.block_bytes);
+            if let Some(DiskCommand { change, fua, payload, client, .. }) = held
+                && let Client::Local { token, sent_under } = client
+            {
+                self.own_command(id, Wanted { token, change, fua, payload, sent_under });
+            }
+        }
+        self.start_woken_commands();
+    }
+
     /// What the disk had in hand when the term ended is done, or was refused.
-    pub(in crate::shard) fn late_command_done(&mut self, command: DiskCommand, result: Result<(), IoError>) {
-        match (command.client, result) {
-            (Client::Local { token, .. }, Ok(()) | Err(IoError::SyncFailed)) => {
-                let applied = result.is_ok() && !command.change.kind.is_flush();
-                let persistence = if applied { command.persistence } else { Persistence::NONE };
+    pub(in crate::shard) fn late_command_done(
+        &mut self,
+        mut command: DiskCommand,
+        result: Result<(), IoError>,
+    ) {
+        let (id, op) = (command.volume, command.op);
+        if result == Err(IoError::SyncFailed) {
+            self.sync_failed(id);
+        }
+        match &mut command.client {
+            // Whether a loss is to be told, a primary knows: a flush is done anew.
+            &mut Client::Local { token, .. }
+                if result == Err(IoError::SyncFailed) || result.is_ok() && command.stamp.is_some() =>
+            {
+                let persistence = if result.is_ok() { command.persistence } else { Persistence::NONE };
                 self.outputs.push_back(Output::Done { token, persistence, result });
                 self.put_back(command.payload);
             }
-            // A part of it may have been done, in the term that its stamp is of.
-            _ => {
-                let term = command.stamp.map(|stamp| Generation(stamp.0 >> 20 << 20));
-                self.return_command(command, term);
+            Client::Local { sent_under, .. } => {
+                // A part of it may have been done, in the term that its stamp is of.
+                let term = command.stamp.take().map(|stamp| Generation(stamp.0 >> 20 << 20));
+                *sent_under = sent_under.or(term);
+                self.hold_back(command);
+            }
+            Client::Peer { .. } => {
+                self.put_back(command.payload);
+                return;
             }
         }
+        if let Some(late) = self.late_commands.get_mut(&id) {
+            late.remove(&op);
+            if late.is_empty() {
+                self.late_commands.remove(&id);
+            }
+        }
+        self.return_commands(id);
     }
 
     /// This node's card of a volume whose primary it has become is attached: its clients' commands are the primary's now.

@@ -1,6 +1,6 @@
 use std::task::Waker;
 
-use cards_core::{ControlMessage, CopyClass, Generation, NodeId, PgId, Slot, Source, Stamp};
+use cards_core::{ControlMessage, Generation, NodeId, RequestId, Slot, Source, Stamp};
 
 use super::*;
 use crate::node::Place;
@@ -35,7 +35,7 @@ fn data(block: u32) -> Frame {
 fn store(block: u32) -> Frame {
     let body = Body::Store {
         block,
-        class: CopyClass::Singleton,
+        class: 0,
         depth: 0,
         evictor: NodeId(0),
         previous: NodeId(0),
@@ -51,6 +51,10 @@ fn write(request: u64, length: usize) -> Frame {
 }
 
 fn write_under(generation: u64, request: u64, length: usize) -> Frame {
+    write_to(PgId(1), generation, request, length)
+}
+
+fn write_to(volume: PgId, generation: u64, request: u64, length: usize) -> Frame {
     let body = Body::Command {
         generation: Generation(generation),
         request: RequestId(request),
@@ -63,7 +67,7 @@ fn write_under(generation: u64, request: u64, length: usize) -> Frame {
         turn: 0,
     };
     let bytes = crate::buffers::Bytes::new(vec![0; length]);
-    Frame::Block { message: message(body), payload: Outgoing::Bytes(bytes) }
+    Frame::Block { message: Message { volume, ..message(body) }, payload: Outgoing::Bytes(bytes) }
 }
 
 fn invalidate() -> Frame {
@@ -237,14 +241,45 @@ fn all_writes_can_be_replaced_and_taken_out_in_any_order() {
     (0..COUNT).for_each(|request| queue.put(write(request, 4096)));
     (0..COUNT).for_each(|i| queue.put(write_under(2, i * 7 % COUNT, 512)));
     assert_eq!(queue.writes_waiting(), 512 * COUNT as usize);
-    assert_eq!(queue.writes.frames.len(), COUNT as usize);
     (0..COUNT).filter(|i| i % 100 != 3).for_each(|i| queue.put(void(i * 3 % COUNT)));
     queue.has_credit(1 << 30);
     let writes: Vec<String> = queue.names().into_iter().filter(|name| name.starts_with("write")).collect();
     let left: Vec<u64> = (0..COUNT).filter(|i| i % 100 == 3).map(|i| i * 3 % COUNT).collect();
     let expected = (0..COUNT).map(|i| i * 7 % COUNT).filter(|request| left.contains(request));
     assert_eq!(writes, expected.map(|request| format!("write {request} under 2")).collect::<Vec<_>>());
-    assert!(queue.writes.is_empty() && queue.waiting.is_empty() && queue.writes_waiting() == 0);
+    assert!(queue.writes.is_empty() && queue.writes_waiting() == 0);
+}
+
+/// A disk that takes nothing keeps what was sent for it, but not all credit of its node.
+#[test]
+fn a_disk_that_stands_still_leaves_credit_to_others() {
+    const LENGTH: usize = 64 << 10;
+    let mut queue = open();
+    queue.has_credit(16 * LENGTH as u64);
+    let (still, fast) = (PgId(1), PgId(2));
+    let taken = |queue: &mut Queue| -> Vec<String> {
+        let batches = std::iter::repeat_with(|| queue.names()).take_while(|names| !names.is_empty());
+        batches.flatten().filter(|name| name.starts_with("write")).collect()
+    };
+    // Once it is known that there is another one.
+    queue.put(write_to(fast, 1, 100, LENGTH));
+    assert_eq!(taken(&mut queue), ["write 100 under 1"]);
+    queue.answered((0, RequestId(100)));
+    for request in 1..=20 {
+        queue.put(write_to(still, 1, request, LENGTH));
+    }
+    assert_eq!(taken(&mut queue).len(), 11, "of fifteen, all but the four of the reserve");
+    for request in 101..=103 {
+        queue.put(write_to(fast, 1, request, LENGTH));
+    }
+    assert_eq!(taken(&mut queue), ["write 101 under 1", "write 102 under 1", "write 103 under 1"]);
+    // What comes back is for the others again.
+    queue.has_credit(17 * LENGTH as u64);
+    queue.put(write_to(fast, 1, 104, LENGTH));
+    assert_eq!(taken(&mut queue), ["write 104 under 1"]);
+    (1..=20).for_each(|request| queue.answered((0, RequestId(request))));
+    queue.has_credit(40 * LENGTH as u64);
+    assert_eq!(taken(&mut queue).len(), 9, "the rest");
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Epochs {
             Some(_) => self.start(cx, block.volume, globals),
             None => {
                 self.nudged = Some(cx.now());
-                cx.note(initiator, block, Note::Private { kind: NUDGE, value: 0 });
+                cx.note(initiator, block, Note { kind: NUDGE, value: 0 });
             }
         }
     }
@@ -217,7 +217,7 @@ impl Epochs {
         let peers = cx.nodes().filter(|&node| node != cx.me() && cx.is_up(node));
         for node in peers.collect::<alloc::vec::Vec<_>>() {
             asked += 1;
-            cx.note(node, BlockId::new(volume, number), Note::Private { kind: START, value: 0 });
+            cx.note(node, BlockId::new(volume, number), Note { kind: START, value: 0 });
         }
         let until = cx.now() + GATHER;
         let summaries = BTreeMap::from([(cx.me(), (cx.capacity().0, 0))]);
@@ -251,11 +251,11 @@ impl Epochs {
             let value = histogram.part(part);
             if value != 0 {
                 parts |= 1 << part;
-                cx.note(to, label, Note::Private { kind: PART + part as u8, value });
+                cx.note(to, label, Note { kind: PART + part as u8, value });
             }
         }
         let value = u64::from(cx.capacity().0) | parts << 32;
-        cx.note(to, label, Note::Private { kind: SUMMARY, value });
+        cx.note(to, label, Note { kind: SUMMARY, value });
     }
 
     fn gather(&mut self, cx: &mut Context<'_>, label: BlockId, take: impl FnOnce(&mut Gathering)) {
@@ -277,11 +277,11 @@ impl Epochs {
         let label = BlockId::new(gathering.volume, gathering.number);
         let begin = u64::from(plan.min_age_ms) | u64::from(initiator.0) << 32 | u64::from(code(pages)) << 48;
         for node in cx.nodes().filter(|&node| cx.is_up(node)).collect::<alloc::vec::Vec<_>>() {
-            cx.note(node, label, Note::Private { kind: BEGIN, value: begin });
+            cx.note(node, label, Note { kind: BEGIN, value: begin });
             for (eight, weights) in plan.weights.chunks(8).enumerate() {
                 let value = pack(weights.iter().copied());
                 if value != 0 {
-                    cx.note(node, label, Note::Private { kind: WEIGHTS + eight as u8, value });
+                    cx.note(node, label, Note { kind: WEIGHTS + eight as u8, value });
                 }
             }
         }

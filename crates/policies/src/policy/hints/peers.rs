@@ -63,7 +63,7 @@ impl Peers {
         // That there are free places every message says.
         if resident >= capacity && peer.told != told {
             peer.told = told;
-            cx.note(node, block, Note::Private { kind: OLDEST, value: u64::from(age_ms) });
+            cx.note(node, block, Note { kind: OLDEST, value: u64::from(age_ms) });
         }
     }
 

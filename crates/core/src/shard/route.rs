@@ -1,0 +1,114 @@
+//! Which way a read goes: the only place that decides it.
+//!
+//! It changes nothing. A fetch and a peer's request do what it says ([`super::fetch`]), and who only wants to know is told the
+//! same ([`super::explain`]).
+
+use super::Shard;
+use super::coherence::Freshness;
+use crate::ids::{BlockId, NodeId};
+use crate::message::IoError;
+use crate::policy::Asker;
+
+/// What happens to a read at one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// A copy is here that may be used.
+    Served,
+    /// It waits for the fetch that is under way.
+    Joins,
+    /// It waits until the card may be used.
+    WaitsForCard,
+    /// It waits until the write to the block has ended.
+    WaitsForWrite,
+    /// It waits for the lock on the copy that is here.
+    WaitsForLock,
+    /// This node's disk is read.
+    Disk,
+    /// Another node is asked.
+    Asks {
+        /// Which.
+        node: NodeId,
+        /// It is to pass the question to nobody but the primary.
+        from_disk: bool,
+    },
+    /// It fails.
+    Fails(IoError),
+}
+
+/// Nodes a request passes through at most before it goes to the primary.
+const HOPS: u8 = 4;
+
+impl Shard {
+    /// What happens to a read that has just come, of a client of this node or of another node; `freshness` is the block's.
+    pub(super) fn route(&self, block: BlockId, asker: Asker, freshness: Freshness) -> Route {
+        let own = asker.via == self.config.node;
+        if !own && asker.requester == self.config.node {
+            // Nobody had it, and the request has come back to where the disk is.
+            return Route::Disk;
+        }
+        if let Some(error) = self.refusal(block, asker.requester).filter(|_| !own) {
+            return Route::Fails(error);
+        }
+        if matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_)) {
+            return Route::Served;
+        }
+        if self.joins(block, asker) {
+            return Route::Joins;
+        }
+        let onward = self.onward(block, asker);
+        match freshness {
+            _ if !own && onward != Route::Disk => onward,
+            Freshness::LeaseExpired => Route::WaitsForCard,
+            Freshness::BeingWritten => Route::WaitsForWrite,
+            Freshness::NotHeld if self.contains(block) => Route::WaitsForLock,
+            _ => onward,
+        }
+    }
+
+    /// Where a read goes that waits for nothing here: whom the policy names, else the last writer, else the primary.
+    pub(super) fn onward(&self, block: BlockId, asker: Asker) -> Route {
+        let (me, primary) = (self.config.node, self.primary_of(block.volume));
+        let Asker { requester, via, hops, failed } = asker;
+        if let Some(node) = self.named(block, asker) {
+            return Route::Asks { node, from_disk: false };
+        }
+        // An asker that repeats its question wants the disk, and who sends the question back has nothing.
+        let is_in_vain = |node: NodeId| failed && (via == requester || via == node);
+        let writer = self.last_writer(block, requester).filter(|&node| !is_in_vain(node));
+        match writer {
+            Some(node) if hops < HOPS => Route::Asks { node, from_disk: true },
+            _ if primary == me => Route::Disk,
+            // It was sent here as to the primary. While that moves, two nodes may take each other for it.
+            _ if hops > HOPS => Route::Fails(IoError::Busy),
+            _ => Route::Asks { node: primary, from_disk: failed || via != me },
+        }
+    }
+
+    /// Whom the policy names, if that node can be asked.
+    pub(super) fn named(&self, block: BlockId, asker: Asker) -> Option<NodeId> {
+        if asker.hops >= HOPS || asker.failed {
+            return None;
+        }
+        let named = self.policy_route(block, asker)?;
+        (named != self.config.node && named != asker.requester && self.is_up(named)).then_some(named)
+    }
+
+    /// Why the primary refuses to give another node the block.
+    fn refusal(&self, block: BlockId, requester: NodeId) -> Option<IoError> {
+        let volume = self.volumes.get(&block.volume)?;
+        let primary = volume.primary.as_ref()?;
+        if u64::from(block.index) >= volume.spec.blocks() {
+            return Some(IoError::Invalid);
+        }
+        (!primary.cards.contains_key(&requester)).then_some(IoError::NotAttached)
+    }
+
+    /// Whether a read waits for the fetch of the block that is under way. Waiting for one another in a circle would end with
+    /// a timeout: nodes wait for the primary and for higher ones only, and for none that has no slot, since those may be
+    /// taken by what waits here.
+    fn joins(&self, block: BlockId, asker: Asker) -> bool {
+        let may_park = self.config.park && self.config.node < asker.requester && self.may_hold(block.volume);
+        let always = asker.via == self.config.node || self.primary(block.volume).is_some();
+        self.fetches.has_slot(block).is_some_and(|has_slot| always || may_park && has_slot)
+    }
+}
