@@ -270,7 +270,7 @@ impl Nodes {
                 self.sever(run, node, other, time);
             }
         }
-        if !has_disk && self.rng.chance(self.options.stays_dead) {
+        if !has_disk && self.rng.chance(self.options.stays_dead) && self.can_be_spared(run, workload, node) {
             self.stay_dead.push(node);
             return;
         }
@@ -279,6 +279,16 @@ impl Nodes {
         }
         let down = self.rng.skewed(self.options.downtime);
         run.later(down, RunDeed::Nodes(Deed::Restart(node)));
+    }
+
+    /// Without the node, too, somebody can write what can be written. A reader may be all that is left beside it, and the
+    /// primary by now.
+    fn can_be_spared(&self, run: &Run, workload: &Workload, node: NodeId) -> bool {
+        let mut written = run.options.world.volumes.iter().filter(|spec| !spec.read_only);
+        written.all(|spec| {
+            let others = run.all_nodes().filter(|&other| other != node && !self.stays_dead(other));
+            others.into_iter().any(|other| workload.may_write(other, spec.id))
+        })
     }
 
     fn move_primary(&mut self, run: &mut Run) {

@@ -250,6 +250,8 @@ struct Place {
     pauses: Vec<Instant>,
     /// The life of each peer that this node has a connection to.
     links: Vec<Option<u64>>,
+    /// Connections that this node has had to each peer, in all its lives.
+    connections: Vec<u64>,
     /// What its disks' journals have ...
     journals: BTreeMap<PgId, CardJournal>,
     /// ... and will have, and when the last of that is durable.
@@ -309,6 +311,7 @@ impl<M: Models> World<M> {
             running: None,
             pauses: Vec::new(),
             links: vec![None; nodes],
+            connections: vec![0; nodes],
             journals: BTreeMap::new(),
             journaling: VecDeque::new(),
             journaled_at: Instant::default(),
@@ -395,6 +398,12 @@ impl<M: Models> World<M> {
     pub fn is_linked(&self, at: NodeId, peer: NodeId) -> bool {
         let place = self.place(peer);
         place.running.is_some() && self.place(at).links[usize::from(peer.0)] == Some(place.life)
+    }
+
+    /// How many connections `at` has had to `peer`, in all its lives.
+    #[must_use]
+    pub fn connections(&self, at: NodeId, peer: NodeId) -> u64 {
+        self.place(at).connections[usize::from(peer.0)]
     }
 
     /// The shards of a running node.

@@ -18,8 +18,8 @@ pub(super) struct Efficiency {
     /// Copies that writes may have made stale, at most: for each block written, one at each node. (Of writes that a disk node
     /// has forgotten, nobody knows: [`World::outdated`].)
     stale_at_most: u64,
-    /// When each command was sent last, by sender, shard and number.
-    commands: BTreeMap<(NodeId, u16, RequestId), Instant>,
+    /// When each command was sent last, and on which connection, by sender, shard and number.
+    commands: BTreeMap<(NodeId, u16, RequestId), (Instant, NodeId, u64)>,
     commands_sent: u64,
     hasty: u64,
 }
@@ -34,12 +34,17 @@ impl Efficiency {
                 let config = world.config();
                 self.stale_at_most += blocks(config, *offset, *length) * config.nodes.len() as u64;
             }
-            Seen::Sent { at, from, word: Word::Shard(Message { shard, body, .. }), .. } => {
+            Seen::Sent { at, from, to, word: Word::Shard(Message { shard, body, .. }), .. } => {
                 if let Body::Command { request, .. } = *body {
-                    let before = self.commands.insert((*from, *shard, request), *at);
+                    let connection = world.connections(*from, *to);
+                    let before = self.commands.insert((*from, *shard, request), (*at, *to, connection));
                     let soon = world.config().peer_timeout / 2;
                     self.commands_sent += 1;
-                    self.hasty += u64::from(before.is_some_and(|before| at.since(before) < soon));
+                    // What was under way on a connection is lost with it: on the next one it is sent at once.
+                    let is_hasty = |(before, to_whom, on): (Instant, NodeId, u64)| {
+                        at.since(before) < soon && (to_whom, on) == (*to, connection)
+                    };
+                    self.hasty += u64::from(before.is_some_and(is_hasty));
                 }
             }
             Seen::Sent { .. } | Seen::Ended { .. } | Seen::Wrote { .. } | Seen::Doubtful { .. } => {}

@@ -185,7 +185,9 @@ impl<M: Models> World<M> {
             return;
         }
         let &Place { life, incarnation, before, .. } = self.place(peer);
-        self.place_mut(at).links[usize::from(peer.0)] = Some(life);
+        let place = self.place_mut(at);
+        place.links[usize::from(peer.0)] = Some(life);
+        place.connections[usize::from(peer.0)] += 1;
         let disks = self.led_by(peer);
         let succeeds = Some(before).filter(|_| proof);
         self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
