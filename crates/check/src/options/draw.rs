@@ -114,6 +114,11 @@ impl Options {
         self.nodes.downtime = millis(rng, 5, 60);
         self.nodes.isolate = 0;
         self.network.loss = rng.pick(&[50, 150, 300]);
+        if self.network.loss == 300 {
+            // Every second word that is repeated after 100 ms is lost again, or its answer, and a read may have to wait for
+            // several writes that follow each other.
+            self.world.disk_wait = self.world.disk_wait.max(Duration::from_secs(5));
+        }
         self.hot_blocks = rng.pick(&[1, 2]);
         (self.writers, self.clients) = (3, 3);
         self.think = Duration::from_millis(1);
