@@ -387,6 +387,11 @@ impl Observers {
         Ok(())
     }
 
+    /// A client asks the primary of its own node, to whom nothing is sent, for a card beside those of others.
+    pub(crate) fn shares(&mut self, node: NodeId, volume: PgId) {
+        self.takeovers.unclaimed(volume, node);
+    }
+
     /// A client gives its node's card up.
     pub(crate) fn detached(&mut self, node: NodeId, volume: PgId) {
         self.takeovers.ends(volume, node);

@@ -18,6 +18,9 @@ impl Workload {
         }
         let may_write = self.may_write(node, volume) && run.options.lone.is_none_or(|lone| lone == node);
         let access = if may_write { Access::Write } else { Access::Read };
+        if run.world.primary(volume) == node {
+            run.observers.shares(node, volume);
+        }
         let request = Request::Attach { volume, policy: String::new(), access, takeover: false };
         self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
     }
