@@ -57,6 +57,8 @@ pub(super) struct Primary {
     pub(super) loss: Loss,
     /// A sync has failed, and that is not durable yet: what is answered then.
     pub(super) unjudged: Option<Vec<(DiskCommand, Outcome)>>,
+    /// How many have failed of which the new life was not told.
+    pub(super) syncs_failed: u32,
     /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,
     /// No card of an earlier term is left: until then nothing is written.
@@ -123,6 +125,7 @@ impl Primary {
             persistence: Persistence::default(),
             loss: Loss::default(),
             unjudged: None,
+            syncs_failed: 0,
             held: false,
             writes_allowed,
             seal: Seal::Open,

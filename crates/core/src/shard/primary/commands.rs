@@ -1,7 +1,6 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
@@ -488,13 +487,12 @@ impl Shard {
         self.start_woken_commands();
     }
 
-    /// A failed sync ends the life of the disk, as soon as that is durable: also one that an ended term has asked for.
+    /// Each failed sync ends a life of the disk, as soon as that is durable: also one that an ended term has asked for.
     pub(super) fn sync_failed(&mut self, volume: PgId) {
         if let Some(primary) = self.primary_mut(volume) {
-            if primary.unjudged.is_some() {
-                return;
-            }
-            primary.unjudged = Some(Vec::new());
+            primary.unjudged.get_or_insert_default();
+            // Other shards may have written in the life that the one before begins.
+            primary.syncs_failed += 1;
         }
         self.outputs.push_back(Output::SyncFailed { volume });
     }
@@ -534,6 +532,10 @@ impl Shard {
         let Some(primary) = self.primary_mut(id) else { return };
         if life >= primary.persistence {
             (primary.persistence, primary.loss) = (life, loss);
+        }
+        primary.syncs_failed = primary.syncs_failed.saturating_sub(1);
+        if primary.syncs_failed > 0 {
+            return;
         }
         for (command, outcome) in primary.unjudged.take().into_iter().flatten() {
             self.answer_judged(command, outcome);
