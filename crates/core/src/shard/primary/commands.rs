@@ -32,6 +32,8 @@ pub(in crate::shard) struct DiskCommand {
     pub(in crate::shard) volume: PgId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(in crate::shard) stamp: Option<Stamp>,
+    /// Before all stamps of the term in which it has begun: one with more writes than it has stamps has used the next one's.
+    pub(super) term: Stamp,
     /// The life of the disk in which it was given to the disk.
     pub(super) persistence: Persistence,
     pub(super) op: OpId,
@@ -267,6 +269,7 @@ impl Shard {
         let command = DiskCommand {
             volume: id,
             stamp: None,
+            term: Stamp(0),
             persistence: Persistence::NONE,
             op,
             change,
@@ -359,6 +362,7 @@ impl Shard {
             return;
         }
         command.stamp = Some(self.open_write(id, blocks.clone(), (writer, op)));
+        command.term = self.primary(id).map_or(Stamp(0), |primary| primary.first);
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
             command.unconfirmed = self.holders(id, owner, &blocks).into_iter().collect();
@@ -447,7 +451,8 @@ impl Shard {
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
-        if self.primary(id).is_none_or(|primary| command.stamp.is_some_and(|stamp| stamp < primary.first)) {
+        let is_late = |primary: &Primary| command.stamp.is_some() && command.term != primary.first;
+        if self.primary(id).is_none_or(is_late) {
             self.late_command_done(command, result);
             return;
         }
