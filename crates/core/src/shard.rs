@@ -491,6 +491,14 @@ impl Shard {
         }
         self.free_of[usize::from(from.0)] = message.free;
         self.hear(from, message.volume, message.through);
+        // A confirmation is no such word: it names the card that was asked, whichever its node has.
+        if let Body::Acquire { generation, .. }
+        | Body::Command { generation, .. }
+        | Body::Probe { generation, .. }
+        | Body::Void { generation, .. } = message.body
+        {
+            self.card_speaks(message.volume, from, generation);
+        }
         let block = |index| BlockId::new(message.volume, index);
         match message.body {
             Body::Read { request, block: index, requester, hops, leave_copy, read_ahead, from_disk } => {

@@ -57,6 +57,8 @@ pub(super) struct Primary {
     pub(super) loss: Loss,
     /// A sync has failed, and that is not durable yet: what is answered then.
     pub(super) unjudged: Option<Vec<(DiskCommand, Outcome)>>,
+    /// How many have failed of which the new life was not told.
+    pub(super) syncs_failed: u32,
     /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,
     /// No card of an earlier term is left: until then nothing is written.
@@ -81,6 +83,8 @@ pub(super) struct PeerCard {
     pub(super) reads_only: bool,
     /// Nobody can acknowledge anything on its behalf.
     pub(super) lost: bool,
+    /// It has said something as this card: what its node had before is void there.
+    pub(super) is_begun: bool,
 }
 
 /// Whose writes have touched something in this life.
@@ -121,6 +125,7 @@ impl Primary {
             persistence: Persistence::default(),
             loss: Loss::default(),
             unjudged: None,
+            syncs_failed: 0,
             held: false,
             writes_allowed,
             seal: Seal::Open,
@@ -148,9 +153,11 @@ impl Primary {
         self.open.first_key_value().map_or(self.last_stamp, |(&open, _)| Stamp(open.0 - 1))
     }
 
-    /// What a node is told of complete writes: it has a card, which was asked about all of them.
+    /// What a node is told of complete writes: it has a card, which was asked about all of them. Until it has said something as
+    /// this card, it may be using one of an earlier term, which was not asked about those in between.
     pub(super) fn through_for(&self, node: NodeId) -> Stamp {
-        if self.has_live_card(node) { self.through() } else { Stamp(0) }
+        let is_asked = |card: &PeerCard| !card.lost && card.is_begun;
+        if self.cards.get(&node).is_some_and(is_asked) { self.through() } else { Stamp(0) }
     }
 
     /// The node has a card that acknowledges what it is asked to.
@@ -227,11 +234,18 @@ impl Shard {
     ) {
         let now = self.now;
         if let Some(primary) = self.primary_mut(id) {
-            let card = PeerCard { generation, reads_only: !access.may_write(), lost: false };
+            let card = PeerCard { generation, reads_only: !access.may_write(), lost: false, is_begun: false };
             primary.cards.insert(node, card);
             let is_over = primary.answered.begin(node, life, now);
             primary.revocations.forget(node);
             self.reached.note(Limit::NodeLives, is_over);
+        }
+    }
+
+    /// A node has said something as this card.
+    pub(super) fn card_speaks(&mut self, id: PgId, node: NodeId, generation: Generation) {
+        if let Some(card) = self.peer_card(id, node).filter(|card| card.generation == generation) {
+            card.is_begun = true;
         }
     }
 

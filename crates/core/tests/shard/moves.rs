@@ -394,3 +394,33 @@ fn what_waits_to_begin_when_its_node_becomes_the_primary_waits_for_a_card() {
     assert_eq!((c.answer_to(21), c.answer_to(22)), (Some(Ok(())), Some(Ok(()))));
     assert_eq!(c.disk_writes, 2);
 }
+
+/// The term has made more writes than it has stamps (2^20), and its last ones are numbered like those of the next: what the disk
+/// may have done in part is no command of the next one.
+#[test]
+fn what_the_disk_refuses_late_of_a_term_with_more_writes_than_stamps_is_not_taken_for_the_next_ones() {
+    let mut c = Cluster::new(RD);
+    for _ in 0..(1 << 20) + 1 {
+        let (token, kind, payload) = (Token(1), CommandKind::Trim, Payload::None);
+        let offset = 9000 * u64::from(BLOCK_BYTES);
+        let command = Input::Command { token, volume: V, kind, offset, length: 512, fua: false, payload };
+        c.nodes[0].handle(c.now, command);
+        while let Some(output) = c.nodes[0].poll() {
+            if let Output::Disk { op, .. } = output {
+                c.nodes[0].handle(c.now, Input::DiskDone { op, result: Ok(()) });
+            }
+        }
+    }
+    c.hold_disk = true;
+    c.begin_write(0, 20, 7);
+    c.run();
+    let (node, late) = c.disk.pop_front().unwrap();
+    c.move_primary(0, 1, 2);
+    c.hold_disk = false;
+    c.give(1, Input::WritesAllowed { volume: V });
+    c.attach_all_to(1, 2);
+    c.write(2, 7);
+    c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::NotAttached) });
+    c.run();
+    assert_eq!(c.answer_to(20), Some(Err(IoError::OutcomeUnknown)), "node 2 has written there since");
+}

@@ -101,3 +101,64 @@ fn a_held_disk_is_read_when_writes_are_allowed() {
     c.run();
     assert_eq!((c.disk_reads, ready(&c)), (before + 3, 3));
 }
+
+/// Two flushes of one shard are at the disk. The first fails; that is durable, and another shard has heard of the new life and
+/// writes in it. Then the second fails, which covered that write: no later sync says so, and no life of the write has ended.
+#[test]
+fn each_failed_sync_ends_a_life() {
+    let shard = |number| {
+        let config = ShardConfig { shard: number, shards: 2, ..SETUP.config(0, 1) };
+        let mut shard = Shard::new(config, 1);
+        let access = Access::Write;
+        for input in [
+            Input::Volume { spec: SETUP.spec() },
+            Input::WritesAllowed { volume: V },
+            Input::Attached { volume: V, generation: Generation(1), access },
+            Input::Persistence { volume: V, life: BEFORE, loss: Loss::Power },
+        ] {
+            shard.handle(Instant(0), input);
+        }
+        shard
+    };
+    let (mut one, mut other) = (shard(0), shard(1));
+    let outputs = |shard: &mut Shard| core::iter::from_fn(|| shard.poll()).collect::<Vec<_>>();
+    let begin = |shard: &mut Shard, kind, offset, length| {
+        let (token, payload) = (Token(9), Payload::None);
+        let command = Input::Command { token, volume: V, kind, offset, length, fua: false, payload };
+        shard.handle(Instant(0), command);
+        let disk = |output: &Output| if let Output::Disk { op, .. } = output { Some(*op) } else { None };
+        outputs(shard).iter().find_map(disk).expect("the disk gets it")
+    };
+    // The life that the journal says, and who is to be told.
+    let mut life = BEFORE;
+    let mut fails = |shard: &mut Shard, op| {
+        shard.handle(Instant(0), Input::DiskDone { op, result: Err(IoError::SyncFailed) });
+        let ends = outputs(shard).iter().filter(|o| **o == Output::SyncFailed { volume: V }).count();
+        life.0 += ends as u64;
+        Input::Persistence { volume: V, life, loss: Loss::Sync }
+    };
+    let done = |shard: &mut Shard, op| {
+        shard.handle(Instant(0), Input::DiskDone { op, result: Ok(()) });
+        outputs(shard).into_iter().find_map(|output| match output {
+            Output::Done { persistence, result, .. } => Some((persistence, result)),
+            _ => None,
+        })
+    };
+    let flush = CommandKind::Flush { since: Persistence::NONE };
+    let [first, second] = [0, 1].map(|_| begin(&mut one, flush, 0, 0));
+    let told = fails(&mut one, first);
+    other.handle(Instant(0), told.clone());
+    let stripe = u64::from(STRIPE_BLOCKS) * u64::from(BLOCK_BYTES);
+    let write = begin(&mut other, CommandKind::Trim, stripe, BLOCK_BYTES);
+    let applied = done(&mut other, write).unwrap();
+    assert_eq!(applied, (AFTER, Ok(())));
+    let told_again = fails(&mut one, second);
+    for told in [told, told_again] {
+        one.handle(Instant(0), told.clone());
+        other.handle(Instant(0), told);
+    }
+    let answers = outputs(&mut one);
+    assert_eq!(answers.iter().filter(|o| matches!(o, Output::Done { .. })).count(), 2, "{answers:?}");
+    let flush = begin(&mut other, CommandKind::Flush { since: applied.0 }, 0, 0);
+    assert_eq!(done(&mut other, flush).unwrap().1, Err(IoError::SyncFailed), "the write may be lost");
+}

@@ -189,3 +189,76 @@ fn a_directory_grows_with_the_cluster() {
     primary.check();
     assert_eq!((few, more), (1 << 11, 6000));
 }
+
+/// Node 2 reads at random in more regions than the directory has room for, 128 at a time, and gives up what it is asked to: somebody
+/// always waits for room. Node 1 writes to one more region.
+#[test]
+fn a_command_gets_room_beside_acquires_that_always_wait_for_some() {
+    let limits = Limits { directory_holders: 1 << 10, ..Limits::default() };
+    let config = ShardConfig { limits, ..RD.config(0, 1) };
+    let mut primary = Shard::new(config, 1);
+    primary.handle(Instant(0), Input::Volume { spec: VolumeSpec { size_bytes: 1 << 40, ..RD.spec() } });
+    primary.handle(Instant(0), Input::WritesAllowed { volume: V });
+    let (access, generation) = (Access::Write, |node: u16| Generation(u64::from(node)));
+    for number in [1, 2] {
+        let (node, generation) = (NodeId(number), generation(number));
+        primary.handle(Instant(0), Input::CardAttached { volume: V, node, life: 1, generation, access });
+    }
+    let (mut turn, mut random, mut now) = (0, 1_u64, Instant(0));
+    let mut asked: Vec<(u32, Instant)> = Vec::new();
+    let (mut next, mut granted) = (vec![], 0);
+    // The write, the pause after it was told to come again, and when that is over.
+    let (write, mut pause, mut comes) = (200_000 * 1024, Duration::from_millis(10), Instant(1_000_000_000));
+    while now < Instant(0) + DISK_WAIT {
+        now = now + Duration::from_millis(10);
+        while asked.len() < 128 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            asked.push(((random >> 33) as u32 % 200_000 * 1024, Instant(0)));
+        }
+        for (block, again) in asked.iter_mut().filter(|(_, again)| *again <= now) {
+            *again = now + PEER_TIMEOUT;
+            turn += 1;
+            next.push((2, Body::Acquire { generation: generation(2), block: *block, turn, ahead: 0 }));
+        }
+        if comes <= now {
+            comes = Instant::NEVER;
+            let (kind, offset, length, generation) = (CommandKind::Trim, at(write), 512, generation(1));
+            let (request, slot, fua, again, turn) = (RequestId(1 << 20), 0, false, false, 1);
+            next.push((
+                1,
+                Body::Command { generation, request, slot, kind, offset, length, fua, again, turn },
+            ));
+        }
+        for (from, body) in core::mem::take(&mut next) {
+            let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
+            let input = Input::Message { from: NodeId(from), message, payload: Payload::None };
+            primary.handle(now, input);
+        }
+        if primary.next_timeout().is_some_and(|(at, _)| at <= now) {
+            primary.handle(now, Input::Timeout);
+        }
+        while let Some(output) = primary.poll() {
+            match output {
+                Output::Disk { .. } => return,
+                Output::Send { message: Message { body, .. }, .. } => match body {
+                    Body::Granted { block, .. } => {
+                        granted += 1;
+                        asked.retain(|(known, _)| *known != block);
+                    }
+                    Body::Invalidate { generation, stamp, block, .. } => {
+                        turn += 1;
+                        let ack = Body::InvalidateAck { generation, stamp, block, released: u64::MAX, turn };
+                        next.push((2, ack));
+                    }
+                    Body::CommandDone { result: Err(IoError::Busy), .. } => {
+                        comes = now + pause;
+                        pause = (pause * 2).min(Duration::from_secs(1));
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+    }
+    panic!("no room for a write within {DISK_WAIT:?}, and for {granted} reads");
+}

@@ -1,7 +1,6 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
@@ -33,6 +32,8 @@ pub(in crate::shard) struct DiskCommand {
     pub(in crate::shard) volume: PgId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(in crate::shard) stamp: Option<Stamp>,
+    /// Before all stamps of the term in which it has begun: one with more writes than it has stamps has used the next one's.
+    pub(super) term: Stamp,
     /// The life of the disk in which it was given to the disk.
     pub(super) persistence: Persistence,
     pub(super) op: OpId,
@@ -268,6 +269,7 @@ impl Shard {
         let command = DiskCommand {
             volume: id,
             stamp: None,
+            term: Stamp(0),
             persistence: Persistence::NONE,
             op,
             change,
@@ -360,6 +362,7 @@ impl Shard {
             return;
         }
         command.stamp = Some(self.open_write(id, blocks.clone(), (writer, op)));
+        command.term = self.primary(id).map_or(Stamp(0), |primary| primary.first);
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
             command.unconfirmed = self.holders(id, owner, &blocks).into_iter().collect();
@@ -448,7 +451,8 @@ impl Shard {
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
-        if self.primary(id).is_none_or(|primary| command.stamp.is_some_and(|stamp| stamp < primary.first)) {
+        let is_late = |primary: &Primary| command.stamp.is_some() && command.term != primary.first;
+        if self.primary(id).is_none_or(is_late) {
             self.late_command_done(command, result);
             return;
         }
@@ -488,13 +492,12 @@ impl Shard {
         self.start_woken_commands();
     }
 
-    /// A failed sync ends the life of the disk, as soon as that is durable: also one that an ended term has asked for.
+    /// Each failed sync ends a life of the disk, as soon as that is durable: also one that an ended term has asked for.
     pub(super) fn sync_failed(&mut self, volume: PgId) {
         if let Some(primary) = self.primary_mut(volume) {
-            if primary.unjudged.is_some() {
-                return;
-            }
-            primary.unjudged = Some(Vec::new());
+            primary.unjudged.get_or_insert_default();
+            // Other shards may have written in the life that the one before begins.
+            primary.syncs_failed += 1;
         }
         self.outputs.push_back(Output::SyncFailed { volume });
     }
@@ -534,6 +537,10 @@ impl Shard {
         let Some(primary) = self.primary_mut(id) else { return };
         if life >= primary.persistence {
             (primary.persistence, primary.loss) = (life, loss);
+        }
+        primary.syncs_failed = primary.syncs_failed.saturating_sub(1);
+        if primary.syncs_failed > 0 {
+            return;
         }
         for (command, outcome) in primary.unjudged.take().into_iter().flatten() {
             self.answer_judged(command, outcome);

@@ -266,19 +266,22 @@ impl Shard {
         index: u32,
         (turn, ahead): (u64, u8),
     ) {
-        let acquire = Waiting { node, generation, index, turn, ahead };
-        if !self.grant(acquire, id)
-            && let Some(primary) = self.primary_mut(id)
-        {
-            let waits = primary.revocations.wait(acquire);
-            self.reached.note(Limit::LocksWaiting, !waits);
-            self.arm_revocations(id);
+        let acquire = Waiting { node, generation, index, turn, ahead, is_command: false };
+        if !self.grant(acquire, id) {
+            self.await_room(acquire, id);
         }
+    }
+
+    fn await_room(&mut self, acquire: Waiting, id: PgId) {
+        let Some(primary) = self.primary_mut(id) else { return };
+        let waits = primary.revocations.wait(acquire);
+        self.reached.note(Limit::LocksWaiting, !waits);
+        self.arm_revocations(id);
     }
 
     /// Whether there was room for it, or nobody wants it any more.
     pub(super) fn grant(&mut self, acquire: Waiting, id: PgId) -> bool {
-        let Waiting { node, generation, index, turn, ahead } = acquire;
+        let Waiting { node, generation, index, turn, ahead, is_command } = acquire;
         let (place, all) = (self.place(index), self.all_segments());
         let Some(volume) = self.volumes.get(&id) else { return true };
         let within = u64::from(index) < volume.spec.blocks();
@@ -288,6 +291,10 @@ impl Shard {
         let bounds = primary.directory.bounds(place.region);
         let held = all & !bounds.written | place.bit();
         let card = (node, generation);
+        if is_command {
+            // Its card comes again, and is told of the lock with the answer.
+            return self.enter(card, id, place.region, (place.bit(), turn)).is_some();
+        }
         let Some(held) = self.enter(card, id, place.region, (held, turn)) else { return false };
         let ahead = self.grant_ahead(card, id, place.region, (turn, ahead));
         let grant = Grant { turn, held, bounds };
@@ -351,7 +358,13 @@ impl Shard {
             return true;
         }
         let place = self.place(blocks.start);
-        self.enter(card, id, place.region, (place.bit(), turn)).is_some()
+        let has_room = self.enter(card, id, place.region, (place.bit(), turn)).is_some();
+        if !has_room {
+            let ((node, generation), index) = (card, blocks.start);
+            let acquire = Waiting { node, generation, index, turn, ahead: 0, is_command: true };
+            self.await_room(acquire, id);
+        }
+        has_room
     }
 
     /// What the answer to a command grants: what the command acquired.

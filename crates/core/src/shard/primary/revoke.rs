@@ -3,7 +3,8 @@
 //! A lock leaves the directory with its card's own word alone, or with the card. So room is made ahead: when an eighth of it is
 //! left, for each new lock up to two are revoked, by an invalidation without blocks. The card parks its copies there, which
 //! it uses again when it has acquired the region anew, and keeps what it is just using. While there is no room at all, an
-//! acquire waits, or is asked again, and a command is told to come again. A card that does not answer is given up like one that
+//! acquire waits, or is asked again, and a command is told to come again: its lock waits in the same line, and is there when it
+//! comes. A card that does not answer is given up like one that
 //! holds up a write.
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,10 +23,10 @@ use crate::timing::SILENT_AFTER;
 /// So many regions are revoked of one card at a time: a silent one does not take the others' turns.
 const AT_ONCE: usize = 16;
 
-/// So many acquires wait for room. Others are made again by their cards.
+/// So many acquires wait for room, and as many commands. Others are made again by their cards.
 const WAITING_MAX: usize = 64;
 
-/// An acquire that there was no room for.
+/// An acquire that there was no room for, or a command that was told to come again.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) node: NodeId,
@@ -33,6 +34,7 @@ pub(super) struct Waiting {
     pub(super) index: u32,
     pub(super) turn: u64,
     pub(super) ahead: u8,
+    pub(super) is_command: bool,
 }
 
 /// The locks that cards were asked to give up, and the acquires that wait for that.
@@ -61,12 +63,15 @@ impl Revocations {
 
     /// One that its card repeats takes the place that it has. Whether there is room for it.
     pub(super) fn wait(&mut self, acquire: Waiting) -> bool {
-        let same = |known: &&mut Waiting| (known.node, known.index) == (acquire.node, acquire.index);
+        let is_alike = |known: &Waiting| known.is_command == acquire.is_command;
+        let same = |known: &&mut Waiting| {
+            (known.node, known.index) == (acquire.node, acquire.index) && is_alike(known)
+        };
         if let Some(known) = self.waiting.iter_mut().find(same) {
             *known = acquire;
             return true;
         }
-        let has_room = self.waiting.len() < WAITING_MAX;
+        let has_room = self.waiting.iter().filter(|known| is_alike(known)).count() < WAITING_MAX;
         if has_room {
             self.waiting.push_back(acquire);
         }

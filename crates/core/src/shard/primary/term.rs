@@ -187,8 +187,8 @@ impl Shard {
                 self.put_back(command.payload);
             }
             Client::Local { sent_under, .. } => {
-                // A part of it may have been done, in the term that its stamp is of.
-                let term = command.stamp.take().map(|stamp| Generation(stamp.0 >> 20 << 20));
+                // A part of it may have been done.
+                let term = command.stamp.take().map(|_| Generation(command.term.0));
                 *sent_under = sent_under.or(term);
                 self.hold_back(command);
             }
