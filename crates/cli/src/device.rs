@@ -20,8 +20,8 @@ const TURN: Duration = Duration::from_millis(250);
 /// Serve an attached volume as a file, in the foreground (what `cards attach` starts)
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file is VOLUME in the directory dev beside the admin socket, and has the volume's size. When it can be
-used, one line of JSON says so on standard output, and VOLUME.json beside the file:
+The file is VOLUME in /run/cards-dev (RUNTIME_DIR-dev; if the daemon is the same user's, RUNTIME_DIR/dev), and has the
+volume's size. When it can be used, one line of JSON says so on standard output, and VOLUME.json beside the file:
   volume, path, block (the loop device or null), major, minor, size, read_only, pid
 
 The daemon may end and start again meanwhile: requests wait for it. SIGTERM and SIGINT end the device, if

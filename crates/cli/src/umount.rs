@@ -101,10 +101,10 @@ impl Unmount {
         let mounts = mounts()?;
         let name = self.target.to_str().filter(|text| !text.contains('/'));
         let place = name.and_then(|name| Place::new(&self.socket, name).ok());
-        if let Some(place) = place.filter(|place| place.lock().exists()) {
+        if let Some(place) = place.filter(Place::was_served) {
             let points: Vec<&Path> = mounts
                 .iter()
-                .filter(|mount| place_of(mount, &self.socket).is_some_and(|of| of.lock() == place.lock()))
+                .filter(|mount| place_of(mount, &self.socket).is_some_and(|of| of.file() == place.file()))
                 .map(|mount| mount.point.as_path())
                 .collect();
             let volume = place.volume().to_owned();

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use cards_node::admin::Device as Where;
 use cards_node::config::Mode;
 
+use crate::directory::Directory;
 use crate::error::DeviceError;
 use crate::fuse::{self, Attributes};
 use crate::inbox::{Input, inbox};
 use crate::loop_device::LoopDevice;
-use crate::pages_lock;
 use crate::place::{Description, Place};
 use crate::server::{Server, Settings, Shared};
 use crate::session::{Connected, Target, connect_within};
@@ -29,11 +29,11 @@ const CLOSING: Duration = Duration::from_millis(300);
 /// What device to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Admin socket of the daemon. What the device keeps on this machine is in `dev` beside it.
+    /// Admin socket of the daemon. Where what the device keeps on this machine is, says [`Directory::path_for`].
     pub socket: PathBuf,
     /// The volume.
     pub volume: String,
-    /// Where the file is to be, if not in `dev` under the volume's name.
+    /// Where the file is to be, if not in that directory under the volume's name.
     pub path: Option<PathBuf>,
     /// How to attach the volume if the daemon does not have it attached, as after a restart; none: it must.
     pub mode: Option<Mode>,
@@ -83,9 +83,9 @@ impl Device {
             connect_timeout,
             give_up,
         } = options;
-        let dir = socket.parent().unwrap_or(Path::new(".")).join("dev");
+        let dir = Arc::new(Directory::make(&socket)?);
         let left = Place::left(&dir, &volume);
-        let place = Place::take(&dir, &volume, path)?;
+        let place = Place::take(dir.clone(), &volume, path)?;
         if let Some(left) = left {
             ublk::delete_left(&left);
         }
@@ -97,13 +97,8 @@ impl Device {
             return Self::disk(place, target, daemon, give_up);
         }
         let read_only = daemon.session.read_only();
-        let settings = Settings {
-            file: attributes(&daemon),
-            read_only,
-            flags: daemon.session.flags,
-            direct,
-            pages_lock: dir.join(pages_lock::NAME),
-        };
+        let settings =
+            Settings { file: attributes(&daemon), read_only, flags: daemon.session.flags, direct, dir };
         let size = settings.file.size;
 
         let (mailbox, inbox) = inbox().map_err(DeviceError::System)?;

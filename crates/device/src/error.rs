@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::directory::DirectoryError;
 use crate::fuse::MountError;
 use crate::session::SessionError;
 
@@ -12,6 +13,9 @@ pub enum DeviceError {
     /// The name cannot be that of a file.
     #[error("{0:?} is no name of a volume")]
     Name(String),
+    /// What devices keep on this machine is not to be trusted, or cannot be kept.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The daemon does not serve the volume.
     #[error("volume {volume}: {source}")]
     Session {

@@ -25,6 +25,7 @@
 //! stays where it arrived until the daemon has answered, and the argument above needs to know what the kernel has.
 
 mod device;
+mod directory;
 mod error;
 mod fuse;
 mod inbox;
@@ -44,6 +45,7 @@ mod watch;
 mod withdrawals;
 
 pub use device::{Device, Options};
+pub use directory::{Directory, DirectoryError};
 pub use error::DeviceError;
 pub use loop_device::{file_behind, loop_devices_over};
 pub use place::Description;

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::fuse;
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -19,6 +21,14 @@ pub struct Mount {
     pub source: PathBuf,
     /// Nothing can be written through this mount, or to the file system.
     pub read_only: bool,
+}
+
+impl Mount {
+    /// Whether it is a volume, served as a file.
+    #[must_use]
+    pub fn is_volume(&self) -> bool {
+        self.kind == fuse::KIND
+    }
 }
 
 /// The mounts of this process's namespace, in the order in which they were made.

@@ -2,13 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory::Directory;
 use crate::error::DeviceError;
 use crate::fuse;
 use crate::loop_device;
@@ -58,7 +60,9 @@ impl Description {
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    description: PathBuf,
+    dir: Arc<Directory>,
+    /// Name of the description in there.
+    description: String,
     /// The file is ours, and goes with the device.
     made: bool,
     /// Holds the lock.
@@ -66,29 +70,32 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Takes the place of `volume` below `dir`, or the file `path` if it is given, and clears away what a device
+    /// Takes the place of `volume` in `dir`, or the file `path` if it is given, and clears away what a device
     /// left that was killed.
     ///
     /// # Errors
     /// It is taken, or cannot be used.
-    pub(crate) fn take(dir: &Path, volume: &str, path: Option<PathBuf>) -> Result<Self, DeviceError> {
+    pub(crate) fn take(
+        dir: Arc<Directory>,
+        volume: &str,
+        path: Option<PathBuf>,
+    ) -> Result<Self, DeviceError> {
         if volume.is_empty() || volume.starts_with('.') || volume.contains(['/', '\0']) {
             return Err(DeviceError::Name(volume.into()));
         }
-        fs::create_dir_all(dir).map_err(at(dir))?;
-        let path = path.unwrap_or_else(|| dir.join(volume));
-        let lock = lock(&dir.join(format!("{volume}.lock")), volume, &path)?;
-        let description = dir.join(format!("{volume}.json"));
-        let mut place = Self { description, path, made: false, _lock: lock };
+        let path = path.unwrap_or_else(|| dir.path().join(volume));
+        let lock = lock(&dir, volume, &path)?;
+        let description = description_of(volume);
+        let mut place = Self { path, dir, description, made: false, _lock: lock };
         place.clear()?;
         place.make()?;
         place.made = true;
         Ok(place)
     }
 
-    /// What the last device of `volume` below `dir` said, if it did not end by itself.
-    pub(crate) fn left(dir: &Path, volume: &str) -> Option<Description> {
-        serde_json::from_slice(&fs::read(dir.join(format!("{volume}.json"))).ok()?).ok()
+    /// What the last device of `volume` in `dir` said, if it did not end by itself.
+    pub(crate) fn left(dir: &Directory, volume: &str) -> Option<Description> {
+        serde_json::from_slice(&dir.read(&description_of(volume)).ok()??).ok()
     }
 
     /// The volume's file.
@@ -103,19 +110,14 @@ impl Place {
     pub(crate) fn describe(&self, description: &Description) -> Result<(), DeviceError> {
         let mut text = serde_json::to_vec(description).map_err(|error| DeviceError::System(error.into()))?;
         text.push(b'\n');
-        // Readers see all of it or nothing.
-        let new = self.description.with_extension("json.new");
-        fs::write(&new, text).map_err(at(&new))?;
-        fs::rename(&new, &self.description).map_err(at(&self.description))
+        Ok(self.dir.replace(&self.description, &text)?)
     }
 
     /// Unmounts what is still mounted of the device of `volume`, which has ended otherwise than by being unmounted:
     /// nobody answers there.
     pub(crate) fn unmount_rest(&self, volume: &str) {
-        let ours = |mount: &Mount| mount.kind == fuse::KIND && mount.source == Path::new(volume);
-        let left = absolute(&self.path)
-            .and_then(|path| Ok(mountinfo::at(&mountinfo::mounts()?, &path).is_some_and(ours)));
-        if left.is_ok_and(|left| left)
+        let ours = |mount: Mount| mount.is_volume() && mount.source == Path::new(volume);
+        if mount_at(&self.path).is_ok_and(|left| left.is_some_and(ours))
             && let Err(error) = fuse::unmount(&self.path, true)
         {
             tracing::error!("{}: {error}; unmount it by hand", self.path.display());
@@ -130,18 +132,18 @@ impl Place {
                 return Err(DeviceError::StaleLoop { device });
             }
         }
-        while is_mount(&self.path).map_err(at(&self.path))? {
+        while let Some(mount) = mount_at(&self.path).map_err(at(&self.path))? {
             // A live file system opens it. (Attributes say nothing: the kernel remembers them.)
             let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
             let dead =
                 opened.is_err_and(|e| matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)));
-            if !dead {
+            if !dead || !mount.is_volume() {
                 return Err(DeviceError::Busy { path: self.path.clone() });
             }
             tracing::warn!("{}: unmounting what an earlier device left", self.path.display());
             fuse::unmount(&self.path, true).map_err(at(&self.path))?;
         }
-        remove(&self.description)
+        Ok(self.dir.remove(&self.description)?)
     }
 
     /// Makes the plain file that the volume is mounted over.
@@ -164,19 +166,22 @@ impl Drop for Place {
     fn drop(&mut self) {
         // What cannot be removed is cleared away by the next device. The lock's file stays: another process may be
         // waiting to lock it.
-        let _ = remove(&self.description);
-        if self.made && is_mount(&self.path).is_ok_and(|mounted| !mounted) {
-            let _ = remove(&self.path);
+        let _ = self.dir.remove(&self.description);
+        if self.made && mount_at(&self.path).is_ok_and(|mount| mount.is_none()) {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Locks `file` for this process and writes its number into it.
-fn lock(file: &Path, volume: &str, path: &Path) -> Result<File, DeviceError> {
-    let mut options = OpenOptions::new();
-    let mut lock =
-        options.read(true).write(true).create(true).truncate(false).open(file).map_err(at(file))?;
-    let _ = lock.set_permissions(fs::Permissions::from_mode(0o644));
+fn description_of(volume: &str) -> String {
+    format!("{volume}.json")
+}
+
+/// Locks the place of `volume` for this process and writes its number into the lock's file.
+fn lock(dir: &Directory, volume: &str, path: &Path) -> Result<File, DeviceError> {
+    let name = format!("{volume}.lock");
+    // Who could read it could lock it, and pass for a device.
+    let mut lock = dir.make_file(&name, 0o600)?;
     // Others look for an instant whether it is locked.
     let taken = (0..LOOKS).any(|look| {
         if look > 0 {
@@ -191,13 +196,13 @@ fn lock(file: &Path, volume: &str, path: &Path) -> Result<File, DeviceError> {
         return Err(DeviceError::Taken { volume, pid, path });
     }
     let written = lock.set_len(0).and_then(|()| lock.rewind());
-    written.and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(at(file))?;
+    written.and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(at(&dir.path().join(&name)))?;
     Ok(lock)
 }
 
-/// Whether something is mounted on `path`, dead or alive.
-fn is_mount(path: &Path) -> io::Result<bool> {
-    Ok(mountinfo::at(&mountinfo::mounts()?, &absolute(path)?).is_some())
+/// What is mounted on `path`, dead or alive.
+fn mount_at(path: &Path) -> io::Result<Option<Mount>> {
+    Ok(mountinfo::at(&mountinfo::mounts()?, &absolute(path)?).cloned())
 }
 
 /// The path as the kernel shows it. What it leads to may be a dead mount, which cannot be looked at; its directory can.
@@ -206,13 +211,6 @@ fn absolute(path: &Path) -> io::Result<PathBuf> {
         (Some(dir), Some(name)) if dir.as_os_str().is_empty() => Ok(fs::canonicalize(".")?.join(name)),
         (Some(dir), Some(name)) => Ok(fs::canonicalize(dir)?.join(name)),
         _ => Ok(path.to_path_buf()),
-    }
-}
-
-fn remove(path: &Path) -> Result<(), DeviceError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
-        _ => Ok(()),
     }
 }
 
@@ -225,16 +223,20 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DeviceError {
 mod tests {
     use super::*;
 
+    fn directory(dir: &tempfile::TempDir) -> Arc<Directory> {
+        Arc::new(Directory::make(&dir.path().join("admin.sock")).unwrap())
+    }
+
     #[test]
     fn a_place_is_taken_once_and_the_second_is_told_by_whom() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Place::take(dir.path(), "data", None).unwrap();
-        let error = Place::take(dir.path(), "data", None).unwrap_err();
+        let first = Place::take(directory(&dir), "data", None).unwrap();
+        let error = Place::take(directory(&dir), "data", None).unwrap_err();
         let DeviceError::Taken { pid, .. } = error else { panic!("{error}") };
         assert_eq!(pid, std::process::id().to_string());
         drop(first);
-        assert!(!dir.path().join("data").exists());
-        Place::take(dir.path(), "data", None).unwrap();
+        assert!(!dir.path().join("dev/data").exists());
+        Place::take(directory(&dir), "data", None).unwrap();
     }
 
     #[test]
@@ -252,7 +254,7 @@ mod tests {
     fn a_file_with_contents_is_not_mounted_over() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("mine"), "x").unwrap();
-        let error = Place::take(dir.path(), "data", Some(dir.path().join("mine"))).unwrap_err();
+        let error = Place::take(directory(&dir), "data", Some(dir.path().join("mine"))).unwrap_err();
         assert!(error.to_string().contains("mine"), "{error}");
         assert!(dir.path().join("mine").exists());
     }
@@ -261,7 +263,7 @@ mod tests {
     fn names_that_leave_the_directory_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["", "..", "a/b", ".hidden"] {
-            assert!(matches!(Place::take(dir.path(), name, None), Err(DeviceError::Name(_))), "{name}");
+            assert!(matches!(Place::take(directory(&dir), name, None), Err(DeviceError::Name(_))), "{name}");
         }
     }
 }

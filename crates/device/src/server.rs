@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cards_node::admin::{Device, Word};
 
+use crate::directory::Directory;
 use crate::fuse::{Attributes, Channel, Received, Request};
 use crate::inbox::{Inbox, Input, Mailbox};
 use crate::notifiers::Notifiers;
@@ -50,8 +50,8 @@ pub(crate) struct Settings {
     pub(crate) flags: u16,
     /// The kernel is to keep no pages.
     pub(crate) direct: bool,
-    /// See [`PagesLock`].
-    pub(crate) pages_lock: PathBuf,
+    /// Where the [`PagesLock`] is.
+    pub(crate) dir: Arc<Directory>,
 }
 
 /// What others may know of a server.
@@ -123,7 +123,7 @@ impl Server {
             unasked: Vec::new(),
             filled: VecDeque::new(),
             keeping: Keeping::default(),
-            lock: PagesLock::new(settings.pages_lock.clone()),
+            lock: PagesLock::new(settings.dir.clone()),
             retry: None,
             opening: Vec::new(),
             forbidden: false,

@@ -52,8 +52,10 @@ impl Fake {
         let dir = tempfile::tempdir().unwrap();
         let state = Arc::new(Mutex::new(State { bytes: vec![0; SIZE], ..State::default() }));
         let (say, withdrawn) = mpsc::channel();
-        let nbd = dir.path().join("nbd.sock");
-        let (admin, shared, path) = (listen(dir.path().join("admin.sock")), state.clone(), nbd.clone());
+        let runtime = dir.path().join("run");
+        std::fs::create_dir(&runtime).unwrap();
+        let nbd = runtime.join("nbd.sock");
+        let (admin, shared, path) = (listen(runtime.join("admin.sock")), state.clone(), nbd.clone());
         thread::spawn(move || {
             for stream in admin.incoming().flatten() {
                 let (shared, say, path) = (shared.clone(), say.clone(), path.clone());
@@ -71,12 +73,17 @@ impl Fake {
         Fake { dir, state, withdrawn, last: 0 }
     }
 
+    /// Its runtime directory, in one of its own.
+    pub(crate) fn runtime(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.path().join("admin.sock")
+        self.runtime().join("admin.sock")
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.dir.path().join("dev/disk")
+        self.runtime().join("dev/disk")
     }
 
     /// READs that were served.

@@ -4,6 +4,7 @@ mod blocks;
 mod fake;
 mod file;
 mod pages;
+mod planted;
 mod restart;
 
 use std::path::Path;

@@ -38,6 +38,9 @@ pub use web::Web;
 /// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// In a directory of devices: they hold this file locked, shared, while a kernel keeps pages for them.
+pub const PAGES_LOCK: &str = ".pages.lock";
+
 /// The configuration of one daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -231,6 +234,17 @@ impl Config {
     pub fn api_socket(&self) -> PathBuf {
         self.runtime_dir.join("api.sock")
     }
+}
+
+/// Where the local devices of a daemon with this `runtime_dir` keep their files: in it if they run as the user it belongs
+/// to, else beside it, where that user cannot plant files for root. The daemon looks at both.
+#[must_use]
+pub fn device_dirs(runtime_dir: &Path) -> [PathBuf; 2] {
+    // The kernel shows paths without symbolic links.
+    let dir = runtime_dir.canonicalize().unwrap_or_else(|_| runtime_dir.into());
+    let mut beside = dir.file_name().unwrap_or_default().to_owned();
+    beside.push("-dev");
+    [dir.join("dev"), dir.with_file_name(beside)]
 }
 
 fn default_cache() -> u64 {

@@ -120,6 +120,18 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
+    /// Devices may have pages from the last life of this daemon.
+    #[error(
+        "{}: {source}; local devices keep it locked while there are pages of volumes: make its directory one of the group of \
+         the daemon's user",
+        path.display()
+    )]
+    PagesLock {
+        /// The lock.
+        path: PathBuf,
+        /// Why it cannot be seen whether there are.
+        source: io::Error,
+    },
     /// What a node must not forget of its disks or of its membership cannot be read or written.
     #[error("state_dir: {}{}", path.display(), with_remedy(source))]
     StateDir {
@@ -223,8 +235,7 @@ impl Daemon {
         let life = Life::begin(&config.runtime_dir, &config.state_dir, &config.node)
             .map_err(|InUse| ServeError::InUse { path: config.runtime_dir.clone() })?;
         // Nobody gives a card up earlier than that for a life that may still be alive.
-        devices::await_none(&config.runtime_dir, config.lease * 3 / 2)
-            .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
+        devices::await_none(&config.runtime_dir, config.lease * 3 / 2)?;
         let journals = open_journals(&config, &opened, life.is_first)?;
         let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;

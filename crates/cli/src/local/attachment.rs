@@ -1,13 +1,12 @@
 //! A volume that becomes a device of this machine, all of it or nothing.
 
-use std::fs;
-use std::io;
 use std::time::Duration;
 
 use cards_device::Description;
 use cards_node::admin::Client;
 use serde::{Deserialize, Serialize};
 
+use super::place::CARD;
 use super::start::{Service, start};
 use super::turn::Turn;
 use super::{Card, LocalError, Place, Server, card, server, users};
@@ -39,7 +38,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// That of a volume; none if nobody has attached it so.
     pub(crate) fn of(place: &Place) -> Option<Self> {
-        serde_json::from_slice(&fs::read(place.card()).ok()?).ok()
+        serde_json::from_slice(&place.read(CARD).ok()??).ok()
     }
 
     /// Keeps it.
@@ -47,9 +46,9 @@ impl Origin {
     /// # Errors
     /// The file cannot be written.
     fn keep(self, place: &Place) -> Result<(), LocalError> {
-        let path = place.card();
-        let text = serde_json::to_string(&self).map_err(io::Error::from);
-        text.and_then(|text| fs::write(&path, text + "\n")).map_err(|source| LocalError::file(&path, source))
+        let text = serde_json::to_string(&self)
+            .map_err(|error| LocalError::file(&place.path(CARD), error.into()))?;
+        Ok(place.make_dir()?.replace(&place.name(CARD), (text + "\n").as_bytes())?)
     }
 
     /// Keeps that it was attached, once more perhaps: what was attached by itself does not go with a mount.
@@ -75,7 +74,7 @@ impl Origin {
     /// Forgets it.
     pub(crate) fn forget(place: &Place) {
         // One that was never kept is forgotten already.
-        let _ = fs::remove_file(place.card());
+        let _ = place.remove(CARD);
     }
 }
 
@@ -191,7 +190,7 @@ mod tests {
         let origin = Origin { by: By::Mount, made_card: true };
         origin.keep(&place).unwrap();
         assert_eq!(Origin::of(&place), Some(origin));
-        assert_eq!(fs::read_to_string(place.card()).unwrap(), "{\"by\":\"mount\",\"made_card\":true}\n");
+        assert_eq!(place.read(CARD).unwrap().unwrap(), b"{\"by\":\"mount\",\"made_card\":true}\n");
         Origin::forget(&place);
         Origin::forget(&place);
         assert_eq!(Origin::of(&place), None);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cards_device::DirectoryError;
 use cards_node::admin::{ClientError, RefusalKind};
 use cards_node::config::Mode;
 
@@ -10,6 +11,9 @@ use cards_node::config::Mode;
 pub(crate) enum LocalError {
     #[error(transparent)]
     Daemon(#[from] ClientError),
+    /// What is kept of it here is not to be trusted, or cannot be kept.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The name of the volume cannot be used.
     #[error("volume {volume:?}: {reason}")]
     Name { volume: String, reason: &'static str },

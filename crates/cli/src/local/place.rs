@@ -1,18 +1,33 @@
-//! Where a volume is on this machine: the names of its files in the daemon's runtime directory.
+//! Where a volume is on this machine: its files in the directory of the daemon's devices.
 
-use std::fs;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cards_device::Directory;
 
 use super::LocalError;
 
-/// Ends of the names that other files of `dev` have.
-const TAKEN: [&str; 6] = [".json", ".new", ".lock", ".log", ".turn", ".card"];
+/// What serves the file; there while it is served.
+pub(super) const RECORD: &str = ".json";
+/// Locked by the process that serves the file.
+pub(super) const LOCK: &str = ".lock";
+/// Locked by who attaches or detaches the volume.
+pub(super) const TURN: &str = ".turn";
+/// What the process that serves the file says.
+pub(super) const LOG: &str = ".log";
+/// How the volume came to be attached.
+pub(super) const CARD: &str = ".card";
+/// Ends of the names that other files of the directory have.
+const TAKEN: [&str; 6] = [RECORD, ".new", LOCK, LOG, TURN, CARD];
 
 /// The files of one volume at one daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     socket: PathBuf,
-    runtime: PathBuf,
+    dir: PathBuf,
+    /// That directory, once it was found.
+    open: OnceCell<Arc<Directory>>,
     volume: String,
 }
 
@@ -33,7 +48,8 @@ impl Place {
             // The kernel shows paths without symbolic links.
             let runtime = dir.canonicalize().unwrap_or_else(|_| dir.into());
             let socket = socket.file_name().map_or_else(|| socket.clone(), |name| runtime.join(name));
-            return Ok(Self { socket, runtime, volume: volume.into() });
+            let dir = Directory::path_for(&socket);
+            return Ok(Self { socket, dir, open: OnceCell::new(), volume: volume.into() });
         };
         Err(LocalError::Name { volume: volume.chars().take(64).collect(), reason })
     }
@@ -48,73 +64,91 @@ impl Place {
         &self.socket
     }
 
-    /// The directory of everything here.
-    pub(crate) fn dir(&self) -> PathBuf {
-        self.runtime.join("dev")
-    }
-
     /// The volume as a file.
     pub(crate) fn file(&self) -> PathBuf {
-        self.dir().join(&self.volume)
+        self.dir.join(&self.volume)
     }
 
-    /// What serves the file; there while it is served.
-    pub(crate) fn record(&self) -> PathBuf {
-        self.with(".json")
-    }
-
-    /// Locked by the process that serves the file.
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.with(".lock")
-    }
-
-    /// Locked by who attaches or detaches the volume.
-    pub(crate) fn turn(&self) -> PathBuf {
-        self.with(".turn")
-    }
-
-    /// What that process says.
+    /// What the process that serves it says.
     pub(crate) fn log(&self) -> PathBuf {
-        self.with(".log")
+        self.path(LOG)
     }
 
-    /// How the volume came to be attached.
-    pub(crate) fn card(&self) -> PathBuf {
-        self.with(".card")
+    /// The file of this end.
+    pub(super) fn path(&self, end: &str) -> PathBuf {
+        self.dir.join(self.name(end))
     }
 
-    fn with(&self, end: &str) -> PathBuf {
-        self.dir().join(format!("{}{end}", self.volume))
+    /// Its name in the directory.
+    pub(super) fn name(&self, end: &str) -> String {
+        format!("{}{end}", self.volume)
     }
 
-    /// Makes the directory, if the daemon's runtime directory is there.
+    /// The directory of all these files, if there is one.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub(crate) fn make_dir(&self) -> Result<(), LocalError> {
-        let dir = self.dir();
-        match fs::create_dir(&dir) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(LocalError::file(&dir, e)),
-            _ => Ok(()),
+    /// They are not to be trusted.
+    pub(super) fn dir(&self) -> Result<Option<&Directory>, LocalError> {
+        if self.open.get().is_none()
+            && let Some(dir) = Directory::open(&self.socket)?
+        {
+            return Ok(Some(self.open.get_or_init(|| Arc::new(dir))));
         }
+        Ok(self.open.get().map(Arc::as_ref))
+    }
+
+    /// The directory, which is made if there is none and the daemon's runtime directory is there.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not to be trusted.
+    pub(super) fn make_dir(&self) -> Result<&Directory, LocalError> {
+        if let Some(dir) = self.open.get() {
+            return Ok(dir);
+        }
+        let dir = Directory::make(&self.socket)?;
+        Ok(self.open.get_or_init(|| Arc::new(dir)))
+    }
+
+    /// What is in the file of this end; none if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not to be trusted.
+    pub(super) fn read(&self, end: &str) -> Result<Option<Vec<u8>>, LocalError> {
+        let Some(dir) = self.dir()? else { return Ok(None) };
+        Ok(dir.read(&self.name(end))?)
+    }
+
+    /// Removes the file of this end, if it is there.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(super) fn remove(&self, end: &str) -> Result<(), LocalError> {
+        let Some(dir) = self.dir()? else { return Ok(()) };
+        Ok(dir.remove(&self.name(end))?)
+    }
+
+    /// Whether it has ever been served here.
+    pub(crate) fn was_served(&self) -> bool {
+        self.dir().is_ok_and(|dir| dir.is_some_and(|dir| matches!(dir.file(&self.name(LOCK)), Ok(Some(_)))))
     }
 
     /// The places of all volumes that have been served here, by the daemon whose admin socket is `socket`.
     pub(crate) fn all(socket: &Path) -> Vec<Self> {
-        let dir = socket.parent().unwrap_or(Path::new("/")).join("dev");
-        let names = fs::read_dir(dir).into_iter().flatten().flatten();
-        let mut all: Vec<Self> = names
-            .filter_map(|entry| Self::new(socket, entry.file_name().to_str()?.strip_suffix(".lock")?).ok())
-            .collect();
+        let names = Directory::open(socket).ok().flatten().map(|dir| dir.names()).unwrap_or_default();
+        let mut all: Vec<Self> =
+            names.iter().filter_map(|name| Self::new(socket, name.strip_suffix(LOCK)?).ok()).collect();
         all.sort_by(|a, b| a.volume.cmp(&b.volume));
         all
     }
 
-    /// The place whose file is at `path`.
+    /// The place whose file is at `path`. Anybody's file may be at such a path: it is a place's if its directory is one.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
-        let (dir, name) = (path.parent()?, path.file_name()?.to_str()?);
-        let runtime = dir.parent().filter(|_| dir.file_name().is_some_and(|name| name == "dev"))?;
-        Self::new(&runtime.join("admin.sock"), name).ok().filter(|place| place.lock().exists())
+        let (dir, volume) = (path.parent()?, path.file_name()?.to_str()?);
+        let name = dir.file_name()?.to_str()?;
+        let runtime =
+            if name == "dev" { dir.parent()?.into() } else { dir.with_file_name(name.strip_suffix("-dev")?) };
+        let place = Self::new(&runtime.join("admin.sock"), volume).ok()?;
+        (place.file() == path && place.was_served()).then_some(place)
     }
 }
 
@@ -125,8 +159,8 @@ mod tests {
     #[test]
     fn files_are_named_after_the_volume() {
         let place = Place::new(Path::new("/nonexistent/admin.sock"), "data.v1").unwrap();
-        assert_eq!(place.file(), Path::new("/nonexistent/dev/data.v1"));
-        assert_eq!(place.record(), Path::new("/nonexistent/dev/data.v1.json"));
+        assert_eq!(place.file(), Path::new("/nonexistent-dev/data.v1"));
+        assert_eq!(place.path(RECORD), Path::new("/nonexistent-dev/data.v1.json"));
     }
 
     #[test]
@@ -145,7 +179,7 @@ mod tests {
         assert!(Place::all(&socket).is_empty() && Place::of_file(&place.file()).is_none());
         place.make_dir().unwrap();
         place.make_dir().unwrap();
-        fs::write(place.lock(), "").unwrap();
+        std::fs::write(place.path(LOCK), "").unwrap();
         assert_eq!(Place::all(&socket)[0].volume(), "data");
         assert_eq!(Place::of_file(&place.file()).unwrap().socket(), socket);
         assert!(Place::of_file(Path::new("/data")).is_none());

@@ -67,7 +67,7 @@ impl Released {
 /// # Errors
 /// It is in use and not to be detached lazily, or it cannot be detached.
 pub(crate) fn release(place: &Place, how: Release, signals: &Signals) -> Result<Released, LocalError> {
-    if !place.dir().exists() {
+    if place.dir()?.is_none() {
         return Err(LocalError::NotHere { volume: place.volume().into() });
     }
     let _turn = Turn::take(place, signals)?;

@@ -1,12 +1,13 @@
 //! The process that serves a volume as a file or a block device: `cards device`.
 
-use std::fs::{self, File, TryLockError};
-use std::io;
+use std::fs::{self, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cards_device::{Description, loop_devices_over, mountinfo};
+use cards_device::mountinfo::{self, Mount};
+use cards_device::{Description, loop_devices_over};
 
+use super::place::{LOCK, RECORD};
 use super::sys::{self, Process};
 use super::{LocalError, Place, block_device, log, users};
 
@@ -33,24 +34,19 @@ impl Server {
     /// # Errors
     /// There is one that cannot be understood.
     pub(crate) fn of(place: &Place) -> Result<Self, LocalError> {
-        if is_locked(&place.lock())? {
-            let path = place.record();
-            let text = match fs::read(&path) {
-                Ok(text) => text,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    return Err(LocalError::Starting { volume: place.volume().into(), log: place.log() });
-                }
-                Err(e) => return Err(LocalError::file(&path, e)),
+        if is_locked(place)? {
+            let Some(text) = place.read(RECORD)? else {
+                return Err(LocalError::Starting { volume: place.volume().into(), log: place.log() });
             };
             let record = serde_json::from_slice(&text);
-            return record.map(Self::Running).map_err(|e| LocalError::file(&path, e.into()));
+            return record.map(Self::Running).map_err(|e| LocalError::file(&place.path(RECORD), e.into()));
         }
-        let record = place.record();
-        let left = record.exists()
+        let said = place.read(RECORD)?;
+        let left = said.is_some()
             || !loop_devices_over(&place.file()).is_empty()
             || mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &place.file()).is_some());
-        let said = || serde_json::from_slice(&fs::read(&record).ok()?).ok();
-        Ok(if left { Self::Dead(said()) } else { Self::None })
+        let said = said.and_then(|text| serde_json::from_slice(&text).ok());
+        Ok(if left { Self::Dead(said) } else { Self::None })
     }
 
     /// The record of a running server.
@@ -91,7 +87,7 @@ impl Server {
 /// It is not what the record says, or it goes on.
 pub(crate) fn end(place: &Place, record: &Description) -> Result<(), LocalError> {
     let Some(process) = process(place, record)? else { return Ok(()) };
-    let since = log::length(&place.log());
+    let since = log::length(place);
     signal(&process, record, libc::SIGTERM)?;
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -99,14 +95,13 @@ pub(crate) fn end(place: &Place, record: &Description) -> Result<(), LocalError>
             return Ok(());
         }
         // It says so if it does not want to, for somebody has begun to use it.
-        if let Some(said) = log::last_line(&place.log(), since)
+        if let Some(said) = log::last_line(place, since)
             && !Server::Running(record.clone()).users(place).is_empty()
         {
             return Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said });
         }
     }
-    let said =
-        log::last_line(&place.log(), since).unwrap_or_else(|| format!("see {}", place.log().display()));
+    let said = log::last_line(place, since).unwrap_or_else(|| format!("see {}", place.log().display()));
     Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said })
 }
 
@@ -127,13 +122,13 @@ fn process(place: &Place, record: &Description) -> Result<Option<Process>, Local
         opened => opened.map_err(|source| LocalError::Signal { pid: record.pid, source })?,
     };
     // The number is that of the process that is open now: it cannot become another one's any more.
-    if has_open(record.pid, &place.lock()) {
+    if has_open(record.pid, &place.path(LOCK)) {
         return Ok(Some(process));
     }
     if process.ends_within(Duration::ZERO) {
         return Ok(None);
     }
-    Err(LocalError::NotTheServer { record: place.record(), pid: record.pid })
+    Err(LocalError::NotTheServer { record: place.path(RECORD), pid: record.pid })
 }
 
 /// Sends a signal to the server; that it has ended is no matter.
@@ -163,28 +158,22 @@ pub(crate) fn clean_up(place: &Place, left: Option<&Description>) -> Result<(), 
         }
     }
     // Several, if servers died one after the other.
-    while mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &file).is_some()) {
+    while mountinfo::mounts().is_ok_and(|mounts| mountinfo::at(&mounts, &file).is_some_and(Mount::is_volume))
+    {
         sys::unmount_lazily(&file).map_err(|source| LocalError::file(&file, source))?;
     }
-    for path in [place.record(), file] {
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(LocalError::file(&path, e)),
-            _ => {}
-        }
-    }
-    Ok(())
+    place.remove(RECORD)?;
+    place.remove("")
 }
 
-/// Whether somebody has locked the file at `path`.
-fn is_locked(path: &Path) -> Result<bool, LocalError> {
-    let file = match File::open(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        opened => opened.map_err(|source| LocalError::file(path, source))?,
-    };
+/// Whether a process has the lock of a server.
+fn is_locked(place: &Place) -> Result<bool, LocalError> {
+    let Some(dir) = place.dir()? else { return Ok(false) };
+    let Some(file) = dir.file(&place.name(LOCK))? else { return Ok(false) };
     match file.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(source)) => Err(LocalError::file(path, source)),
+        Err(TryLockError::Error(source)) => Err(LocalError::file(&place.path(LOCK), source)),
     }
 }
 
@@ -197,6 +186,8 @@ fn has_open(pid: u32, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     fn place(dir: &Path) -> Place {
@@ -224,12 +215,12 @@ mod tests {
         let place = place(dir.path());
         assert_eq!(Server::of(&place).unwrap(), Server::None);
         let record = description(&place, std::process::id());
-        let lock = File::create(place.lock()).unwrap();
+        let lock = File::create(place.path(LOCK)).unwrap();
         lock.lock().unwrap();
         assert!(matches!(Server::of(&place), Err(LocalError::Starting { .. })));
-        fs::write(place.record(), serde_json::to_string(&record).unwrap()).unwrap();
+        fs::write(place.path(RECORD), serde_json::to_string(&record).unwrap()).unwrap();
         assert_eq!(Server::of(&place).unwrap(), Server::Running(record));
-        fs::write(place.record(), "{").unwrap();
+        fs::write(place.path(RECORD), "{").unwrap();
         assert!(matches!(Server::of(&place), Err(LocalError::File { .. })));
         drop(lock);
         assert_eq!(Server::of(&place).unwrap(), Server::Dead(None));
@@ -271,7 +262,7 @@ mod tests {
     fn the_server_ends_when_it_is_asked() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path());
-        let lock = File::create(place.lock()).unwrap();
+        let lock = File::create(place.path(LOCK)).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").stdin(lock).spawn().unwrap();
         let record = description(&place, child.id());
         let waiter = std::thread::spawn(move || child.wait());

@@ -1,5 +1,6 @@
 //! The start of the process that serves a volume.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd as _;
@@ -41,14 +42,16 @@ pub(crate) struct Service {
 /// # Errors
 /// It does not, or a signal asked this program to end; the process has ended then.
 pub(crate) fn start(place: &Place, service: Service, signals: &Signals) -> Result<Description, LocalError> {
-    let since = log::length(&place.log());
+    let since = log::length(place);
     let failed = |source| LocalError::Start { volume: place.volume().into(), source };
-    let mut child = command(place, service).and_then(|mut command| command.spawn()).map_err(failed)?;
+    // Started by systemd, it goes on writing to the journal of its unit.
+    let log = std::env::var_os("JOURNAL_STREAM").is_none().then(|| log::open(place)).transpose()?;
+    let mut child = command(place, service, log).and_then(|mut command| command.spawn()).map_err(failed)?;
     let answer = child.stdout.take().map_or(Err(LocalError::Interrupted), |out| wait(out, place, signals));
     let error = match answer {
         Ok(Some(record)) => return Ok(record),
         Ok(None) => {
-            let said = log::last_line(&place.log(), since);
+            let said = log::last_line(place, since);
             let unsaid = || format!("`cards device {}` ended without a word; see its log", place.volume());
             LocalError::Ended { said: said.unwrap_or_else(unsaid) }
         }
@@ -58,7 +61,7 @@ pub(crate) fn start(place: &Place, service: Service, signals: &Signals) -> Resul
     Err(error)
 }
 
-fn command(place: &Place, service: Service) -> io::Result<Command> {
+fn command(place: &Place, service: Service, log: Option<File>) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("device").arg(place.volume()).arg("--socket").arg(place.socket());
     command.args(["--mode", service.mode.name()]);
@@ -73,9 +76,8 @@ fn command(place: &Place, service: Service) -> io::Result<Command> {
         }
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    // Started by systemd, it goes on writing to the journal of its unit.
-    if std::env::var_os("JOURNAL_STREAM").is_none() {
-        command.stderr(log::open(&place.log())?);
+    if let Some(log) = log {
+        command.stderr(log);
     }
     // A mount below the caller's directory could not be unmounted otherwise.
     command.current_dir("/");

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::time::{Duration, Instant};
 
+use super::place::TURN;
 use super::{LocalError, Place};
 use crate::signals::Signals;
 
@@ -23,10 +24,9 @@ impl Turn {
     /// # Errors
     /// Somebody else has it for too long, or a signal asked this program to end.
     pub(crate) fn take(place: &Place, signals: &Signals) -> Result<Self, LocalError> {
-        let path = place.turn();
+        let path = place.path(TURN);
         let broken = |source| LocalError::file(&path, source);
-        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut lock = opened.map_err(broken)?;
+        let mut lock = place.make_dir()?.make_file(&place.name(TURN), 0o600)?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match lock.try_lock() {

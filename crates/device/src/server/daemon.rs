@@ -73,7 +73,7 @@ impl Server {
                 return;
             }
             Err(error) => {
-                tracing::error!("{}: {error}; the kernel keeps no pages", self.settings.pages_lock.display());
+                tracing::error!("{error}; the kernel keeps no pages");
                 return self.opens(Verdict::Direct);
             }
         }

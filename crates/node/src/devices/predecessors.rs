@@ -1,12 +1,14 @@
 //! Pages from the last life of this daemon.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// In the runtime directory: devices hold this file locked, shared, while a kernel keeps pages for them.
-const LOCK: &str = "dev/.pages.lock";
+use crate::config::{PAGES_LOCK, device_dirs};
+use crate::serve::ServeError;
+
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Waits until no device has pages that it got from an earlier life of this daemon. This life knows nothing of them: it
@@ -16,11 +18,31 @@ const LOOK: Duration = Duration::from_millis(10);
 /// who reads its pages may read old contents until it does.
 ///
 /// # Errors
-/// The file cannot be made.
-pub(crate) fn await_none(runtime_dir: &Path, patience: Duration) -> io::Result<()> {
-    let path = runtime_dir.join(LOCK);
-    fs::create_dir_all(runtime_dir.join("dev"))?;
-    let lock = File::create(&path)?;
+/// It is not known whether there are such devices.
+pub(crate) fn await_none(runtime_dir: &Path, patience: Duration) -> Result<(), ServeError> {
+    let owner = |dir: &Path| fs::symlink_metadata(dir).ok().map(|found| found.uid());
+    let own = fs::metadata(runtime_dir).ok().map(|found| found.uid());
+    let start = Instant::now();
+    for dir in device_dirs(runtime_dir) {
+        let path = dir.join(PAGES_LOCK);
+        match await_free(&path, patience.saturating_sub(start.elapsed())) {
+            // Where anybody may make directories, one of this name that cannot be looked into is not of a device.
+            Err(source) if [own, Some(0)].contains(&owner(&dir)) => {
+                return Err(ServeError::PagesLock { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits until nobody holds the lock `path`. Without one there is no device that ever had pages.
+fn await_free(path: &Path, patience: Duration) -> io::Result<()> {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let lock = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
     let start = Instant::now();
     loop {
         match lock.try_lock() {
@@ -40,21 +62,40 @@ pub(crate) fn await_none(runtime_dir: &Path, patience: Duration) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]
     fn a_daemon_waits_for_pages_of_its_last_life_and_not_for_ever() {
         let dir = tempfile::tempdir().unwrap();
-        await_none(dir.path(), Duration::from_secs(60)).unwrap();
-        let device = File::open(dir.path().join(LOCK)).unwrap();
-        device.lock_shared().unwrap();
-        await_none(dir.path(), Duration::from_millis(30)).unwrap();
-        std::thread::scope(|scope| {
-            let daemon = scope.spawn(|| await_none(dir.path(), Duration::from_secs(60)));
-            std::thread::sleep(Duration::from_millis(30));
-            assert!(!daemon.is_finished());
-            device.unlock().unwrap();
-            daemon.join().unwrap().unwrap();
-        });
+        let runtime = dir.path().join("run");
+        fs::create_dir(&runtime).unwrap();
+        await_none(&runtime, Duration::from_secs(60)).unwrap();
+        // Devices of the daemon's user, and those of root.
+        for dir in device_dirs(&runtime) {
+            fs::create_dir(&dir).unwrap();
+            let device = File::create(dir.join(PAGES_LOCK)).unwrap();
+            await_none(&runtime, Duration::from_secs(60)).unwrap();
+            device.lock_shared().unwrap();
+            await_none(&runtime, Duration::from_millis(30)).unwrap();
+            std::thread::scope(|scope| {
+                let daemon = scope.spawn(|| await_none(&runtime, Duration::from_secs(60)));
+                std::thread::sleep(Duration::from_millis(30));
+                assert!(!daemon.is_finished());
+                device.unlock().unwrap();
+                daemon.join().unwrap().unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_looked_at_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let [inside, _] = device_dirs(dir.path());
+        fs::create_dir(&inside).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", inside.join(PAGES_LOCK)).unwrap();
+        let error = await_none(dir.path(), Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("dev/.pages.lock") && error.contains("local devices"), "{error}");
     }
 }

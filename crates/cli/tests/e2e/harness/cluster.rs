@@ -1,6 +1,7 @@
 //! A cluster of `cards serve` daemons, one process per node, and what can befall them.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -94,6 +95,14 @@ impl Node {
     pub(crate) fn reboot(&mut self, boot: &str) {
         let variable = format!("CARDS_BOOT_ID={boot}");
         self.argv.splice(0..0, ["env".into(), variable]);
+    }
+
+    /// From its next start on the daemon runs as `user`, which its runtime directory belongs to.
+    pub(crate) fn run_as(&mut self, user: u32) {
+        chown(&self.runtime, Some(user), Some(user)).expect("a runtime directory");
+        let argv =
+            ["setpriv".into(), format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".into()];
+        self.argv.splice(0..0, argv);
     }
 
     /// Starts the daemon and waits for nothing.

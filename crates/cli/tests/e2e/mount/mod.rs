@@ -4,6 +4,7 @@
 //! write would show it to nobody before.
 
 mod daemon;
+mod foreign;
 mod helper;
 mod images;
 mod lazy;

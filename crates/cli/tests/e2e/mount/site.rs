@@ -1,6 +1,7 @@
 //! A cluster whose volume `disk` is attached nowhere, and the machine of all its nodes: this one.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -64,8 +65,26 @@ impl Site {
     /// The nodes of `plan`, with its disk attached nowhere.
     pub(crate) fn planned(mut plan: Plan) -> Site {
         plan.nodes.iter_mut().for_each(|node| node.attach.clear());
-        let (dir, count) = (plan.dir.clone(), plan.nodes.len());
-        let mut site = Site { cluster: Cluster::start(plan), dir };
+        Site::of(Cluster::start(plan))
+    }
+
+    /// One node, whose disk is an ext4, and whose daemon runs as `user`, as the package has it.
+    pub(crate) fn run_as(user: u32, dir: &Path) -> Site {
+        let image = dir.join("disk.img");
+        sh(&format!("mke2fs -q -t ext4 {} 24M", image.display()), LONG).ok();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+        chown(&image, Some(user), Some(user)).unwrap();
+        let mut plan = Plan::new(dir, 1).disk(Disk::file(&image)).cache("24M");
+        plan.nodes[0].attach.clear();
+        let mut cluster = Cluster::down(plan);
+        cluster.node(1).run_as(user);
+        cluster.node(1).restart();
+        Site::of(cluster)
+    }
+
+    fn of(cluster: Cluster) -> Site {
+        let (dir, count) = (cluster.plan.dir.clone(), cluster.plan.nodes.len());
+        let mut site = Site { cluster, dir };
         for number in 1..=count {
             fs::create_dir_all(site.point(number)).unwrap();
             site.wait_known(number);
@@ -89,6 +108,12 @@ impl Site {
     /// The runtime directory of node `number`.
     pub(crate) fn runtime(&self, number: usize) -> PathBuf {
         self.cluster.plan.runtime_dir(number - 1)
+    }
+
+    /// The directory of the devices of node `number`.
+    pub(crate) fn dev(&self, number: usize) -> PathBuf {
+        let beside = self.dir.join(format!("n{number}-dev"));
+        if beside.exists() { beside } else { self.runtime(number).join("dev") }
     }
 
     /// Runs `cards` with these arguments at node `number`.
@@ -136,8 +161,7 @@ impl Site {
     #[track_caller]
     pub(crate) fn is_bare(&mut self, number: usize) {
         assert_eq!(self.card(number), Value::Null, "the card is still there");
-        let dev = self.runtime(number).join("dev");
-        assert!(!dev.join("disk.json").exists(), "a process still serves it");
+        assert!(!self.dev(number).join("disk.json").exists(), "a process still serves it");
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let here = self.runtime(number).display().to_string();
         assert!(!mounts.contains(&here), "something is still mounted:\n{mounts}");
@@ -153,7 +177,7 @@ impl Drop for Site {
         let dir = self.dir.display();
         let script = format!(
             "loops=$(losetup --list --noheadings --output NAME,BACK-FILE | grep ' {dir}/' | cut -d' ' -f1)\n\
-             pids=$(cat {dir}/n*/dev/*.json | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n\
+             pids=$(cat {dir}/n*/dev/*.json {dir}/n*-dev/*.json | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n\
              for pid in $pids; do kill -9 $pid; done\n\
              grep -o ' {dir}/[^ ]*' /proc/self/mountinfo | tac | xargs -r -n1 umount -l\n\
              for device in $loops; do losetup -d $device; done"
