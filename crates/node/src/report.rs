@@ -59,7 +59,7 @@ pub(crate) fn status(node: &Node) -> Status {
     for ((disk, spec), errors) in node.disks.iter().zip(&node.own).zip(&node.disk_errors) {
         let look = match disk.is_remote() {
             true => format!("see the server of {disk} and the network to it"),
-            false => "see the kernel's log (dmesg) and the disk".into(),
+            false => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
         };
         let recent = errors.recent(node.now(), DISK_ERRORS_REMEMBERED, "operation");
         problems.extend(recent.map(|failed| format!("disk {}: {failed}; {look}", spec.name)));
@@ -321,7 +321,7 @@ fn silent(seconds: u64) -> String {
 
 fn declared_dead(member: &crate::membership::Member) -> String {
     format!(
-        "it was declared dead in epoch {}: if it runs, it is cut off from the coordinator, so mend the network; else start it again, \
+        "it was declared dead in epoch {}: if it runs, it stands still or is cut off from the coordinator; else start it again, \
          or run `cards forget {}` if it does not come back",
         member.since, member.name
     )

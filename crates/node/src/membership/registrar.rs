@@ -118,7 +118,13 @@ fn wanted<'a>(node: &Node, card: &'a Card) -> Option<Wanted<'a>> {
         // One of the disk node itself has none.
         None => node.control().cards().any(|status| status.volume == volume && status.attached),
     };
-    Some(Wanted { volume: &card.attach.volume, mode: mode(card.attach.mode), is_valid })
+    let read_only = node.control().volume(volume).is_some_and(|spec| spec.read_only);
+    let mode = match card.attach.mode {
+        // A card of what nobody can write reads, whatever was asked for.
+        Mode::Rw if read_only => AttachMode::Ro,
+        asked => mode(asked),
+    };
+    Some(Wanted { volume: &card.attach.volume, mode, is_valid })
 }
 
 /// What the registry calls a disk: its node and its number there.

@@ -95,7 +95,7 @@ impl Cluster {
         self.join_as(|_| {})
     }
 
-    fn join_as(&mut self, change: impl FnOnce(&mut Config)) -> usize {
+    pub(super) fn join_as(&mut self, change: impl FnOnce(&mut Config)) -> usize {
         let node = self.configs.len() + 1;
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = self.configs[0].clone();

@@ -3,7 +3,7 @@
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
 use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
-use crate::config::{Attach, Mode, Web};
+use crate::config::{Attach, Disk, Mode, Origin, Web};
 
 fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
     cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)
@@ -82,6 +82,26 @@ fn a_dead_node_is_forgotten_with_its_disks_only_if_that_is_said() {
     cluster.wait("d2 is back", || {
         cluster.status(1).volumes.iter().any(|v| v.name == "d2" && v.state == VolumeState::Ready)
     });
+}
+
+/// Whoever asks to write what nobody can has a card that reads, and the registry knows it as that.
+#[test]
+fn the_registry_follows_the_attachment_of_a_disk_that_nobody_can_write() {
+    let mut cluster = Cluster::coordinated(1, 16 * BLOCK);
+    let second = cluster.join_as(|config| {
+        let path = config.runtime_dir.with_extension("img");
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        config.disks = vec![Disk { read_only: true, ..Disk::new("sealed", Origin::Path(path)) }];
+        config.attach = vec![Attach::new("sealed")];
+    });
+    let mode = |cluster: &Cluster| {
+        let attachments = cluster.registry().attachments;
+        attachments.into_iter().find(|attachment| attachment.volume == "sealed").map(|known| known.mode)
+    };
+    cluster.wait("the attachment is registered", || mode(&cluster).is_some());
+    assert_eq!(mode(&cluster), Some(cards_coordinator::AttachMode::Ro));
+    let problems = cluster.status(second).problems;
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]
