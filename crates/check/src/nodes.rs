@@ -156,7 +156,7 @@ impl Nodes {
                 let hears = run.world.is_linked(at, peer) && !self.paused.contains_key(&at);
                 if hears && (run.world.life(at), run.world.life(peer)) == lives {
                     run.world.models().reconnected(at, peer);
-                    let (now, proof) = (run.world.now(), !self.unproven.contains(&(peer, lives.1)));
+                    let (now, proof) = (run.world.now(), self.proof(peer, lives.1));
                     run.world.schedule(now, Action::PeerDown { at, peer });
                     run.world.schedule(now, Action::PeerUp { at, peer, proof });
                 }
@@ -188,6 +188,11 @@ impl Nodes {
             let delay = every * rng.range(100, 1900) as u32 / 1000;
             run.later(delay, RunDeed::Nodes(deed));
         }
+    }
+
+    /// What a node says in this life of the one before.
+    fn proof(&self, node: NodeId, life: u64) -> Option<u64> {
+        (!self.unproven.contains(&(node, life))).then_some(life)
     }
 
     /// Decides whether the life of the node that is about to begin can prove that the last one has ended.
@@ -394,7 +399,7 @@ impl Nodes {
                 for (at, peer) in [(one, other), (other, one)] {
                     let when = now + self.rng.skewed(Duration::from_millis(10));
                     last = last.max(when);
-                    let proof = !self.unproven.contains(&(peer, run.world.life(peer)));
+                    let proof = self.proof(peer, run.world.life(peer));
                     run.world.schedule(when, Action::PeerUp { at, peer, proof });
                 }
                 self.held.insert((one, other), last);

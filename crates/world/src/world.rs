@@ -115,8 +115,8 @@ pub enum Action {
         at: NodeId,
         /// The node that it can reach.
         peer: NodeId,
-        /// The peer proves that its last process has ended.
-        proof: bool,
+        /// The life of the peer that proves that the one before has ended. Who stands still hears of it in a later one, perhaps.
+        proof: Option<u64>,
     },
     /// `at` has lost its connection to `peer`.
     PeerDown {

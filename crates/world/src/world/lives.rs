@@ -180,7 +180,7 @@ impl<M: Models> World<M> {
         self.orphan_devices(node);
     }
 
-    pub(super) fn peer_up(&mut self, at: NodeId, peer: NodeId, proof: bool) {
+    pub(super) fn peer_up(&mut self, at: NodeId, peer: NodeId, proof: Option<u64>) {
         if !self.is_running(at) || !self.is_running(peer) {
             return;
         }
@@ -189,7 +189,7 @@ impl<M: Models> World<M> {
         place.links[usize::from(peer.0)] = Some(life);
         place.connections[usize::from(peer.0)] += 1;
         let disks = self.led_by(peer);
-        let succeeds = Some(before).filter(|_| proof);
+        let succeeds = Some(before).filter(|_| proof == Some(life));
         self.control_input(at, ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
         for shard in 0..self.config.shards {
             self.shard_input(at, shard, Input::PeerUp { node: peer });

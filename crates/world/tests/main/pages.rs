@@ -123,7 +123,8 @@ impl Bench {
     fn join(&mut self) {
         self.act(Action::Boot(READER));
         for (at, peer) in [(DISK, READER), (READER, DISK)] {
-            self.act(Action::PeerUp { at, peer, proof: true });
+            let proof = Some(self.world.life(peer));
+            self.act(Action::PeerUp { at, peer, proof });
         }
         for node in [DISK, READER] {
             let request =
@@ -218,7 +219,8 @@ fn without_a_lease_pages_go_and_reads_wait() {
     bench.run(LEASE);
     assert_eq!(bench.answer(read), None);
     for (at, peer) in [(DISK, READER), (READER, DISK)] {
-        bench.act(Action::PeerUp { at, peer, proof: true });
+        let proof = Some(bench.world.life(peer));
+        bench.act(Action::PeerUp { at, peer, proof });
     }
     bench.run(LEASE);
     assert!(bench.answer(read).is_some());
