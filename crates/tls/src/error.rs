@@ -1,0 +1,57 @@
+//! Why not.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a node has no identity, or does not believe another's.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name does not fit a certificate.
+    #[error(
+        "{name:?} does not fit a certificate: use 1 to {label_max} lower-case letters, digits and `-`; what is neither counts thrice"
+    )]
+    Name {
+        /// The name.
+        name: String,
+        /// Bytes that fit.
+        label_max: usize,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file holds something else.
+    #[error("{}: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// What others can read is no secret.
+    #[error("{}: everybody may read this key; `chmod 600` it, and have it made anew if strangers could log in here", path.display())]
+    Exposed {
+        /// The key's file.
+        path: PathBuf,
+    },
+    /// The certificate is for somebody else.
+    #[error("{}: the certificate is not one of {name} ({dns})", path.display())]
+    Other {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Whose it should be.
+        name: String,
+        /// As it would say so.
+        dns: String,
+    },
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    Issue(#[from] rcgen::Error),
+    /// The library of TLS refuses its settings.
+    #[error("cannot use this certificate: {0}")]
+    Settings(rustls::Error),
+}

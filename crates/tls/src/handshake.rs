@@ -1,0 +1,298 @@
+//! A connection that begins: both ends show their certificates before anything else is said.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::kernel::KernelConnection;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::{Acceptor, ParsedCertificate, ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
+use rustls::{CommonState, ExtractedSecrets};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::identity::is_for;
+use crate::record::{self, RecordError};
+use crate::settings::{Purpose, client, server};
+use crate::wire::{Sealed, Secrets, Wire};
+use crate::{Error, Identity, Name};
+
+/// Bytes that an end may send before it has proven itself: some certificates, no more.
+const UNPROVEN_MAX: usize = 64 << 10;
+/// Bytes that are read at a time.
+const READ: usize = 4 << 10;
+
+/// A connection whose other end has proven who it is.
+pub struct Proven {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its bytes.
+    pub wire: Wire,
+    shown: CertificateDer<'static>,
+}
+
+impl Proven {
+    /// The other end is this node.
+    #[must_use]
+    pub fn is(&self, name: &Name) -> bool {
+        let dns = name.dns();
+        dns.is_ok_and(|dns| ParsedCertificate::try_from(&self.shown).is_ok_and(|shown| is_for(&shown, &dns)))
+    }
+}
+
+/// Why a connection did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The connection broke.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The other end shows nothing that is believed, or believes nothing that is shown to it.
+    #[error("{}", explain(.0))]
+    Tls(#[from] rustls::Error),
+    /// A caller does not know the cluster.
+    #[error(
+        "the caller does not name this cluster's authority: it is no member, or it has the identity of another cluster"
+    )]
+    Door,
+    /// A caller wants what is not spoken here.
+    #[error("the caller speaks none of the protocols of this port; run one release on all nodes")]
+    Purpose,
+    /// What came is no TLS, or too much of it.
+    #[error("what the other end says is no TLS 1.3 ({0}); has it an identity?")]
+    Noise(String),
+    /// This node's own identity does not work.
+    #[error("{0}")]
+    Own(#[from] Error),
+}
+
+impl From<RecordError> for HandshakeError {
+    fn from(error: RecordError) -> Self {
+        Self::Noise(error.to_string())
+    }
+}
+
+/// What an operator can do about what the library says.
+fn explain(error: &rustls::Error) -> String {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    let remedy = match error {
+        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "its certificate has expired: have it signed anew, and compare the clocks"
+        }
+        Error::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
+            "its certificate is not valid yet: compare the clocks"
+        }
+        Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
+            "its certificate is not signed by this cluster's authority"
+        }
+        Error::InvalidCertificate(
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
+        ) => "its certificate is another node's; check the addresses and the `node` key of both",
+        Error::NoCertificatesPresented => "it shows no certificate: give it an identity of this cluster",
+        Error::AlertReceived(Alert::CertificateExpired) => {
+            "it says that this node's certificate has expired: have it signed anew, and compare the clocks"
+        }
+        Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown) => {
+            "it does not believe this node's certificate; do both have the same authority?"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{remedy} ({error})")
+}
+
+/// Calls a node.
+///
+/// # Errors
+/// It does not answer, is another, or does not believe this one.
+pub async fn connect(
+    mut stream: TcpStream,
+    identity: &Identity,
+    purpose: Purpose,
+    whom: &Name,
+) -> Result<Proven, HandshakeError> {
+    let config = Arc::new(client(identity, purpose, whom)?);
+    let door = ServerName::try_from(identity.doors[0].as_str().to_owned()).expect("digits are a name");
+    let mut bytes = Vec::new();
+    let (shown, sealed) =
+        drive(&mut stream, UnbufferedClientConnection::new(config, door)?, &mut bytes).await?;
+    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
+}
+
+/// Answers a caller.
+///
+/// # Errors
+/// It does not know the cluster, shows nothing that is believed, or goes.
+pub async fn accept(mut stream: TcpStream, identity: &Identity) -> Result<Proven, HandshakeError> {
+    let mut bytes = Vec::new();
+    let purpose = loop {
+        receive(&stream, &mut bytes).await?;
+        let mut acceptor = Acceptor::default();
+        acceptor.read_tls(&mut &bytes[..])?;
+        match acceptor.accept() {
+            Ok(None) => {}
+            Ok(Some(accepted)) => {
+                let hello = accepted.client_hello();
+                if !identity.doors.iter().any(|door| hello.server_name() == Some(door.as_str())) {
+                    return Err(HandshakeError::Door);
+                }
+                let wanted: Vec<&[u8]> = hello.alpn().into_iter().flatten().collect();
+                let purpose = Purpose::ALL.into_iter().find(|purpose| wanted.contains(&purpose.protocol()));
+                break purpose.ok_or(HandshakeError::Purpose)?;
+            }
+            Err((error, _)) => return Err(HandshakeError::Noise(error.to_string())),
+        }
+    };
+    let config = Arc::new(server(identity, purpose)?);
+    let (shown, sealed) = drive(&mut stream, UnbufferedServerConnection::new(config)?, &mut bytes).await?;
+    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
+}
+
+/// The two ends of a handshake, of which the library has one type each.
+trait End: Sized {
+    type Data: Send + 'static;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn common(&self) -> &CommonState;
+    fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error>;
+}
+
+impl End for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(bytes)
+    }
+
+    fn common(&self) -> &CommonState {
+        self
+    }
+
+    fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error> {
+        self.dangerous_into_kernel_connection()
+    }
+}
+
+impl End for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(bytes)
+    }
+
+    fn common(&self) -> &CommonState {
+        self
+    }
+
+    fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error> {
+        self.dangerous_into_kernel_connection()
+    }
+}
+
+/// Leads a handshake to its end. What has arrived and not been used is in `bytes`.
+async fn drive<E>(
+    stream: &mut TcpStream,
+    mut end: E,
+    bytes: &mut Vec<u8>,
+) -> Result<(CertificateDer<'static>, Sealed), HandshakeError>
+where
+    E: End,
+    KernelConnection<E::Data>: Secrets,
+{
+    let mut outgoing = Vec::new();
+    // Records are handed over one by one: what follows the last of the handshake is not for the library.
+    let mut given = 0;
+    loop {
+        let UnbufferedStatus { discard, state } = end.process(&mut bytes[..given]);
+        let mut wants_more = false;
+        match state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut outgoing, |room| data.encode(room))?,
+            Ok(ConnectionState::TransmitTlsData(data)) => {
+                stream.write_all(&std::mem::take(&mut outgoing)).await?;
+                data.done();
+            }
+            Ok(ConnectionState::BlockedHandshake) => wants_more = true,
+            Ok(ConnectionState::WriteTraffic(_)) => {
+                bytes.drain(..discard);
+                break;
+            }
+            Ok(_) => return Err(HandshakeError::Noise("it ends, or sends data, before it has begun".into())),
+            Err(error) => {
+                refuse(stream, end, outgoing, &mut bytes[discard..given]);
+                return Err(error.into());
+            }
+        }
+        given -= discard;
+        bytes.drain(..discard);
+        if wants_more {
+            given += loop {
+                match record::length(&bytes[given..])? {
+                    Some(length) if bytes.len() >= given + length => break length,
+                    _ => receive(stream, bytes).await?,
+                }
+            };
+        }
+    }
+    let shown = end.common().peer_certificates().and_then(|chain| chain.first());
+    let shown = shown.ok_or(rustls::Error::NoCertificatesPresented)?.clone().into_owned();
+    let (ExtractedSecrets { tx, rx }, secrets) = end.finish()?;
+    Ok((shown, Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
+}
+
+/// Appends what the library encodes.
+fn encode(
+    out: &mut Vec<u8>,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), HandshakeError> {
+    let begin = out.len();
+    let mut room = READ;
+    loop {
+        out.resize(begin + room, 0);
+        match encode(&mut out[begin..]) {
+            Ok(length) => {
+                out.truncate(begin + length);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
+                room = required_size
+            }
+            Err(error) => return Err(HandshakeError::Noise(error.to_string())),
+        }
+    }
+}
+
+/// Tells the other end why, if it takes that at once.
+fn refuse<E: End>(stream: &TcpStream, mut end: E, mut outgoing: Vec<u8>, given: &mut [u8]) {
+    loop {
+        match end.process(given).state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                if encode(&mut outgoing, |room| data.encode(room)).is_err() {
+                    return;
+                }
+            }
+            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            _ => break,
+        }
+    }
+    // It is a courtesy: whoever does not take it goes without.
+    let _ = stream.try_write(&outgoing);
+}
+
+/// Receives more.
+async fn receive(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    if bytes.len() >= UNPROVEN_MAX {
+        return Err(HandshakeError::Noise("it does not end".into()));
+    }
+    let mut room = [0; READ];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut room) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(count) => {
+                bytes.extend_from_slice(&room[..count]);
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

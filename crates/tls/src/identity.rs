@@ -1,0 +1,175 @@
+//! A node's certificate and key, and whom it believes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ring::digest;
+use rustls::RootCertStore;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+
+use crate::authority::{read, read_secret};
+use crate::settings::provider;
+use crate::{Error, Name};
+
+/// What lies between an end that is known to a second and the beginning of all certificates.
+const HORIZON: u64 = 1 << 33;
+
+/// The files of an identity, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The certificates of the authorities that are believed.
+    pub authority: PathBuf,
+    /// The node's certificate, and those between it and the authority, if there are any.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+}
+
+impl Files {
+    /// Where they are in a directory that has no others.
+    #[must_use]
+    pub fn within(dir: &Path) -> Self {
+        Self {
+            authority: dir.join("authority.pem"),
+            certificate: dir.join("node.pem"),
+            key: dir.join("node.key"),
+        }
+    }
+
+    /// One of them is there.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        [&self.authority, &self.certificate, &self.key].into_iter().any(|path| path.exists())
+    }
+}
+
+/// What a caller must name before a node says anything, in the place of a server's name: a digest of an authority's
+/// certificate, which strangers have not seen. It keeps names from them; what keeps data is the certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Door(String);
+
+impl Door {
+    /// The door of those who believe this authority.
+    #[must_use]
+    pub fn of(authority: &CertificateDer<'_>) -> Self {
+        let digest = digest::digest(&digest::SHA256, &[b"CARDs door\0", authority.as_ref()].concat());
+        let text: String = digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(text + ".cards")
+    }
+
+    /// As a caller names it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a node shows of itself, and whom it believes.
+#[derive(Clone)]
+pub struct Identity {
+    name: Name,
+    pub(crate) key: Arc<CertifiedKey>,
+    pub(crate) authorities: Arc<RootCertStore>,
+    pub(crate) doors: Vec<Door>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Reads that of a node.
+    ///
+    /// # Errors
+    /// A file cannot be read or holds something else, others may read the key, or the certificate is for another name.
+    pub fn load(name: &Name, files: &Files) -> Result<Self, Error> {
+        let authorities = certificates(&files.authority)?;
+        let chain = certificates(&files.certificate)?;
+        let content = |path: &Path, problem: String| Error::Content { path: path.into(), problem };
+        let key = PrivateKeyDer::from_pem_slice(read_secret(&files.key)?.as_bytes())
+            .map_err(|error| content(&files.key, format!("there is no key here ({error})")))?;
+
+        let mut roots = RootCertStore::empty();
+        for authority in &authorities {
+            roots.add(authority.clone()).map_err(|error| {
+                content(&files.authority, format!("one of its certificates cannot be believed ({error})"))
+            })?;
+        }
+        let dns = name.dns()?;
+        let shown = ParsedCertificate::try_from(&chain[0])
+            .map_err(|error| content(&files.certificate, format!("this is no certificate ({error})")))?;
+        if !is_for(&shown, &dns) {
+            return Err(Error::Other { path: files.certificate.clone(), name: name.to_string(), dns });
+        }
+        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => content(
+                &files.key,
+                format!(
+                    "this is not the key of {}; bring the two that were made together",
+                    files.certificate.display()
+                ),
+            ),
+            other => Error::Settings(other),
+        })?;
+        let doors = authorities.iter().map(Door::of).collect();
+        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), doors })
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// From when on nobody believes its certificate; none if nobody does now.
+    #[must_use]
+    pub fn ends(&self) -> Option<SystemTime> {
+        let shown = ParsedCertificate::try_from(&self.key.cert[0]).ok()?;
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        let is_valid = |after: u64| {
+            verify_server_cert_signed_by_trust_anchor(
+                &shown,
+                &self.authorities,
+                &self.key.cert[1..],
+                UnixTime::since_unix_epoch(Duration::from_secs(since + after)),
+                provider().signature_verification_algorithms.all,
+            )
+            .is_ok()
+        };
+        // What is valid now ends once: between the two, all of it is valid below and nothing above.
+        let (mut valid, mut ended) = (0, HORIZON);
+        if !is_valid(valid) {
+            return None;
+        }
+        while ended - valid > 1 {
+            let middle = valid + (ended - valid) / 2;
+            *(if is_valid(middle) { &mut valid } else { &mut ended }) = middle;
+        }
+        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(since + ended))
+    }
+}
+
+/// A certificate is one of this DNS name.
+pub(crate) fn is_for(certificate: &ParsedCertificate<'_>, dns: &str) -> bool {
+    ServerName::try_from(dns).is_ok_and(|name| verify_server_name(certificate, &name).is_ok())
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = read(path)?;
+    let problem = |problem: String| Error::Content { path: path.into(), problem };
+    let all: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|error| problem(format!("this is no list of certificates ({error})")))?;
+    match all.is_empty() {
+        true => Err(problem("there is no certificate here".into())),
+        false => Ok(all),
+    }
+}

@@ -1,0 +1,131 @@
+//! What the library of TLS is told.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+
+use crate::{Error, Identity, Name};
+
+/// What a connection is for. One port serves all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Two nodes that share volumes.
+    Peer,
+    /// A node that asks the registry.
+    Registry,
+}
+
+impl Purpose {
+    /// All there are.
+    pub(crate) const ALL: [Self; 2] = [Self::Peer, Self::Registry];
+
+    /// What a caller says that it wants (ALPN).
+    pub(crate) const fn protocol(self) -> &'static [u8] {
+        match self {
+            Self::Peer => b"cards",
+            Self::Registry => b"cards-registry",
+        }
+    }
+}
+
+/// The cipher suites of TLS 1.3, that first which costs least where a processor knows AES.
+pub(crate) fn provider() -> CryptoProvider {
+    let cipher_suites =
+        vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
+    CryptoProvider { cipher_suites, ..rustls::crypto::ring::default_provider() }
+}
+
+/// Who answers: it shows its certificate, and wants one of an authority that it believes.
+pub(crate) fn server(identity: &Identity, purpose: Purpose) -> Result<ServerConfig, Error> {
+    let provider = Arc::new(provider());
+    let callers =
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(&identity.authorities), Arc::clone(&provider))
+            // Which authorities are believed is no stranger's business.
+            .clear_root_hint_subjects()
+            .build()
+            .map_err(|error| Error::Settings(rustls::Error::General(error.to_string())))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(Error::Settings)?
+        .with_client_cert_verifier(callers)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key))));
+    // Every connection proves who it is: a ticket would outlive the certificate it was given for.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = vec![purpose.protocol().to_vec()];
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+/// Who calls: it shows its certificate, and wants that of one node.
+pub(crate) fn client(identity: &Identity, purpose: Purpose, whom: &Name) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(provider());
+    let inner =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(&identity.authorities), Arc::clone(&provider))
+            .build()
+            .map_err(|error| Error::Settings(rustls::Error::General(error.to_string())))?;
+    let dns = whom.dns()?;
+    let wanted =
+        ServerName::try_from(dns).map_err(|_| Error::Name { name: whom.to_string(), label_max: 63 })?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(Error::Settings)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(OneNode { inner, wanted }))
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key))));
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![purpose.protocol().to_vec()];
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+/// Believes the certificate of one node. What the caller names in clear is the door, not the node.
+#[derive(Debug)]
+struct OneNode {
+    inner: Arc<WebPkiServerVerifier>,
+    wanted: ServerName<'static>,
+}
+
+impl ServerCertVerifier for OneNode {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _door: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.inner.verify_server_cert(end_entity, intermediates, &self.wanted, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,198 @@
+//! Who is believed, and who is not.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use cards_tls::{Authority, Error, Files, HandshakeError, Identity, Name, Purpose, accept, connect};
+use tokio::net::{TcpListener, TcpStream};
+
+fn equip(authority: &Authority, dir: &Path, cluster: &str, node: &str) -> Identity {
+    let files = Files::within(&dir.join(cluster).join(node));
+    authority.equip(node, &files).unwrap();
+    Identity::load(&Name::new(cluster, node), &files).unwrap()
+}
+
+/// What both ends say of a connection from one to the other.
+fn meet(
+    caller: &Identity,
+    whom: &Name,
+    answerer: &Identity,
+) -> (Result<(), HandshakeError>, Result<Vec<u8>, HandshakeError>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let answers = async {
+            let proven = accept(listener.accept().await.unwrap().0, answerer).await?;
+            assert!(proven.is(caller.name()) && proven.purpose == Purpose::Registry);
+            Ok(Vec::new())
+        };
+        let calls = async {
+            let mut proven = connect(stream, caller, Purpose::Registry, whom).await?;
+            // In TLS 1.3 the caller is believed, or not, after it believes.
+            let mut room = [0; 1];
+            let read = tokio::io::AsyncReadExt::read(&mut proven.wire, &mut room).await;
+            match read {
+                Ok(0) => Ok(()),
+                Ok(_) => panic!("nobody has said anything"),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let answers = async { answers.await };
+        tokio::join!(calls, answers)
+    })
+}
+
+#[test]
+fn nodes_of_one_authority_believe_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (a, b) =
+        (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "B.example"));
+    let (caller, answerer) = meet(&a, b.name(), &b);
+    caller.unwrap();
+    answerer.unwrap();
+}
+
+#[test]
+fn a_certificate_of_another_node_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
+    let (caller, answerer) = meet(&a, &Name::new("lab", "c"), &b);
+    assert!(caller.unwrap_err().to_string().contains("another node's"));
+    answerer.unwrap_err();
+}
+
+#[test]
+fn a_cluster_of_the_same_name_is_another_if_its_authority_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let (one, two) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
+    let (a, b) = (equip(&one, dir.path(), "lab", "a"), equip(&two, other.path(), "lab", "b"));
+    let (caller, answerer) = meet(&a, b.name(), &b);
+    assert!(matches!(answerer.unwrap_err(), HandshakeError::Door));
+    caller.unwrap_err();
+}
+
+/// Whoever has seen the door, on the wire say, but has no certificate of the authority.
+#[test]
+fn the_door_alone_opens_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
+    let b = equip(&one, dir.path(), "lab", "b");
+    let files = Files::within(&dir.path().join("lab").join("thief"));
+    two.equip("a", &files).unwrap();
+    // It believes the right authority, and has its certificate from another.
+    std::fs::write(&files.authority, one.certificate()).unwrap();
+    let thief = Identity::load(&Name::new("lab", "a"), &files).unwrap();
+    let (caller, answerer) = meet(&thief, b.name(), &b);
+    let error = answerer.unwrap_err().to_string();
+    assert!(error.contains("not signed by this cluster's authority"), "{error}");
+    caller.unwrap_err();
+}
+
+#[test]
+fn an_expired_certificate_is_refused_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
+    let year = a.ends().unwrap().duration_since(std::time::SystemTime::now()).unwrap();
+    let days = year.as_secs() / 86_400;
+    assert!((363..=365).contains(&days), "{days}");
+
+    let files = Files::within(&dir.path().join("lab").join("a"));
+    let key = rcgen_key(&files.key);
+    std::fs::write(&files.certificate, authority.sign_for("a", &key, Duration::ZERO).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let late = Identity::load(&Name::new("lab", "a"), &files).unwrap();
+    assert!(late.ends().is_none());
+    let (caller, answerer) = meet(&late, b.name(), &b);
+    let error = answerer.unwrap_err().to_string();
+    assert!(error.contains("its certificate has expired"), "{error}");
+    assert!(caller.unwrap_err().to_string().contains("45"), "the alert for an expired certificate");
+}
+
+/// The public half of the key in a file.
+fn rcgen_key(path: &Path) -> cards_tls::PublicKey {
+    let pair = rcgen::KeyPair::from_pem(&std::fs::read_to_string(path).unwrap()).unwrap();
+    cards_tls::PublicKey(rcgen::PublicKeyData::der_bytes(&pair).try_into().unwrap())
+}
+
+#[test]
+fn strangers_learn_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let b = equip(&authority, dir.path(), "lab", "b");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let strangers: [&[u8]; 5] =
+        [b"", b"\x00", b"GET / HTTP/1.1\r\n\r\n", b"CARD\x09", &[22, 3, 1, 255, 255, 0, 0, 0, 0, 0, 0, 0]];
+    let count = strangers.len();
+    let answers = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            listener.set_nonblocking(true).unwrap();
+            let listener = TcpListener::from_std(listener).unwrap();
+            for _ in 0..count {
+                assert!(accept(listener.accept().await.unwrap().0, &b).await.is_err());
+            }
+        });
+    });
+    for said in strangers {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(said).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard);
+        assert!(heard.is_empty(), "{said:?}: {heard:?}");
+    }
+    answers.join().unwrap();
+}
+
+#[test]
+fn files_that_make_no_identity_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let name = Name::new("lab", "a");
+    let files = Files::within(&dir.path().join("a"));
+    assert!(!files.any());
+    assert!(matches!(Identity::load(&name, &files), Err(Error::File { .. })));
+    authority.equip("a", &files).unwrap();
+    assert!(files.any());
+    assert!(authority.equip("a", &files).is_err(), "an identity is not written over");
+    assert!(matches!(Identity::load(&Name::new("lab", "b"), &files), Err(Error::Other { .. })));
+
+    std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(matches!(Identity::load(&name, &files), Err(Error::Exposed { .. })));
+    std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let good = std::fs::read(&files.certificate).unwrap();
+    for bad in [&b""[..], b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b"\xff\x00"] {
+        std::fs::write(&files.certificate, bad).unwrap();
+        let error = Identity::load(&name, &files).unwrap_err().to_string();
+        assert!(error.contains("node.pem"), "{error}");
+    }
+    std::fs::write(&files.certificate, good).unwrap();
+    let other = Files::within(&dir.path().join("b"));
+    authority.equip("a", &other).unwrap();
+    std::fs::copy(&other.key, &files.key).unwrap();
+    let error = Identity::load(&name, &files).unwrap_err().to_string();
+    assert!(error.contains("not the key of"), "{error}");
+}
+
+#[test]
+fn an_authority_is_kept_in_two_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, key) = (dir.path().join("authority.pem"), dir.path().join("authority.key"));
+    let authority = Authority::create("lab").unwrap();
+    authority.save(&certificate, &key).unwrap();
+    assert!(authority.save(&certificate, &key).is_err(), "an authority is not written over");
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = Authority::load("lab", &certificate, &key).unwrap();
+    let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&again, dir.path(), "lab", "b"));
+    let (caller, answerer) = meet(&a, b.name(), &b);
+    caller.unwrap();
+    answerer.unwrap();
+}
