@@ -118,6 +118,27 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The member that it is for, if only that may ask for it.
+    pub(crate) const fn seat(&self) -> Option<&Seat> {
+        match self {
+            Self::Join(Join { seat, .. })
+            | Self::Renew { seat, .. }
+            | Self::Leave { seat }
+            | Self::Left { seat }
+            | Self::PutDisk { seat, .. }
+            | Self::Attach { seat, .. }
+            | Self::Detach { seat, .. } => Some(seat),
+            Self::Expire
+            | Self::Forget { .. }
+            | Self::RemoveDisk { .. }
+            | Self::PutVolume(_)
+            | Self::RemoveVolume { .. }
+            | Self::SetPolicy { .. } => None,
+        }
+    }
+}
+
 /// What a change has led to. It is durable when the answer is given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Applied {

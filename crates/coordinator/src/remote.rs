@@ -52,7 +52,7 @@ impl Remote {
     /// The address is none, nobody answers there, or another than this cluster's coordinator.
     pub async fn open(config: RemoteConfig) -> Result<Self, Error> {
         check_name("cluster", &config.cluster)?;
-        let peer = Peer::parse(&config.address, &config.cluster)?;
+        let peer = Peer::of(&config)?;
         let remote = Self { shared: Arc::new(Shared { peer, config, idle: Mutex::new(None) }) };
         remote.view().await?;
         Ok(remote)

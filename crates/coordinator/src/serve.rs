@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cards_tls::{Identity, Proven, Purpose, Wire};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -60,13 +61,25 @@ impl Default for Bounds {
     }
 }
 
-/// Answers on `listener` until `stop` comes, and for a second more what has been asked by then. Needs a Tokio runtime
-/// with time and I/O; one with a single thread will do.
-pub async fn serve(listener: TcpListener, registry: Embedded, stop: impl Future<Output = ()>) {
-    within(Bounds::default(), listener, registry, stop).await;
+/// Answers on `listener` until `stop` comes, and for a second more what has been asked by then: with an `identity` only
+/// those who have proven to be nodes of the cluster. Needs a Tokio runtime with time and I/O; one with a single thread
+/// will do.
+pub async fn serve(
+    listener: TcpListener,
+    registry: Embedded,
+    identity: Option<Identity>,
+    stop: impl Future<Output = ()>,
+) {
+    within(Bounds::default(), listener, registry, identity, stop).await;
 }
 
-async fn within(bounds: Bounds, listener: TcpListener, registry: Embedded, stop: impl Future<Output = ()>) {
+async fn within(
+    bounds: Bounds,
+    listener: TcpListener,
+    registry: Embedded,
+    identity: Option<Identity>,
+    stop: impl Future<Output = ()>,
+) {
     let (publish, documents) = watch::channel(None);
     let (halt, halted) = watch::channel(false);
     let mut follower = JoinSet::new();
@@ -77,6 +90,7 @@ async fn within(bounds: Bounds, listener: TcpListener, registry: Embedded, stop:
     });
     let connections_max = bounds.connections;
     let desk = Arc::new(Desk::new(registry, bounds, documents, halted.clone()));
+    let identity = identity.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
@@ -85,7 +99,7 @@ async fn within(bounds: Bounds, listener: TcpListener, registry: Embedded, stop:
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < connections_max => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(attend(stream, Arc::clone(&desk), halted.clone()));
+                    connections.spawn(attend(stream, identity.clone(), Arc::clone(&desk), halted.clone()));
                 }
                 Err(_) => sleep(PAUSE).await,
             },
@@ -99,16 +113,32 @@ async fn within(bounds: Bounds, listener: TcpListener, registry: Embedded, stop:
 }
 
 /// Answers the requests of one connection, one after the other.
-async fn attend(stream: TcpStream, desk: Arc<Desk>, mut halted: watch::Receiver<bool>) {
+async fn attend(
+    stream: TcpStream,
+    identity: Option<Arc<Identity>>,
+    desk: Arc<Desk>,
+    mut halted: watch::Receiver<bool>,
+) {
     // Without it answers are only slower.
     drop(stream.set_nodelay(true));
     let bounds = desk.bounds();
-    let stream = Impatient::new(TokioIo::new(stream), bounds.answer);
+    let (wire, shown) = match identity {
+        None => (Wire::plain(stream), None),
+        Some(identity) => {
+            let proof = cards_tls::accept(stream, &identity, &[Purpose::Registry]);
+            match timeout(bounds.request, proof).await {
+                Ok(Ok(Proven { wire, shown, .. })) => (wire, Some(Arc::new(shown))),
+                // Strangers are told nothing, and whoever meant well sees it at its own end.
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    };
+    let stream = Impatient::new(TokioIo::new(wire), bounds.answer);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(bounds.request).max_buf_size(HEAD_BYTES_MAX);
     let service = service_fn(|request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.answer(request).await) }
+        let (desk, shown) = (Arc::clone(&desk), shown.clone());
+        async move { Ok::<_, Infallible>(desk.answer(request, shown.as_deref()).await) }
     });
     let mut connection = pin!(builder.serve_connection(stream, service));
     // However a connection ends, it concerns its client only, who sees it too.

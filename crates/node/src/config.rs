@@ -9,6 +9,7 @@ mod coordinator;
 mod disk;
 pub mod duration;
 mod error;
+mod identity;
 mod nbd;
 pub mod one_in;
 mod policy;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_policies::Replacement;
+use cards_tls::Files;
 use serde::{Deserialize, Serialize};
 
 pub use api::Api;
@@ -30,6 +32,7 @@ pub use attach::{Attach, Mode, ReadAhead};
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
+pub use identity::Identity;
 pub use nbd::Nbd;
 pub use policy::PolicySpec;
 pub(crate) use uri::host_of;
@@ -98,12 +101,20 @@ pub struct Config {
     /// The share of requests between nodes that is traced, such as `"1/1000"`, equal on all nodes; 0 is none. Default 0.
     #[serde(with = "one_in", default)]
     pub trace_sample: u32,
+    /// Talk to other nodes in the clear and believe whoever answers: for measurements, and on a network where nobody else
+    /// is. Default `false`.
+    #[serde(default)]
+    pub insecure: bool,
     /// Without a coordinator: all nodes of the cluster; the same list, in the same order, on every node.
     #[serde(rename = "member", default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
     /// Who keeps the list of members, if they come and go. Default: nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<Coordinator>,
+    /// By what this node proves who it is, if somebody else has made that. Default: what `cards cluster init` and
+    /// `cards join` have put into `identity/` of `state_dir`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// The disks this node contributes.
     #[serde(rename = "disk", default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<Disk>,
@@ -154,8 +165,10 @@ impl Config {
             lease: default_lease(),
             slow: default_slow(),
             trace_sample: 0,
+            insecure: false,
             members,
             coordinator: None,
+            identity: None,
             disks: Vec::new(),
             attach: Vec::new(),
             nbd: Nbd::default(),
@@ -221,6 +234,37 @@ impl Config {
     #[must_use]
     pub fn registry(&self) -> PathBuf {
         self.state_dir.join("registry.redb")
+    }
+
+    /// The files of this node's identity, which need not be there.
+    #[must_use]
+    pub fn identity_files(&self) -> Files {
+        match &self.identity {
+            Some(Identity { authority, certificate, key }) => {
+                Files { authority: authority.clone(), certificate: certificate.clone(), key: key.clone() }
+            }
+            None => Files::within(&self.state_dir.join("identity")),
+        }
+    }
+
+    /// The first address of this cluster's nodes by which other machines may come, as far as this node knows.
+    #[must_use]
+    pub fn beyond_this_machine(&self) -> Option<&str> {
+        let embedded = match &self.coordinator {
+            Some(Coordinator::Embedded(home)) => Some(home.address.as_str()),
+            _ => None,
+        };
+        let members = match self.members.len() {
+            // The only member does not open its port.
+            0 | 1 => &[],
+            _ => &self.members[..],
+        };
+        let all = members
+            .iter()
+            .map(|member| member.address.as_str())
+            .chain(self.address.as_deref())
+            .chain(embedded);
+        all.into_iter().find(|address| !uri::is_loopback(address))
     }
 
     /// The path of the admin socket.

@@ -15,6 +15,7 @@ mod dispatch;
 mod failures;
 mod front;
 mod history;
+mod identity;
 mod inbox;
 mod inquiry;
 mod journal;

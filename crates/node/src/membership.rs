@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use cards_tls::Identity;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admin::Forgotten;
@@ -61,20 +62,24 @@ impl Session {
     ///
     /// # Errors
     /// The coordinator refuses, or cannot be used.
-    pub(crate) fn begin(config: &Config, home: &Home) -> Result<(Self, Joined), ServeError> {
+    pub(crate) fn begin(
+        config: &Config,
+        home: &Home,
+        identity: Option<&Identity>,
+    ) -> Result<(Self, Joined), ServeError> {
         let state = StateFile::open(&config.state_dir)
             .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
         let thread = {
-            let (config, home) = (config.clone(), home.clone());
+            let (config, home, identity) = (config.clone(), home.clone(), identity.cloned());
             std::thread::Builder::new().name("cards-coordinator".into()).spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build_local(tokio::runtime::LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(session::run(config, home, state, joined, inbox));
+                        runtime.block_on(session::run(config, home, identity, state, joined, inbox));
                         runtime.shutdown_background();
                     }
                     Err(error) => tracing::error!("cannot start an event loop for the coordinator: {error}"),

@@ -8,6 +8,7 @@ use cards_core::{
     BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_disk::Disk;
+use cards_tls::Identity;
 
 use crate::arena::Arena;
 use crate::buffers::Buffers;
@@ -37,6 +38,8 @@ use crate::traffic::Traffic;
 /// Locks are taken in this order and never the other way: control, cards, shard, writes, then a link or an inbox.
 pub(crate) struct Node {
     pub(crate) config: Config,
+    /// What this node proves itself with; none if its cluster does without.
+    pub(crate) identity: Option<Identity>,
     pub(crate) me: NodeId,
     pub(crate) life: Life,
     pub(crate) membership: Membership,

@@ -14,6 +14,7 @@ use cards_core::{
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
+use cards_tls::Identity;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -29,6 +30,7 @@ use crate::disk_watch::{DiskWatch, Seen};
 use crate::failures::Failures;
 use crate::front;
 use crate::history::History;
+use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal};
@@ -85,6 +87,23 @@ pub enum ServeError {
         size: u64,
         /// The unit of caching, in bytes.
         block: u32,
+    },
+    /// What this node should prove itself with cannot be used.
+    #[error("identity: {0}")]
+    Identity(#[from] cards_tls::Error),
+    /// Other machines may come, and this node has nothing to prove itself with.
+    #[error(
+        "{node} has no identity in {}, and other machines reach {address}: have `cards cluster init` make the cluster's first, or \
+         `cards join --token` get one from it; `insecure = true` does without, for a network where nobody else is",
+        dir.display()
+    )]
+    NoIdentity {
+        /// This node.
+        node: String,
+        /// Where it would be.
+        dir: PathBuf,
+        /// Where others come.
+        address: String,
     },
     /// A socket cannot be bound.
     #[error("{key}: cannot listen on {address}: {source}; {remedy}")]
@@ -222,6 +241,7 @@ impl Daemon {
     fn start_telling(config: Config, serves: &AtomicBool) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
+        let identity = identity::read(&config)?;
         let block = config.block as u32;
         let opened = open_disks(&config, block)?;
         for card in &config.attach {
@@ -255,13 +275,13 @@ impl Daemon {
                 (me, Membership::fixed(&config), None)
             }
             Some(home) => {
-                let (session, joined) = Session::begin(&config, home)?;
+                let (session, joined) = Session::begin(&config, home, identity.as_ref())?;
                 (joined.number, Membership::joined(&session, joined), Some(session))
             }
         };
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         sockets.0.push(config.admin_socket());
-        let node = Arc::new(build(config, me, membership, life, opened, journals)?);
+        let node = Arc::new(build(config, identity, me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
             node,
@@ -490,6 +510,7 @@ fn listen(
 
 fn build(
     config: Config,
+    identity: Option<Identity>,
     me: NodeId,
     membership: Membership,
     life: Life,
@@ -587,6 +608,7 @@ fn build(
     };
     let threads = config.data_threads.max(1);
     Ok(Node {
+        identity,
         me,
         life,
         membership,

@@ -29,15 +29,19 @@ pub struct Proven {
     pub purpose: Purpose,
     /// Its bytes.
     pub wire: Wire,
-    shown: CertificateDer<'static>,
+    /// Who the other end is.
+    pub shown: Shown,
 }
 
-impl Proven {
-    /// The other end is this node.
+/// A certificate whose owner has proven to be that.
+pub struct Shown(CertificateDer<'static>);
+
+impl Shown {
+    /// It is this node's.
     #[must_use]
     pub fn is(&self, name: &Name) -> bool {
         let dns = name.dns();
-        dns.is_ok_and(|dns| ParsedCertificate::try_from(&self.shown).is_ok_and(|shown| is_for(&shown, &dns)))
+        dns.is_ok_and(|dns| ParsedCertificate::try_from(&self.0).is_ok_and(|shown| is_for(&shown, &dns)))
     }
 }
 
@@ -118,11 +122,15 @@ pub async fn connect(
     Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }
 
-/// Answers a caller.
+/// Answers a caller that wants one of these.
 ///
 /// # Errors
 /// It does not know the cluster, shows nothing that is believed, or goes.
-pub async fn accept(mut stream: TcpStream, identity: &Identity) -> Result<Proven, HandshakeError> {
+pub async fn accept(
+    mut stream: TcpStream,
+    identity: &Identity,
+    purposes: &[Purpose],
+) -> Result<Proven, HandshakeError> {
     let mut bytes = Vec::new();
     let purpose = loop {
         receive(&stream, &mut bytes).await?;
@@ -136,8 +144,8 @@ pub async fn accept(mut stream: TcpStream, identity: &Identity) -> Result<Proven
                     return Err(HandshakeError::Door);
                 }
                 let wanted: Vec<&[u8]> = hello.alpn().into_iter().flatten().collect();
-                let purpose = Purpose::ALL.into_iter().find(|purpose| wanted.contains(&purpose.protocol()));
-                break purpose.ok_or(HandshakeError::Purpose)?;
+                let purpose = purposes.iter().find(|purpose| wanted.contains(&purpose.protocol()));
+                break *purpose.ok_or(HandshakeError::Purpose)?;
             }
             Err((error, _)) => return Err(HandshakeError::Noise(error.to_string())),
         }
@@ -193,7 +201,7 @@ async fn drive<E>(
     stream: &mut TcpStream,
     mut end: E,
     bytes: &mut Vec<u8>,
-) -> Result<(CertificateDer<'static>, Sealed), HandshakeError>
+) -> Result<(Shown, Sealed), HandshakeError>
 where
     E: End,
     KernelConnection<E::Data>: Secrets,
@@ -235,7 +243,7 @@ where
     let shown = end.common().peer_certificates().and_then(|chain| chain.first());
     let shown = shown.ok_or(rustls::Error::NoCertificatesPresented)?.clone().into_owned();
     let (ExtractedSecrets { tx, rx }, secrets) = end.finish()?;
-    Ok((shown, Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
+    Ok((Shown(shown), Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
 }
 
 /// Appends what the library encodes.

@@ -26,7 +26,7 @@ mod wire;
 
 pub use authority::{Authority, PublicKey};
 pub use error::Error;
-pub use handshake::{HandshakeError, Proven, accept, connect};
+pub use handshake::{HandshakeError, Proven, Shown, accept, connect};
 pub use identity::{Door, Files, Identity};
 pub use name::Name;
 pub use settings::Purpose;

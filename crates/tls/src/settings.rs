@@ -25,9 +25,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// All there are.
-    pub(crate) const ALL: [Self; 2] = [Self::Peer, Self::Registry];
-
     /// What a caller says that it wants (ALPN).
     pub(crate) const fn protocol(self) -> &'static [u8] {
         match self {

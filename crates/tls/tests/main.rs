@@ -25,8 +25,8 @@ fn meet(
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let answers = async {
-            let proven = accept(listener.accept().await.unwrap().0, answerer).await?;
-            assert!(proven.is(caller.name()) && proven.purpose == Purpose::Registry);
+            let proven = accept(listener.accept().await.unwrap().0, answerer, &[Purpose::Registry]).await?;
+            assert!(proven.shown.is(caller.name()) && proven.purpose == Purpose::Registry);
             Ok(Vec::new())
         };
         let calls = async {
@@ -137,7 +137,7 @@ fn strangers_learn_nothing() {
             listener.set_nonblocking(true).unwrap();
             let listener = TcpListener::from_std(listener).unwrap();
             for _ in 0..count {
-                assert!(accept(listener.accept().await.unwrap().0, &b).await.is_err());
+                assert!(accept(listener.accept().await.unwrap().0, &b, &[Purpose::Peer]).await.is_err());
             }
         });
     });

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use cards_tls::{Identity, Name};
+
 /// Where a coordinator is and how long to wait for it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct RemoteConfig {
     /// Where it listens: `host:port`, or `[address]:port` for an IPv6 address.
     pub address: String,
     /// Name of the cluster.
     pub cluster: String,
+    /// What this node proves itself with, and the node that keeps the registry. Default: none, in the clear.
+    pub identity: Option<(Identity, Name)>,
     /// How long it may take to accept a connection. Default 1 s.
     pub connect_timeout: Duration,
     /// How long it may take to answer; to say that nothing has changed, 20 s more. Default 2 s.
@@ -24,6 +28,7 @@ impl RemoteConfig {
         Self {
             address: address.to_owned(),
             cluster: cluster.to_owned(),
+            identity: None,
             connect_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(2),
             patience: Duration::from_secs(10),

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::io;
 use std::time::{Duration, Instant};
 
+use cards_tls::{Identity, Name, Purpose, Wire};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, LEASE};
 
-use super::RemoteError;
+use super::{RemoteConfig, RemoteError};
 
 /// What is asked.
 pub(super) struct Ask {
@@ -58,10 +59,13 @@ pub(super) struct Peer {
     /// As the `Host` header has it.
     authority: HeaderValue,
     cluster: HeaderValue,
+    /// What is shown to it, and who it must be.
+    identity: Option<(Identity, Name)>,
 }
 
 impl Peer {
-    pub(super) fn parse(address: &str, cluster: &str) -> Result<Self, RemoteError> {
+    pub(super) fn of(config: &RemoteConfig) -> Result<Self, RemoteError> {
+        let RemoteConfig { address, cluster, identity, .. } = config;
         let bad =
             |problem: &str| RemoteError::Address { address: address.to_owned(), problem: problem.to_owned() };
         let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("names no port"))?;
@@ -75,7 +79,8 @@ impl Peer {
         }
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("fits no header"));
         let (authority, cluster) = (value(address)?, value(cluster)?);
-        Ok(Self { address: address.to_owned(), host: bare.to_owned(), port, authority, cluster })
+        let (address, host, identity) = (address.to_owned(), bare.to_owned(), identity.clone());
+        Ok(Self { address, host, port, authority, cluster, identity })
     }
 
     /// Connects, or says why not.
@@ -84,7 +89,14 @@ impl Peer {
         let connecting = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| unsent(&e))?;
             stream.set_nodelay(true).map_err(|e| unsent(&e))?;
-            let (sender, driver) = handshake(TokioIo::new(stream)).await.map_err(|e| unsent(&e))?;
+            let wire = match &self.identity {
+                None => Wire::plain(stream),
+                Some((identity, keeper)) => {
+                    let proven = cards_tls::connect(stream, identity, Purpose::Registry, keeper).await;
+                    proven.map_err(|e| unsent(&e))?.wire
+                }
+            };
+            let (sender, driver) = handshake(TokioIo::new(wire)).await.map_err(|e| unsent(&e))?;
             Ok(Connection { sender, driver: tokio::spawn(driver) })
         };
         timeout(limit, connecting).await.unwrap_or_else(|_| Err(unsent(&"no connection in time")))
@@ -209,7 +221,7 @@ mod tests {
     fn an_address_is_a_host_and_a_port() {
         for (address, host) in [("a.lan:7700", "a.lan"), ("[::1]:7700", "::1"), ("10.0.0.1:7700", "10.0.0.1")]
         {
-            let peer = Peer::parse(address, "lab").unwrap();
+            let peer = Peer::of(&RemoteConfig::new(address, "lab")).unwrap();
             assert_eq!((peer.host.as_str(), peer.port), (host, 7700));
             assert_eq!(peer.authority, address);
         }

@@ -1,5 +1,6 @@
 //! From a request to its answer.
 
+use cards_tls::{Name, Shown};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
@@ -8,6 +9,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::change::Change;
 use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::ids::Revision;
@@ -56,13 +58,18 @@ impl Desk {
         &self.bounds
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Answers a caller who has shown this.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        shown: Option<&Shown>,
+    ) -> Response<Full<Bytes>> {
         let allowed = match request.uri().path() {
             SUBMIT => Some("POST"),
             VIEW | CHANGED => Some("GET"),
             _ => None,
         };
-        let reply = self.reply(request, allowed).await;
+        let reply = self.reply(request, allowed, shown).await;
         let (status, body) = match reply {
             Reply::Json(body) => (StatusCode::OK, body),
             Reply::Same => (StatusCode::NO_CONTENT, Bytes::new()),
@@ -89,7 +96,12 @@ impl Desk {
         response
     }
 
-    async fn reply(&self, request: Request<Incoming>, allowed: Option<&'static str>) -> Reply {
+    async fn reply(
+        &self,
+        request: Request<Incoming>,
+        allowed: Option<&'static str>,
+        shown: Option<&Shown>,
+    ) -> Reply {
         let Some(allowed) = allowed else {
             let error =
                 format!("there is no such path; use POST {SUBMIT}, GET {VIEW} or GET {CHANGED}?after=N");
@@ -111,13 +123,13 @@ impl Desk {
             None => return bad(format!("the header `{CLUSTER}` is missing; it names the cluster")),
         }
         match request.uri().path() {
-            SUBMIT => self.submit(request).await,
+            SUBMIT => self.submit(request, shown).await,
             VIEW => self.view().await,
             _ => self.changed(request.uri().query()).await,
         }
     }
 
-    async fn submit(&self, request: Request<Incoming>) -> Reply {
+    async fn submit(&self, request: Request<Incoming>, shown: Option<&Shown>) -> Reply {
         let too_long = || {
             let error = format!("the body is longer than {REQUEST_BYTES_MAX} bytes; no change is");
             Reply::Problem(StatusCode::PAYLOAD_TOO_LARGE, error)
@@ -135,10 +147,17 @@ impl Desk {
                 return Reply::Problem(StatusCode::REQUEST_TIMEOUT, error);
             }
         };
-        let change = match serde_json::from_slice(&body) {
+        let change: Change = match serde_json::from_slice(&body) {
             Ok(change) => change,
             Err(e) => return bad(format!("the body is no change: {e}")),
         };
+        let cluster = self.registry.cluster();
+        if let (Some(shown), Some(seat)) = (shown, change.seat())
+            && !shown.is(&Name::new(cluster, &seat.name))
+        {
+            let error = format!("the caller's certificate is not one of node `{}`", seat.name);
+            return Reply::Problem(StatusCode::FORBIDDEN, error);
+        }
         let _turn = self.turns.acquire().await;
         match self.registry.submit(change).await {
             Ok(applied) => Reply::Json(json(&applied)),
@@ -203,7 +222,7 @@ fn json(body: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Change, Join, Seat};
+    use crate::change::{Join, Seat};
     use crate::ids::{Epoch, Incarnation, WallClock};
     use crate::registry::Terms;
     use crate::serve::documents::Document;

@@ -5,22 +5,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use cards_tls::Wire;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// Fails when the other end does not take all of what is written within a limit. It counts from when the system's
 /// buffers were first full: a client that takes a byte now and then gains nothing by it.
 pub(super) struct Impatient {
-    stream: TokioIo<TcpStream>,
+    stream: TokioIo<Wire>,
     limit: Duration,
     /// Set while something waits to be written.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
-    pub(super) const fn new(stream: TokioIo<TcpStream>, limit: Duration) -> Self {
+    pub(super) const fn new(stream: TokioIo<Wire>, limit: Duration) -> Self {
         Self { stream, limit, late: None }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::uri::is_loopback;
 use super::{duration, size};
 
 /// Where the attached volumes are exported over NBD, and what one client may take.
@@ -37,12 +38,7 @@ impl Nbd {
     #[must_use]
     pub fn open_to_others(&self) -> Option<&str> {
         let address = self.tcp.as_deref()?;
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-        let is_local = match host.parse::<std::net::IpAddr>() {
-            Ok(ip) => ip.is_loopback(),
-            Err(_) => host == "localhost",
-        };
-        (!is_local).then_some(address)
+        (!is_loopback(address)).then_some(address)
     }
 }
 

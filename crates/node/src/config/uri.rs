@@ -38,6 +38,15 @@ pub(crate) fn host_of(text: &str) -> Option<&str> {
     host_any_port(text).ok().map(|(host, _)| host)
 }
 
+/// Whoever comes to this address is on this machine.
+pub(super) fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    match host.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => host == "localhost",
+    }
+}
+
 /// Writes the URI, if there is one.
 pub(super) fn serialize<S: Serializer>(uri: &Option<Uri>, serializer: S) -> Result<S::Ok, S::Error> {
     match uri {

@@ -10,6 +10,8 @@ use cards_coordinator::{
     Terms, TlsFiles,
 };
 
+use cards_tls::{Identity, Name};
+
 use crate::config::{Config, Coordinator as Home, EtcdHome};
 
 /// Longest password file, in bytes.
@@ -74,7 +76,12 @@ pub enum HomeError {
 
 /// Opens the registry; makes a new one if there is none and `seen` says that there never was. The keeper of an embedded
 /// one answers for it to the others, in a task of this thread's runtime, from then on.
-pub(super) async fn open(config: &Config, home: &Home, seen: Epoch) -> Result<Coordinator, HomeError> {
+pub(super) async fn open(
+    config: &Config,
+    home: &Home,
+    identity: Option<&Identity>,
+    seen: Epoch,
+) -> Result<Coordinator, HomeError> {
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
     let lost = || HomeError::Lost {
         home: home.describe(),
@@ -99,6 +106,8 @@ pub(super) async fn open(config: &Config, home: &Home, seen: Epoch) -> Result<Co
         Home::Embedded(embedded) => {
             let mut remote = RemoteConfig::new(&embedded.address, &config.cluster);
             remote.patience = PATIENCE;
+            let keeper = Name::new(&config.cluster, &embedded.keeper);
+            remote.identity = identity.map(|identity| (identity.clone(), keeper));
             Ok(Coordinator::Remote(Remote::open(remote).await.map_err(failed)?))
         }
         Home::Etcd(etcd) => {
@@ -121,12 +130,17 @@ pub(super) async fn open(config: &Config, home: &Home, seen: Epoch) -> Result<Co
 }
 
 /// Answers other nodes that ask the registry of this one, for as long as the runtime runs.
-pub(super) async fn answer(config: &Config, home: &Home, coordinator: &Coordinator) -> Result<(), HomeError> {
+pub(super) async fn answer(
+    config: &Config,
+    home: &Home,
+    identity: Option<Identity>,
+    coordinator: &Coordinator,
+) -> Result<(), HomeError> {
     let (Home::Embedded(home), Coordinator::Embedded(registry)) = (home, coordinator) else { return Ok(()) };
     let failed = |source| HomeError::Listen { address: home.address.clone(), source };
     debug_assert!(config.is_keeper());
     let listener = tokio::net::TcpListener::bind(&home.address).await.map_err(failed)?;
-    tokio::task::spawn_local(cards_coordinator::serve(listener, registry.clone(), pending()));
+    tokio::task::spawn_local(cards_coordinator::serve(listener, registry.clone(), identity, pending()));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use cards_coordinator::{
     View, WallClock,
 };
 use cards_core::NodeId;
+use cards_tls::Identity;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::home::{self, HomeError, RETRY};
@@ -62,12 +63,13 @@ pub(super) struct Session {
 pub(super) async fn run(
     config: Config,
     home: Home,
+    identity: Option<Identity>,
     state: StateFile,
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
     orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, state) => begun,
+        begun = Session::begin(config, home, identity, state) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -84,11 +86,13 @@ impl Session {
     async fn begin(
         config: Config,
         home: Home,
+        identity: Option<Identity>,
         mut state: StateFile,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
-        let coordinator = patiently(&home, || home::open(&config, &home, Epoch(before.epoch))).await?;
-        home::answer(&config, &home, &coordinator).await?;
+        let coordinator =
+            patiently(&home, || home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
+        home::answer(&config, &home, identity, &coordinator).await?;
         let (seat, lease, number) = patiently(&home, || {
             let (coordinator, config, home) = (&coordinator, &config, &home);
             async move { join(coordinator, config, home, before).await }

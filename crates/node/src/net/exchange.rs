@@ -8,9 +8,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use cards_core::NodeId;
+use cards_tls::Wire;
 use cards_wire::peer::FrameError;
-use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
 
 use super::credit::{Connection, Overdrawn};
 use super::incoming::Incoming;
@@ -52,14 +51,14 @@ pub(super) enum Broken {
 pub(super) fn run(
     local: &Rc<Local>,
     connection: Connection,
-    stream: TcpStream,
+    wire: Wire,
 ) -> impl Future<Output = Result<(), Broken>> {
     let peer = connection.peer;
     Exchange {
         incoming: Incoming::new(local, connection),
         local: Rc::clone(local),
         peer,
-        stream,
+        wire,
         sending: Sending::default(),
         locks: local.node.locks.mail(peer),
         frames: Vec::new(),
@@ -71,7 +70,7 @@ struct Exchange {
     incoming: Incoming,
     local: Rc<Local>,
     peer: NodeId,
-    stream: TcpStream,
+    wire: Wire,
     sending: Sending,
     locks: Mail,
     frames: Vec<Frame>,
@@ -83,7 +82,7 @@ impl Exchange {
         for _ in 0..TURNS {
             let mut blocked = false;
             for _ in 0..RECEIVES {
-                match self.incoming.poll(cx, &self.stream) {
+                match self.incoming.poll(cx, &mut self.wire) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(broken)) => return Poll::Ready(broken),
                     Poll::Pending => {
@@ -113,7 +112,7 @@ impl Exchange {
                 self.locks.take(cx.waker()).into_iter().for_each(|frame| self.sending.push_locks(frame));
                 link.take(&mut self.frames, cx.waker());
                 if self.frames.is_empty() && self.sending.is_empty() {
-                    return Poll::Ready(Ok(()));
+                    return self.wire.poll_flush(cx);
                 }
                 let block = node.arena.block() as u32;
                 self.frames.drain(..).for_each(|frame| self.sending.push(frame, block));
@@ -121,7 +120,7 @@ impl Exchange {
             let sent = {
                 let mut parts = [IoSlice::new(&[]); PARTS_MAX];
                 let count = self.sending.parts(&node.arena, &mut parts);
-                ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &parts[..count]))?
+                ready!(self.wire.poll_write_vectored(cx, &parts[..count]))?
             };
             Traffic::add(&node.traffic.bytes_sent, sent);
             Traffic::add(&link.traffic.sent, sent);

@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::TcpStream as StdStream;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_core::NodeId;
+use cards_tls::{Adrift, HandshakeError, Name, Proven, Purpose, Wire};
 use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A connection whose ends have introduced themselves.
 pub(crate) struct Greeted {
-    pub(crate) stream: StdStream,
+    pub(crate) wire: Adrift,
     pub(crate) hello: Hello,
 }
 
@@ -40,6 +40,8 @@ pub(crate) struct Greeted {
 pub(super) enum GreetError {
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("{0}")]
+    Handshake(HandshakeError),
     #[error("no introduction within {} s", DEADLINE.as_secs())]
     Silent,
     #[error(transparent)]
@@ -61,6 +63,15 @@ pub(super) enum GreetError {
     Membership { node: String, theirs: u64, known: u64 },
     #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
     Behind { node: String, theirs: u64, ours: u64 },
+}
+
+impl From<HandshakeError> for GreetError {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => Self::Io(error),
+            error => Self::Handshake(error),
+        }
+    }
 }
 
 impl GreetError {
@@ -125,6 +136,11 @@ fn ours(node: &Node) -> Hello {
     }
 }
 
+/// A member as its certificate names it.
+fn named(node: &Node, name: &str) -> Name {
+    Name::new(&node.config.cluster, name)
+}
+
 /// Dials a peer and exchanges introductions.
 pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
     let members = node.members();
@@ -132,11 +148,17 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
         return Err(GreetError::Who { node: node.name(peer), what: "no member any more" });
     };
     let talk = async {
-        let mut stream = TcpStream::connect(&member.address).await?;
+        let stream = TcpStream::connect(&member.address).await?;
         stream.set_nodelay(true)?;
+        let mut wire = match &node.identity {
+            Some(identity) => {
+                cards_tls::connect(stream, identity, Purpose::Peer, &named(node, &member.name)).await?.wire
+            }
+            None => Wire::plain(stream),
+        };
         let ours = ours(node);
-        stream.write_all(&peer::encode_hello(&ours)?).await?;
-        let hello = receive(&mut stream).await?;
+        send(&mut wire, &ours).await?;
+        let hello = receive(&mut wire).await?;
         check(node, &hello, &ours)?;
         if hello.node != member.name {
             return Err(GreetError::Who { node: hello.node, what: "not the member at this address" });
@@ -146,7 +168,7 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
         if hello.epoch < joined {
             return Err(GreetError::Behind { node: hello.node, theirs: hello.epoch, ours: joined });
         }
-        Ok(Greeted { stream: stream.into_std()?, hello })
+        Ok(Greeted { wire: wire.set_adrift()?, hello })
     };
     tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
 }
@@ -220,14 +242,25 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
 }
 
 /// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why.
-async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted), Refused> {
+async fn answer(node: &Node, stream: TcpStream) -> Result<(NodeId, Greeted), Refused> {
     stream.set_nodelay(true)?;
-    let hello = receive(&mut stream).await;
+    let (mut wire, proven) = match &node.identity {
+        Some(identity) => {
+            let Proven { wire, shown, .. } =
+                cards_tls::accept(stream, identity, &[Purpose::Peer]).await.map_err(GreetError::from)?;
+            (wire, Some(shown))
+        }
+        None => (Wire::plain(stream), None),
+    };
+    let hello = receive(&mut wire).await;
     let ours = ours(node);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
-        stream.write_all(&peer::encode_hello(&ours).map_err(GreetError::from)?).await?;
+        send(&mut wire, &ours).await?;
     }
     let hello = hello.map_err(|error| Refused { member: of_other_version(node, &error), error })?;
+    if proven.is_some_and(|proven| !proven.is(&named(node, &hello.node))) {
+        return Err(GreetError::Who { node: hello.node, what: "not whom its certificate names" }.into());
+    }
     let member = node.members().find(&hello.node).map(|(peer, _)| usize::from(peer.0));
     check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
     let Some(peer) = member else {
@@ -238,7 +271,7 @@ async fn answer(node: &Node, mut stream: TcpStream) -> Result<(NodeId, Greeted),
             GreetError::Who { node: hello.node, what: "a member that does not dial this node" }.into()
         );
     }
-    Ok((NodeId(peer as u16), Greeted { stream: stream.into_std()?, hello }))
+    Ok((NodeId(peer as u16), Greeted { wire: wire.set_adrift()?, hello }))
 }
 
 /// The member that has been refused for its version, if it said so much.
@@ -280,12 +313,17 @@ fn check_membership(members: &Members, theirs: &Hello) -> Result<(), GreetError>
     Err(GreetError::Membership { node, theirs, known })
 }
 
-async fn receive(stream: &mut TcpStream) -> Result<Hello, GreetError> {
+async fn send(wire: &mut Wire, hello: &Hello) -> Result<(), GreetError> {
+    wire.write_all(&peer::encode_hello(hello)?).await?;
+    Ok(wire.flush().await?)
+}
+
+async fn receive(wire: &mut Wire) -> Result<Hello, GreetError> {
     let mut header = [0; HEADER_SIZE];
-    stream.read_exact(&mut header).await?;
+    wire.read_exact(&mut header).await?;
     let Header::Body(announced) = peer::decode_header(&header)? else { return Err(GreetError::NotHello) };
     let mut body = vec![0; announced.length()];
-    stream.read_exact(&mut body).await?;
+    wire.read_exact(&mut body).await?;
     match announced.decode(&body)? {
         peer::Body::Hello(hello) => Ok(hello),
         peer::Body::Control(_) => Err(GreetError::NotHello),

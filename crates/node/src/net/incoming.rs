@@ -9,9 +9,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
+use cards_tls::Wire;
 use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::credit::Connection;
 use super::exchange::Broken;
@@ -71,8 +70,8 @@ impl Incoming {
     }
 
     /// Receives once and handles what is complete.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, stream: &TcpStream) -> Poll<Result<(), Broken>> {
-        let received = ready!(self.receive(cx, stream))?;
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Result<(), Broken>> {
+        let received = ready!(self.receive(cx, wire))?;
         if received == 0 {
             return Poll::Ready(Err(Broken::Closed));
         }
@@ -84,7 +83,7 @@ impl Incoming {
     }
 
     /// Fills the target of the payload, if there is one, and then the buffer.
-    fn receive(&mut self, cx: &mut Context<'_>, stream: &TcpStream) -> Poll<io::Result<usize>> {
+    fn receive(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<io::Result<usize>> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 {
@@ -109,7 +108,8 @@ impl Incoming {
         };
         let limit = (self.end + ahead).min(BUFFER);
         let wanted = target.len();
-        let received = ready!(read_vectored(cx, stream, target, &mut self.buffer[self.end..limit]))?;
+        let mut parts = [IoSliceMut::new(target), IoSliceMut::new(&mut self.buffer[self.end..limit])];
+        let received = ready!(wire.poll_read_vectored(cx, &mut parts))?;
         let straight = received.min(wanted);
         if let State::Payload { arrived, target: Target::Slot(_) | Target::Buffer(_), .. } = &mut self.state {
             *arrived += straight;
@@ -285,33 +285,6 @@ impl Incoming {
             }
             Target::Buffer(bytes) => node.writes.released(node, self.connection, bytes.len()),
             Target::Nowhere => {}
-        }
-    }
-}
-
-/// Reads into `first` and then into `second`.
-fn read_vectored(
-    cx: &mut Context<'_>,
-    stream: &TcpStream,
-    first: &mut [u8],
-    second: &mut [u8],
-) -> Poll<io::Result<usize>> {
-    let room = first.len() + second.len();
-    let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
-    loop {
-        ready!(stream.poll_read_ready(cx))?;
-        match stream.try_read_vectored(&mut parts) {
-            Ok(received) => {
-                if 0 < received && received < room {
-                    // The socket is drained: saying so spares a read that would find nothing.
-                    let _ = stream.try_io(Interest::READABLE, || {
-                        Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
-                    });
-                }
-                return Poll::Ready(Ok(received));
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Poll::Ready(Err(error)),
         }
     }
 }

@@ -403,9 +403,9 @@ async fn serve(
     news: bool,
 ) -> Result<(), exchange::Broken> {
     let link = &local.node.links[usize::from(peer.0)];
-    let Greeted { stream, hello } = greeted;
-    watch(&stream)?;
-    let stream = tokio::net::TcpStream::from_std(stream)?;
+    let Greeted { wire, hello } = greeted;
+    watch(wire.stream())?;
+    let wire = wire.moor()?;
     if news {
         tracing::info!(peer = hello.node, "connected");
     }
@@ -425,7 +425,7 @@ async fn serve(
             Err(exchange::Broken::NoMember)
         }
         never = rest(link) => match never {},
-        result = exchange::run(local, connection, stream) => result,
+        result = exchange::run(local, connection, wire) => result,
     };
 
     let unsent = {

@@ -38,10 +38,10 @@ fn data(length: usize) -> Vec<u8> {
 async fn pair(a: &Identity, b: &Identity) -> (Wire, Wire) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let answers = async { accept(listener.accept().await.unwrap().0, b).await.unwrap() };
+    let answers = async { accept(listener.accept().await.unwrap().0, b, &[Purpose::Peer]).await.unwrap() };
     let calls = async { connect(stream, a, Purpose::Peer, b.name()).await.unwrap() };
     let (calls, answers) = tokio::join!(calls, answers);
-    assert!(answers.is(a.name()) && !answers.is(b.name()) && calls.is(b.name()));
+    assert!(answers.shown.is(a.name()) && !answers.shown.is(b.name()) && calls.shown.is(b.name()));
     assert_eq!(answers.purpose, Purpose::Peer);
     (calls.wire, answers.wire)
 }
@@ -140,7 +140,7 @@ fn the_library_understands_what_is_made_here() {
     run(async {
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
-        let mut wire = accept(listener.accept().await.unwrap().0, &b).await.unwrap().wire;
+        let mut wire = accept(listener.accept().await.unwrap().0, &b, &[Purpose::Peer]).await.unwrap().wire;
         wire.sealed.as_mut().unwrap().records_max = 20;
         let there = receive(&mut wire, bytes.len()).await;
         assert!(there == bytes);
@@ -200,7 +200,9 @@ fn a_changed_byte_ends_the_connection() {
             };
             let receives = async {
                 let mut there = Vec::new();
-                let Ok(proven) = accept(behind.accept().await.unwrap().0, &b).await else { return there };
+                let Ok(proven) = accept(behind.accept().await.unwrap().0, &b, &[Purpose::Peer]).await else {
+                    return there;
+                };
                 let mut wire = proven.wire;
                 let mut room = [0; 5000];
                 while let Ok(count @ 1..) =
@@ -246,7 +248,7 @@ fn nothing_older_is_spoken() {
     run(async {
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
-        assert!(accept(listener.accept().await.unwrap().0, &b).await.is_err());
+        assert!(accept(listener.accept().await.unwrap().0, &b, &[Purpose::Peer]).await.is_err());
     });
     old.join().unwrap();
 }
