@@ -143,6 +143,7 @@ impl Demo {
             lease: Duration::from_secs(3),
             tcp: true,
             coordinator: true,
+            insecure: false,
             verbose,
         }
     }

@@ -146,6 +146,10 @@ pub(crate) struct Dev {
     #[arg(long)]
     fixed_members: bool,
 
+    /// Let the nodes talk in the clear: what their proofs and encryption cost is the difference
+    #[arg(long)]
+    insecure: bool,
+
     /// Print the counters as one JSON object
     #[arg(long)]
     json: bool,
@@ -228,6 +232,7 @@ impl Dev {
             lease: self.lease,
             tcp: self.tcp,
             coordinator: !self.fixed_members,
+            insecure: self.insecure,
             verbose,
         }
     }

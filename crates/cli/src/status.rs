@@ -300,6 +300,8 @@ mod tests {
             coordinator: None,
             epoch: 0,
             version: "0.1.0".into(),
+            secure: true,
+            certificate_ends_s: None,
             uptime_s: 125,
             time_ms: 0,
             web: None,

@@ -3,7 +3,6 @@
 //! | file | noun |
 //! |---|---|
 //! | `listen` | endpoints: accept, hand to a data thread |
-//! | `lobby` | the cap on connections |
 //! | `handshake` | a client until it has chosen an export |
 //! | `connection` | a client afterwards: one task that receives, parses, answers |
 //! | `client` | what a connection shares with its requests |
@@ -17,7 +16,6 @@ mod command;
 mod connection;
 mod handshake;
 mod listen;
-mod lobby;
 mod read;
 mod replies;
 mod request;
@@ -27,9 +25,9 @@ mod warm;
 
 pub use handshake::EXCLUSIVE;
 
+pub(crate) use crate::lobby::Permit;
 pub(crate) use client::Client;
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
-pub(crate) use lobby::Permit;
 pub(crate) use replies::Piece;
 pub(crate) use request::Request;
 pub(crate) use warm::{Warms, blocks_to_warm};

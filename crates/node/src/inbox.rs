@@ -1,6 +1,6 @@
 //! How other threads reach a data thread.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,16 @@ pub(crate) type Call = Box<dyn FnOnce(&Rc<Local>) + Send>;
 pub(crate) enum Accepted {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl Accepted {
+    /// Where the client is; none if it is here.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
 }
 
 /// One thread's inbox.

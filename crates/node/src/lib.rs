@@ -20,6 +20,7 @@ mod inbox;
 mod inquiry;
 mod journal;
 mod life;
+mod lobby;
 mod local;
 mod locks;
 mod marks;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -117,8 +117,9 @@ impl Authority {
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let public = PublicKey(key.der_bytes().try_into().expect("a key of Ed25519 has 32 bytes"));
         let certificate = self.sign(node, &public)?;
-        if let Some(parent) = files.key.parent() {
-            fs::create_dir_all(parent).map_err(|source| Error::File { path: parent.into(), source })?;
+        if let Some(parent) = files.key.parent().filter(|parent| !parent.exists()) {
+            let failed = |source| Error::File { path: parent.into(), source };
+            fs::create_dir_all(parent).and_then(|()| adopt(parent)).map_err(failed)?;
         }
         write_new(&files.key, &key.serialize_pem(), 0o600)?;
         write_new(&files.certificate, &certificate, 0o644)?;
@@ -147,11 +148,21 @@ fn titled(title: &str) -> DistinguishedName {
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = file.write_all(text.as_bytes()).and_then(|()| adopt(path)).and_then(|()| file.sync_all());
     written.map_err(|source| {
         let _ = fs::remove_file(path);
         failed(source)
     })
+}
+
+/// What root has made belongs to whoever has the directory that it is in: the daemon reads it as its own user.
+fn adopt(path: &Path) -> io::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let (made, owner) = (fs::metadata(path)?, fs::metadata(parent)?);
+    if made.uid() == 0 && owner.uid() != 0 {
+        lchown(path, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
 }
 
 /// Reads a file that is meant to be small.

@@ -17,7 +17,7 @@ use crate::authority::{read, read_secret};
 use crate::settings::provider;
 use crate::{Error, Name};
 
-/// What lies between an end that is known to a second and the beginning of all certificates.
+/// Seconds from now, beyond the end of all certificates.
 const HORIZON: u64 = 1 << 33;
 
 /// The files of an identity, all PEM.
@@ -77,6 +77,7 @@ pub struct Identity {
     pub(crate) key: Arc<CertifiedKey>,
     pub(crate) authorities: Arc<RootCertStore>,
     pub(crate) doors: Vec<Door>,
+    ends: Option<SystemTime>,
 }
 
 impl fmt::Debug for Identity {
@@ -120,7 +121,8 @@ impl Identity {
             other => Error::Settings(other),
         })?;
         let doors = authorities.iter().map(Door::of).collect();
-        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), doors })
+        let ends = ends(&key.cert, &roots);
+        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), doors, ends })
     }
 
     /// Whose it is.
@@ -129,32 +131,31 @@ impl Identity {
         &self.name
     }
 
-    /// From when on nobody believes its certificate; none if nobody does now.
+    /// From when on nobody believes its certificate; none if nobody did when it was read.
     #[must_use]
     pub fn ends(&self) -> Option<SystemTime> {
-        let shown = ParsedCertificate::try_from(&self.key.cert[0]).ok()?;
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-        let is_valid = |after: u64| {
-            verify_server_cert_signed_by_trust_anchor(
-                &shown,
-                &self.authorities,
-                &self.key.cert[1..],
-                UnixTime::since_unix_epoch(Duration::from_secs(since + after)),
-                provider().signature_verification_algorithms.all,
-            )
-            .is_ok()
-        };
-        // What is valid now ends once: between the two, all of it is valid below and nothing above.
-        let (mut valid, mut ended) = (0, HORIZON);
-        if !is_valid(valid) {
-            return None;
-        }
-        while ended - valid > 1 {
-            let middle = valid + (ended - valid) / 2;
-            *(if is_valid(middle) { &mut valid } else { &mut ended }) = middle;
-        }
-        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(since + ended))
+        self.ends
     }
+}
+
+/// What is valid now ends once: where is found by asking.
+fn ends(chain: &[CertificateDer<'_>], authorities: &RootCertStore) -> Option<SystemTime> {
+    let shown = ParsedCertificate::try_from(chain.first()?).ok()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let is_valid = |after: u64| {
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(now + after));
+        let algorithms = provider().signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&shown, authorities, &chain[1..], at, algorithms).is_ok()
+    };
+    let (mut valid, mut ended) = (0, HORIZON);
+    if !is_valid(valid) {
+        return None;
+    }
+    while ended - valid > 1 {
+        let middle = valid + (ended - valid) / 2;
+        *(if is_valid(middle) { &mut valid } else { &mut ended }) = middle;
+    }
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(now + ended))
 }
 
 /// A certificate is one of this DNS name.

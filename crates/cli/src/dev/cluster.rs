@@ -46,6 +46,7 @@ impl Cluster {
 
     fn start_in(dir: TempDir, plan: &Plan, signals: &Signals) -> Result<Self, DevError> {
         let configs = plan.configs(dir.path())?;
+        plan.equip(&configs)?;
         let mut cluster = Self { nodes: Vec::with_capacity(configs.len()), dir };
         for (i, config) in configs.into_iter().enumerate() {
             cluster.nodes.push(Daemon::start(config, i + 1, cluster.dir.path(), plan.verbose)?);

@@ -19,6 +19,9 @@ pub(crate) enum DevError {
     /// The options make no valid configuration.
     #[error("{}", with_options(.0))]
     Options(#[from] Problem),
+    /// A node's identity cannot be made.
+    #[error("identities of the nodes: {0}; set TMPDIR to a directory with room that can be written")]
+    Identity(#[from] cards_tls::Error),
     /// There are no free ports.
     #[error("free ports on 127.0.0.1: {0}; is the loopback interface up?")]
     Ports(std::io::Error),

@@ -9,6 +9,7 @@ use cards_node::config::{
     PolicySpec, ReadAhead, Web,
 };
 use cards_policies::Replacement;
+use cards_tls::Authority;
 
 use super::DevError;
 
@@ -49,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) tcp: bool,
     /// Node 1 keeps the registry; else the members are a fixed list.
     pub(crate) coordinator: bool,
+    /// The nodes talk in the clear and believe each other.
+    pub(crate) insecure: bool,
     /// How often `-v` was given: how much the daemons log.
     pub(crate) verbose: u8,
 }
@@ -65,6 +68,16 @@ pub(crate) enum DiskFrom {
 }
 
 impl Plan {
+    /// Gives the nodes what they prove themselves with. Their authority is forgotten then: nobody joins later.
+    pub(super) fn equip(&self, configs: &[Config]) -> Result<(), DevError> {
+        if self.insecure {
+            return Ok(());
+        }
+        let authority = Authority::create("dev")?;
+        let mut nodes = configs.iter();
+        Ok(nodes.try_for_each(|config| authority.equip(&config.node, &config.identity_files()))?)
+    }
+
     /// The configuration of every node, with files in `dir` and ports that were free a moment ago.
     pub(super) fn configs(&self, dir: &Path) -> Result<Vec<Config>, DevError> {
         let origin = self.origin(dir)?;
@@ -111,6 +124,7 @@ impl Plan {
                 config.nbd.unix = Some(config.runtime_dir.join("nbd.sock"));
                 config.web = Some(Web { listen: format!("{}:0", Ipv4Addr::LOCALHOST), hosts: Vec::new() });
                 config.nbd.tcp = tcp_ports.get(i).map(address);
+                config.insecure = self.insecure;
                 config.validate()?;
                 Ok(config)
             })
@@ -192,6 +206,7 @@ mod tests {
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),
             tcp: true,
+            insecure: false,
             coordinator: false,
             verbose: 0,
         }

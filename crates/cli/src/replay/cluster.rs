@@ -40,6 +40,7 @@ impl Replay {
             lease: LEASE,
             tcp: false,
             // Nodes have the numbers of the simulated ones, whoever starts first.
+            insecure: false,
             coordinator: false,
             verbose,
         }

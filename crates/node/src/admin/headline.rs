@@ -26,11 +26,13 @@ impl Status {
         let attached = self.volumes.iter().filter(|volume| volume.is_attached()).count();
         let wanted = self.volumes.iter().filter(|volume| volume.attached.is_some()).count();
         let of = if wanted > attached { format!(" of {wanted}") } else { String::new() };
+        let alone = self.members.len() < 2;
         format!(
-            "{} of {} nodes up{}, {attached}{of} volume{} attached, version {}, up {}",
+            "{} of {} nodes up{}{}, {attached}{of} volume{} attached, version {}, up {}",
             self.members.iter().filter(|member| up(member.state)).count(),
             self.members.iter().filter(|member| member.state != MemberState::Left).count(),
             if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },
+            if self.secure || alone { "" } else { ", insecure" },
             if wanted.max(attached) == 1 { "" } else { "s" },
             self.version,
             uptime(self.uptime_s)

@@ -21,6 +21,12 @@ pub struct Status {
     pub epoch: u64,
     /// Version of the daemon.
     pub version: String,
+    /// Nodes prove to each other who they are, and encrypt what they say.
+    #[serde(default)]
+    pub secure: bool,
+    /// When this node's certificate ends: seconds since 1970 (UTC). None without one, or if nobody believes it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_ends_s: Option<u64>,
     /// Seconds since it started.
     pub uptime_s: u64,
     /// When this was counted, by the node's clock: milliseconds since 1970 (UTC).

@@ -13,11 +13,11 @@ use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
 
 use super::client::Client;
 use super::connection::Connection;
-use super::lobby::Permit;
 use super::stream::Stream;
 use crate::cards::{Card, CardState, Seat};
 use crate::config::ReadAhead;
 use crate::inbox::Accepted;
+use crate::lobby::Permit;
 use crate::local::{Local, spawn};
 use crate::report;
 

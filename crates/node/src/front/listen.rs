@@ -10,8 +10,8 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::lobby::Lobby;
 use crate::inbox::{Accepted, Event};
+use crate::lobby::Lobby;
 use crate::local::{Local, spawn};
 use crate::node::Node;
 use crate::seldom::Seldom;
@@ -137,7 +137,7 @@ async fn accept(node: Arc<Node>, acceptor: Acceptor, lobby: Arc<Lobby>) {
         if node.draining() {
             return;
         }
-        let Some(permit) = lobby.admit() else {
+        let Some(permit) = lobby.admit(accepted.address()) else {
             if seldom.may() {
                 tracing::warn!(
                     "a client was turned away: {} connections already; raise `nbd.connections`",

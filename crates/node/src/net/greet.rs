@@ -1,6 +1,5 @@
 //! Introductions: who is at the other end, and may the two talk?
 
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -15,6 +14,7 @@ use tracing::Level;
 
 use crate::config::Member;
 use crate::inbox::Event;
+use crate::lobby::Lobby;
 use crate::local::{Local, spawn};
 use crate::membership::Members;
 use crate::node::Node;
@@ -23,7 +23,7 @@ use crate::seldom::Seldom;
 /// How long an introduction may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Connections that may be introducing themselves at a time.
-const STRANGERS_MAX: u32 = 64;
+const STRANGERS_MAX: u32 = 128;
 /// The block sizes there are, as powers of two.
 const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
@@ -194,28 +194,27 @@ impl From<io::Error> for Refused {
 
 /// Accepts peers and hands each to the thread that has its link.
 pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
-    let strangers = Rc::new(Cell::new(0));
+    // Whoever is known by name leaves it: half of the places are never taken.
+    let lobby = Lobby::new(2 * STRANGERS_MAX);
     let seldom = Rc::new(Seldom::default());
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a peer");
                 tokio::time::sleep(ACCEPT_RETRY).await;
                 continue;
             }
         };
-        if strangers.get() >= STRANGERS_MAX {
-            continue;
-        }
-        strangers.set(strangers.get() + 1);
-        let (local, strangers, seldom) = (Rc::clone(&local), Rc::clone(&strangers), Rc::clone(&seldom));
+        let Some(permit) = lobby.admit(Some(from)) else { continue };
+        let (local, seldom) = (Rc::clone(&local), Rc::clone(&seldom));
         spawn(async move {
             let node = &local.node;
-            match tokio::time::timeout(DEADLINE, answer(node, stream))
-                .await
-                .unwrap_or(Err(GreetError::Silent.into()))
-            {
+            let greeted = tokio::select! {
+                greeted = tokio::time::timeout(DEADLINE, answer(node, stream)) => greeted,
+                () = permit.evicted() => return,
+            };
+            match greeted.unwrap_or(Err(GreetError::Silent.into())) {
                 Ok((peer, greeted)) => {
                     let thread = usize::from(peer.0) % node.threads.len();
                     node.threads[thread].post(Event::Peer(peer, greeted));
@@ -236,7 +235,6 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
                     }
                 }
             }
-            strangers.set(strangers.get() - 1);
         });
     }
 }

@@ -59,6 +59,8 @@ fn status(number: u64, second: u64) -> Status {
         coordinator: None,
         epoch: 7,
         version: "0.1.0".into(),
+        secure: true,
+        certificate_ends_s: None,
         uptime_s: 100 + second,
         time_ms: 1_000 * second,
         web: None,

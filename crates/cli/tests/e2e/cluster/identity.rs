@@ -13,7 +13,7 @@ use crate::harness::{SHORT, scratch};
 #[test]
 fn a_peer_of_another_cluster_is_refused_by_name() {
     let dir = scratch();
-    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img"))).insecure();
     plan.nodes[2].cluster = "elsewhere".into();
     let mut cluster = Cluster::spawn(plan);
     cluster.node(1).wait_ready();
@@ -39,7 +39,7 @@ fn introduce(address: SocketAddr, hello: &[u8]) {
 #[test]
 fn a_peer_of_another_version_is_refused_by_name() {
     let dir = scratch();
-    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image(dir.path(), "disk.img")));
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image(dir.path(), "disk.img"))).insecure();
     plan.nodes[1].attach.clear();
     let mut cluster = Cluster::down(plan);
     cluster.node(1).restart();

@@ -6,6 +6,7 @@ mod identity;
 mod origin;
 mod policies;
 mod power;
+mod secrecy;
 mod survival;
 mod weaker;
 mod writers;

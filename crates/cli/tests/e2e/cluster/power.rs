@@ -115,11 +115,10 @@ fn a_flush_after_the_death_of_a_machine_fails_once() {
     plan.nodes[1].address = (HOST, 7001).into();
     let mut cluster = Cluster::down(plan);
     // The guest has no writable directory but its own, and one of the host's that outlives it.
-    let (config, state) = (dir.path().join("guest.toml"), dir.path().join("state"));
+    let (config, state) = (dir.path().join("guest.toml"), cluster.plan.runtime_dir(0).join("state"));
     let text = fs::read_to_string(dir.path().join("n1.toml")).unwrap();
     let runtime = cluster.plan.runtime_dir(0).display().to_string();
     fs::write(&config, text.replace(&runtime, "/run/n1")).unwrap();
-    fs::create_dir(&state).unwrap();
     let shown = |path: &Path| path.display().to_string();
     let variables = [("CARDS", CARDS.to_owned()), ("CONFIG", shown(&config)), ("STATE", shown(&state))];
     let boot = |life: &str| namespace.start(dir.path(), life, "disk-node.sh", &image, &variables);

@@ -81,6 +81,7 @@ impl Node {
         fs::create_dir_all(&runtime).expect("a runtime directory");
         let config = plan.dir.join(format!("{}.toml", plan.nodes[index].name));
         fs::write(&config, plan.toml(index)).expect("a configuration file");
+        plan.equip(index);
         let mut argv = Vec::new();
         if let Some(pid) = plan.nodes[index].namespace.or(plan.namespace) {
             argv.extend(["nsenter", "--target", &pid.to_string(), "--net", "--"].map(String::from));

@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use cards_tls::{Authority, Files};
+
 /// A disk as its node's configuration names it.
 #[derive(Clone)]
 pub(crate) struct Disk {
@@ -109,6 +111,8 @@ pub(crate) struct Plan {
     pub(crate) read_ahead: &'static str,
     /// Process whose network namespace the daemons join.
     pub(crate) namespace: Option<u32>,
+    /// The nodes talk in the clear.
+    pub(crate) insecure: bool,
 }
 
 impl Plan {
@@ -131,7 +135,8 @@ impl Plan {
         // the error say so with [`Self::impatient`].
         let (disk_wait, lease) = ("15s", "1s");
         let coordinator = Coordinator::None;
-        Plan { dir, nodes, coordinator, block: "64K", disk_wait, lease, read_ahead: "auto", namespace: None }
+        let (block, read_ahead, namespace, insecure) = ("64K", "auto", None, false);
+        Plan { dir, nodes, coordinator, block, disk_wait, lease, read_ahead, namespace, insecure }
     }
 
     /// Adds a disk to node 1 and attaches its volume everywhere.
@@ -146,6 +151,32 @@ impl Plan {
     pub(crate) fn cache(mut self, cache: &'static str) -> Plan {
         self.nodes.iter_mut().for_each(|node| node.cache = cache);
         self
+    }
+
+    /// What nodes say to each other is not encrypted, and everybody is believed.
+    pub(crate) fn insecure(mut self) -> Plan {
+        self.insecure = true;
+        self
+    }
+
+    /// Gives node `index` what it proves itself with, if it has none yet. Clusters of one name have one authority.
+    pub(crate) fn equip(&self, index: usize) {
+        let NodePlan { name, cluster, .. } = &self.nodes[index];
+        let files = Files::within(&self.runtime_dir(index).join("state/identity"));
+        if self.insecure || files.any() {
+            return;
+        }
+        let file = |end| self.dir.join(format!("{cluster}-authority.{end}"));
+        let (certificate, key) = (file("pem"), file("key"));
+        let authority = match certificate.exists() {
+            true => Authority::load(cluster, &certificate, &key).expect("the authority of this directory"),
+            false => {
+                let authority = Authority::create(cluster).expect("a name that fits");
+                authority.save(&certificate, &key).expect("room for an authority");
+                authority
+            }
+        };
+        authority.equip(name, &files).expect("room for an identity");
     }
 
     /// Requests fail soon after their disk node is gone.
@@ -165,8 +196,8 @@ impl Plan {
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
             "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
-             state_dir = \"{runtime}/state\"\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
-            node.cluster, node.name, node.cache, self.block, self.disk_wait, self.lease
+             state_dir = \"{runtime}/state\"\ninsecure = {}\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
+            node.cluster, node.name, node.cache, self.insecure, self.block, self.disk_wait, self.lease
         );
         match &self.coordinator {
             Coordinator::None => {

@@ -1,16 +1,18 @@
 //! Who may come in: a cap on connections, which silent ones cannot use up.
 //!
-//! At most half of the cap may be in their handshake. When one more comes, or the cap is reached, the oldest
-//! of those has to go: a flood of connections that say nothing never keeps a client out (CVE-2024-7409).
+//! At most half of the cap may be in their handshake. When one more comes, or the cap is reached, one of those has to
+//! go, the oldest of the address that has most: a flood of connections that say nothing never keeps a client out
+//! (CVE-2024-7409), and costs those of other addresses nothing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 /// Counts the connections of all endpoints.
-pub(super) struct Lobby {
+pub(crate) struct Lobby {
     max: usize,
     state: Mutex<State>,
 }
@@ -20,8 +22,15 @@ struct State {
     /// Connections, without those that have been told to go.
     inside: usize,
     /// Of these, the ones in their handshake, oldest first.
-    greeting: VecDeque<(u64, Arc<Notify>)>,
+    greeting: VecDeque<Greeting>,
     next: u64,
+}
+
+struct Greeting {
+    number: u64,
+    /// None for a client of this machine.
+    from: Option<IpAddr>,
+    evicted: Arc<Notify>,
 }
 
 /// One connection's place; given back when dropped.
@@ -33,22 +42,23 @@ pub(crate) struct Permit {
 }
 
 impl Lobby {
-    pub(super) fn new(max: u32) -> Arc<Self> {
+    pub(crate) fn new(max: u32) -> Arc<Self> {
         Arc::new(Self { max: max as usize, state: Mutex::default() })
     }
 
     /// A place for one more connection; nothing if clients beyond their handshake have taken all.
-    pub(super) fn admit(self: &Arc<Self>) -> Option<Permit> {
+    pub(crate) fn admit(self: &Arc<Self>, from: Option<IpAddr>) -> Option<Permit> {
         let mut state = self.lock();
         if state.inside >= self.max || state.greeting.len() >= (self.max / 2).max(1) {
-            let (_, oldest) = state.greeting.pop_front()?;
+            let place = state.whose_turn_it_is_to_go()?;
+            let oldest = state.greeting.remove(place)?;
             state.inside -= 1;
-            oldest.notify_one();
+            oldest.evicted.notify_one();
         }
         let (number, evicted) = (state.next, Arc::new(Notify::new()));
         state.next += 1;
         state.inside += 1;
-        state.greeting.push_back((number, Arc::clone(&evicted)));
+        state.greeting.push_back(Greeting { number, from, evicted: Arc::clone(&evicted) });
         Some(Permit { lobby: Arc::clone(self), number, evicted, settled: AtomicBool::new(false) })
     }
 
@@ -60,19 +70,27 @@ impl Lobby {
 impl State {
     /// Whether the connection was still in its handshake, and had not been told to go.
     fn leave_greeting(&mut self, number: u64) -> bool {
-        let at = self.greeting.iter().position(|(other, _)| *other == number);
+        let at = self.greeting.iter().position(|greeting| greeting.number == number);
         at.and_then(|at| self.greeting.remove(at)).is_some()
+    }
+
+    /// The oldest of the address that has most places; of several such addresses, the oldest of all.
+    fn whose_turn_it_is_to_go(&self) -> Option<usize> {
+        let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        self.greeting.iter().for_each(|greeting| *counts.entry(greeting.from).or_default() += 1);
+        let most = *counts.values().max()?;
+        self.greeting.iter().position(|greeting| counts[&greeting.from] == most)
     }
 }
 
 impl Permit {
     /// Waits until the connection has to go.
-    pub(super) async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
     /// The client is about to be told that it is inside: says whether the connection may stay.
-    pub(super) fn settle(&self) -> bool {
+    pub(crate) fn settle(&self) -> bool {
         let stays = self.lobby.lock().leave_greeting(self.number);
         self.settled.store(stays, Ordering::Relaxed);
         stays
@@ -95,12 +113,22 @@ mod tests {
     #[test]
     fn silent_connections_make_way() {
         let lobby = Lobby::new(4);
-        let silent: Vec<Permit> = (0..100).map(|_| lobby.admit().unwrap()).collect();
+        let silent: Vec<Permit> = (0..100).map(|_| lobby.admit(None).unwrap()).collect();
         assert_eq!(lobby.lock().inside, 2);
-        let last = lobby.admit().unwrap();
+        let last = lobby.admit(None).unwrap();
         assert!(last.settle());
         drop(silent);
         assert_eq!(lobby.lock().inside, 1);
+    }
+
+    #[test]
+    fn a_crowd_from_one_address_makes_way_for_others() {
+        let lobby = Lobby::new(8);
+        let at = |last| Some(IpAddr::from([10, 0, 0, last]));
+        let (alone, mut crowd) = (lobby.admit(at(1)).unwrap(), Vec::new());
+        crowd.extend((0..100).map(|_| lobby.admit(at(2)).unwrap()));
+        assert!(alone.settle(), "the only one of its address was sent away");
+        assert_eq!(crowd.iter().filter(|permit| permit.settle()).count(), 3);
     }
 
     #[test]
@@ -108,13 +136,13 @@ mod tests {
         let lobby = Lobby::new(2);
         let mut served: Vec<Permit> = (0..2)
             .map(|_| {
-                let permit = lobby.admit().unwrap();
+                let permit = lobby.admit(None).unwrap();
                 assert!(permit.settle());
                 permit
             })
             .collect();
-        assert!(lobby.admit().is_none());
+        assert!(lobby.admit(None).is_none());
         served.pop();
-        assert!(lobby.admit().is_some());
+        assert!(lobby.admit(None).is_some());
     }
 }

@@ -1,0 +1,209 @@
+//! What nodes say to each other is for them alone.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cards_tls::{Authority, Files};
+use cards_wire::peer::{Hello, encode_hello};
+
+use super::{SEED, image, three_nodes};
+use crate::harness::cluster::Cluster;
+use crate::harness::network::{Network, missing_network};
+use crate::harness::plan::{Coordinator, Disk, Plan};
+use crate::harness::tools::skip;
+use crate::harness::{MIB, SHORT, content, scratch};
+
+/// Bytes in a row that give content away.
+const GIVES_AWAY: usize = 64;
+
+/// Everything that passes over the interfaces of a network namespace, while it lasts.
+struct Wiretap {
+    ends: Arc<AtomicBool>,
+    heard: JoinHandle<Vec<u8>>,
+}
+
+impl Wiretap {
+    /// In the namespace of a process.
+    fn begin(pid: u32) -> Wiretap {
+        let ends = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&ends);
+        let (ready, listens) = std::sync::mpsc::channel();
+        let heard = std::thread::spawn(move || {
+            let namespace = fs::File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
+            // SAFETY: takes a descriptor and a number, and moves this thread alone, which ends with the tap.
+            let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(moved, 0, "setns: {}", std::io::Error::last_os_error());
+            let socket = listen();
+            ready.send(()).expect("somebody waits");
+            let (mut heard, mut packet) = (Vec::new(), vec![0; 1 << 17]);
+            loop {
+                // SAFETY: the kernel writes at most the length of the buffer.
+                let count =
+                    unsafe { libc::recv(socket.as_raw_fd(), packet.as_mut_ptr().cast(), packet.len(), 0) };
+                match usize::try_from(count) {
+                    Ok(count) => heard.extend_from_slice(&packet[..count]),
+                    Err(_) if stop.load(Ordering::SeqCst) => return heard,
+                    Err(_) => {}
+                }
+            }
+        });
+        listens.recv().expect("the tap listens");
+        Wiretap { ends, heard }
+    }
+
+    fn end(self) -> Vec<u8> {
+        self.ends.store(true, Ordering::SeqCst);
+        self.heard.join().expect("the listener")
+    }
+}
+
+/// A socket that receives every packet of this thread's namespace.
+fn listen() -> OwnedFd {
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: takes numbers and gives a descriptor, or -1.
+    let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, i32::from(all)) };
+    assert!(socket >= 0, "a packet socket: {}", std::io::Error::last_os_error());
+    // SAFETY: the descriptor is new and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let (room, wait) = (256 << 20, libc::timeval { tv_sec: 0, tv_usec: 100_000 });
+    set(&socket, libc::SO_RCVBUFFORCE, &(room as libc::c_int));
+    set(&socket, libc::SO_RCVTIMEO, &wait);
+    socket
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) {
+    // SAFETY: the value lives as long as the call, and its size is given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(done, 0, "option {option}: {}", std::io::Error::last_os_error());
+}
+
+/// How many pieces of the content that was written are in what was heard.
+fn given_away(heard: &[u8], content: &[u8]) -> usize {
+    let pieces: std::collections::HashSet<&[u8]> = content.chunks_exact(GIVES_AWAY).collect();
+    heard.windows(GIVES_AWAY).filter(|window| pieces.contains(window)).count()
+}
+
+/// What passes between nodes while content is written at node 2, to node 1's disk, and read at node 3.
+fn overheard(content: &[u8], change: impl FnOnce(Plan) -> Plan) -> Vec<u8> {
+    let dir = scratch();
+    let network = Network::new(dir.path(), 1);
+    let mut plan = change(Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img"))));
+    plan.namespace = Some(network.pid(1));
+    // The requests of members to their coordinator pass over the wire as well.
+    plan.coordinator = Coordinator::embedded();
+    let tap = Wiretap::begin(network.pid(1));
+    let cluster = Cluster::start(plan);
+    let mut writer = cluster.export(2, "disk").open();
+    for (part, number) in content.chunks(MIB as usize).zip(0u64..) {
+        writer.write(number * MIB, part).unwrap();
+    }
+    writer.flush().unwrap();
+    assert!(cluster.export(3, "disk").read(0, content.len()).unwrap() == content);
+    tap.end()
+}
+
+fn contains(heard: &[u8], word: &[u8]) -> bool {
+    heard.windows(word.len()).any(|window| window == word)
+}
+
+#[test]
+fn who_listens_on_the_wire_learns_nothing_of_what_is_written() {
+    if let Some(reason) = missing_network() {
+        return skip(&reason);
+    }
+    let content = content::bytes(0, 4 * MIB as usize, 77);
+    // That the tap hears what is in the clear is shown first.
+    let heard = overheard(&content, Plan::insecure);
+    let pieces = given_away(&heard, &content);
+    assert!(pieces > 50_000, "only {pieces} pieces heard of what is in the clear");
+    assert!(contains(&heard, b"/v1/coordinator") && contains(&heard, b"lab"));
+
+    let heard = overheard(&content, |plan| plan);
+    assert!(heard.len() as u64 > 8 * MIB, "only {} bytes heard", heard.len());
+    assert_eq!(given_away(&heard, &content), 0);
+    assert!(!contains(&heard, b"/v1/coordinator") && !contains(&heard, b"lab.cards"));
+}
+
+/// Who knows all names, and that node 2 is down, but has no certificate.
+#[test]
+fn whoever_only_says_that_it_is_a_member_hears_nothing_and_changes_nothing() {
+    let dir = scratch();
+    let mut cluster = three_nodes(dir.path());
+    cluster.node(2).kill();
+    let address = cluster.plan.nodes[0].address;
+    let hello = Hello { cluster: "lab".into(), node: "n2".into(), shards: 4, ..Hello::default() };
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SHORT)).unwrap();
+    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
+    let mut heard = Vec::new();
+    let _ = stream.read_to_end(&mut heard);
+    assert!(heard.is_empty(), "{heard:?}");
+    cluster.export(3, "disk").check_all(SEED);
+}
+
+/// A node of the same names in the same place, with certificates of an authority that it has made itself.
+#[test]
+fn a_node_with_an_authority_of_its_own_is_no_member() {
+    let dir = scratch();
+    let plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    let files = Files::within(&plan.runtime_dir(1).join("state/identity"));
+    let mut cluster = Cluster::down(plan);
+    fs::remove_dir_all(files.key.parent().unwrap()).unwrap();
+    Authority::create("lab").unwrap().equip("n2", &files).unwrap();
+    for number in 1..=3 {
+        cluster.node(number).spawn();
+    }
+    cluster.node(1).wait_ready();
+    cluster.node(3).wait_ready();
+    cluster.node(1).says(&["does not name this cluster's authority"]);
+    assert!(!cluster.node(2).opens("disk"), "a stranger must not serve the volume");
+    cluster.export(3, "disk").check_all(SEED);
+}
+
+/// Hundreds of handshakes that go no further.
+#[test]
+fn members_come_in_while_strangers_hold_the_door() {
+    let dir = scratch();
+    let mut cluster = three_nodes(dir.path());
+    let address = cluster.plan.nodes[0].address;
+    let ends = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&ends);
+    let strangers = std::thread::spawn(move || {
+        let mut held = std::collections::VecDeque::new();
+        let mut count = 0u32;
+        while !stop.load(Ordering::SeqCst) {
+            // The first bytes of a handshake that goes no further.
+            if let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) {
+                let _ = stream.write_all(&[22, 3, 1, 2, 0, 1]);
+                held.push_back(stream);
+                count += 1;
+            }
+            if held.len() > 500 {
+                held.pop_front();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        count
+    });
+    for _ in 0..3 {
+        cluster.node(3).kill();
+        cluster.node(3).restart();
+        cluster.export(3, "disk").check_all(SEED);
+    }
+    ends.store(true, Ordering::SeqCst);
+    assert!(strangers.join().unwrap() > 100);
+}
