@@ -1,18 +1,25 @@
 //! Who signs: the authority of a cluster, its certificate and its key.
 
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SignatureAlgorithm,
+    KeyPair, KeyUsagePurpose, PKCS_ED25519,
 };
+use rustls::RootCertStore;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
 
 use crate::identity::Files;
-use crate::{Error, Name};
+use crate::settings::provider;
+use crate::{Error, Fingerprint, Name, NodeKey, PublicKey};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How far clocks may differ: a certificate is valid from that long before it is made.
@@ -28,20 +35,13 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Authority {
     cluster: String,
     certificate: String,
+    fingerprint: Fingerprint,
     key: KeyPair,
 }
 
-/// The public half of a node's key: Ed25519.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicKey(pub [u8; 32]);
-
-impl PublicKeyData for PublicKey {
-    fn der_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ED25519
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("cluster", &self.cluster).finish_non_exhaustive()
     }
 }
 
@@ -53,20 +53,45 @@ impl Authority {
     pub fn create(cluster: &str) -> Result<Self, Error> {
         Name::new(cluster, "any").dns()?;
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
-        let certificate = params(cluster)?.self_signed(&key)?.pem();
-        Ok(Self { cluster: cluster.into(), certificate, key })
+        let certificate = params(cluster)?.self_signed(&key)?;
+        let fingerprint = Fingerprint::of(certificate.der());
+        Ok(Self { cluster: cluster.into(), certificate: certificate.pem(), fingerprint, key })
     }
 
     /// Reads it from its two files.
     ///
     /// # Errors
-    /// A file cannot be read or holds something else, or others may read the key.
+    /// A file cannot be read or holds something else, others may read the key, or nobody would believe what it signs.
     pub fn load(cluster: &str, certificate: &Path, key: &Path) -> Result<Self, Error> {
         let pair = KeyPair::from_pem(&read_secret(key)?).map_err(|error| Error::Content {
             path: key.into(),
             problem: format!("this is no key of an authority ({error})"),
         })?;
-        Ok(Self { cluster: cluster.into(), certificate: read(certificate)?, key: pair })
+        let (shown, text) = authority_in(certificate)?;
+        let fingerprint = Fingerprint::of(&shown);
+        let authority = Self { cluster: cluster.into(), certificate: text, fingerprint, key: pair };
+        if !authority.is_believed_by(&shown)? {
+            let problem = format!(
+                "what this key signs for cluster {cluster} is not believed by {}; bring the two that were made together \
+                 for this cluster, and compare the clock",
+                certificate.display()
+            );
+            return Err(Error::Content { path: key.into(), problem });
+        }
+        Ok(authority)
+    }
+
+    /// Whether those who believe this certificate believe what it signs.
+    fn is_believed_by(&self, certificate: &CertificateDer<'static>) -> Result<bool, Error> {
+        let mut roots = RootCertStore::empty();
+        if roots.add(certificate.clone()).is_err() {
+            return Ok(false);
+        }
+        let signed = self.sign("any", &NodeKey::generate()?.public())?;
+        let signed = CertificateDer::from_pem_slice(signed.as_bytes()).expect("what it has written");
+        let signed = ParsedCertificate::try_from(&signed).map_err(Error::Settings)?;
+        let suites = provider().signature_verification_algorithms.all;
+        Ok(verify_server_cert_signed_by_trust_anchor(&signed, &roots, &[], UnixTime::now(), suites).is_ok())
     }
 
     /// Writes it into its two files, which must not be there.
@@ -82,6 +107,12 @@ impl Authority {
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
+    }
+
+    /// By what it is known.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// A certificate (PEM) by which the owner of a key is a node.
@@ -114,17 +145,19 @@ impl Authority {
     /// # Errors
     /// The name does not fit a certificate, or a file is there or cannot be written.
     pub fn equip(&self, node: &str, files: &Files) -> Result<(), Error> {
-        let key = KeyPair::generate_for(&PKCS_ED25519)?;
-        let public = PublicKey(key.der_bytes().try_into().expect("a key of Ed25519 has 32 bytes"));
-        let certificate = self.sign(node, &public)?;
-        if let Some(parent) = files.key.parent().filter(|parent| !parent.exists()) {
-            let failed = |source| Error::File { path: parent.into(), source };
-            fs::create_dir_all(parent).and_then(|()| adopt(parent)).map_err(failed)?;
-        }
-        write_new(&files.key, &key.serialize_pem(), 0o600)?;
-        write_new(&files.certificate, &certificate, 0o644)?;
-        write_new(&files.authority, &self.certificate, 0o644)
+        let key = NodeKey::generate()?;
+        files.write(&key, &self.sign(node, &key.public())?, &self.certificate)
     }
+}
+
+/// The certificate of an authority, and the text of its file.
+fn authority_in(path: &Path) -> Result<(CertificateDer<'static>, String), Error> {
+    let text = read(path)?;
+    let shown = CertificateDer::from_pem_slice(text.as_bytes()).map_err(|error| Error::Content {
+        path: path.into(),
+        problem: format!("this is no certificate of an authority ({error})"),
+    })?;
+    Ok((shown, text))
 }
 
 /// What the certificate of a cluster's authority says.
@@ -145,24 +178,14 @@ fn titled(title: &str) -> DistinguishedName {
 }
 
 /// Writes a file that must not be there. It is there whole, after a power cut as well, or not at all.
-fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| adopt(path)).and_then(|()| file.sync_all());
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|source| {
         let _ = fs::remove_file(path);
         failed(source)
     })
-}
-
-/// What root has made belongs to whoever has the directory that it is in: the daemon reads it as its own user.
-fn adopt(path: &Path) -> io::Result<()> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    let (made, owner) = (fs::metadata(path)?, fs::metadata(parent)?);
-    if made.uid() == 0 && owner.uid() != 0 {
-        lchown(path, Some(owner.uid()), Some(owner.gid()))?;
-    }
-    Ok(())
 }
 
 /// Reads a file that is meant to be small.

@@ -24,6 +24,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// What is there is not written over.
+    #[error("{} is there already and is not written over; remove it if nobody needs it any more", path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A file holds something else.
     #[error("{}: {problem}", path.display())]
     Content {

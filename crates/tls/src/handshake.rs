@@ -14,16 +14,16 @@ use tokio::net::TcpStream;
 
 use crate::identity::is_for;
 use crate::record::{self, RecordError};
-use crate::settings::{Purpose, client, server};
+use crate::settings::{Purpose, client, client_to_join, server, server_to_join};
 use crate::wire::{Sealed, Secrets, Wire};
-use crate::{Error, Identity, Name};
+use crate::{Door, Error, Fingerprint, Identity, Name};
 
 /// Bytes that an end may send before it has proven itself: some certificates, no more.
 const UNPROVEN_MAX: usize = 64 << 10;
 /// Bytes that are read at a time.
 const READ: usize = 4 << 10;
 
-/// A connection whose other end has proven who it is.
+/// A connection whose other end has proven who it is; only one that is to join has nothing to prove it with.
 pub struct Proven {
     /// What it is for.
     pub purpose: Purpose,
@@ -33,15 +33,15 @@ pub struct Proven {
     pub shown: Shown,
 }
 
-/// A certificate whose owner has proven to be that.
-pub struct Shown(CertificateDer<'static>);
+/// A certificate whose owner has proven to be that. Who wants to join has shown none, and is no node.
+pub struct Shown(Option<CertificateDer<'static>>);
 
 impl Shown {
     /// It is this node's.
     #[must_use]
     pub fn is(&self, name: &Name) -> bool {
-        let dns = name.dns();
-        dns.is_ok_and(|dns| ParsedCertificate::try_from(&self.0).is_ok_and(|shown| is_for(&shown, &dns)))
+        let (Some(shown), Ok(dns)) = (&self.0, name.dns()) else { return false };
+        ParsedCertificate::try_from(shown).is_ok_and(|shown| is_for(&shown, &dns))
     }
 }
 
@@ -115,11 +115,39 @@ pub async fn connect(
     whom: &Name,
 ) -> Result<Proven, HandshakeError> {
     let config = Arc::new(client(identity, purpose, whom)?);
-    let door = ServerName::try_from(identity.doors[0].as_str().to_owned()).expect("digits are a name");
-    let mut bytes = Vec::new();
-    let (shown, sealed) =
-        drive(&mut stream, UnbufferedClientConnection::new(config, door)?, &mut bytes).await?;
-    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
+    let end = UnbufferedClientConnection::new(config, named(&identity.believed[0].door))?;
+    let (shown, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown: proof(shown)? })
+}
+
+/// Calls a node to become one, with nothing to show: what is known of the cluster is its authority's fingerprint. Nothing
+/// but that it is known is said before the other end has proven to be the node.
+///
+/// # Errors
+/// It does not answer, does not keep that authority, or is another.
+pub async fn connect_to_join(
+    mut stream: TcpStream,
+    authority: &Fingerprint,
+    whom: &Name,
+) -> Result<Wire, HandshakeError> {
+    let config = Arc::new(client_to_join(authority, whom)?);
+    let end = UnbufferedClientConnection::new(config, named(&Door::of(authority)))?;
+    let (shown, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    proof(shown)?;
+    Ok(Wire::sealed(stream, sealed))
+}
+
+/// A door in the place of a server's name.
+fn named(door: &Door) -> ServerName<'static> {
+    ServerName::try_from(door.as_str().to_owned()).expect("digits are a name")
+}
+
+/// What the other end has shown, which it must have.
+fn proof(shown: Shown) -> Result<Shown, HandshakeError> {
+    match shown.0 {
+        Some(_) => Ok(shown),
+        None => Err(rustls::Error::NoCertificatesPresented.into()),
+    }
 }
 
 /// Answers a caller that wants one of these.
@@ -132,7 +160,7 @@ pub async fn accept(
     purposes: &[Purpose],
 ) -> Result<Proven, HandshakeError> {
     let mut bytes = Vec::new();
-    let purpose = loop {
+    let (purpose, believed) = loop {
         receive(&stream, &mut bytes).await?;
         let mut acceptor = Acceptor::default();
         acceptor.read_tls(&mut &bytes[..])?;
@@ -140,18 +168,25 @@ pub async fn accept(
             Ok(None) => {}
             Ok(Some(accepted)) => {
                 let hello = accepted.client_hello();
-                if !identity.doors.iter().any(|door| hello.server_name() == Some(door.as_str())) {
-                    return Err(HandshakeError::Door);
-                }
+                let mut known = identity.believed.iter();
+                let believed = known.find(|believed| hello.server_name() == Some(believed.door.as_str()));
+                let believed = believed.ok_or(HandshakeError::Door)?;
                 let wanted: Vec<&[u8]> = hello.alpn().into_iter().flatten().collect();
                 let purpose = purposes.iter().find(|purpose| wanted.contains(&purpose.protocol()));
-                break *purpose.ok_or(HandshakeError::Purpose)?;
+                break (*purpose.ok_or(HandshakeError::Purpose)?, believed);
             }
             Err((error, _)) => return Err(HandshakeError::Noise(error.to_string())),
         }
     };
-    let config = Arc::new(server(identity, purpose)?);
-    let (shown, sealed) = drive(&mut stream, UnbufferedServerConnection::new(config)?, &mut bytes).await?;
+    let config = match purpose {
+        Purpose::Join => server_to_join(identity, &believed.certificate)?,
+        Purpose::Peer | Purpose::Registry => server(identity, purpose)?,
+    };
+    let end = UnbufferedServerConnection::new(Arc::new(config))?;
+    let (mut shown, sealed) = drive(&mut stream, end, &mut bytes).await?;
+    if purpose != Purpose::Join {
+        shown = proof(shown)?;
+    }
     Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }
 
@@ -241,7 +276,7 @@ where
         }
     }
     let shown = end.common().peer_certificates().and_then(|chain| chain.first());
-    let shown = shown.ok_or(rustls::Error::NoCertificatesPresented)?.clone().into_owned();
+    let shown = shown.map(|shown| shown.clone().into_owned());
     let (ExtractedSecrets { tx, rx }, secrets) = end.finish()?;
     Ok((Shown(shown), Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
 }
@@ -304,3 +339,6 @@ async fn receive(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<(), Handshak
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! A node's certificate and key, and whom it believes.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,9 +14,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use crate::authority::{read, read_secret};
+use crate::authority::{read, read_secret, write_new};
 use crate::settings::provider;
-use crate::{Error, Name};
+use crate::{Error, Fingerprint, Name, NodeKey};
 
 /// Seconds from now, beyond the end of all certificates.
 const HORIZON: u64 = 1 << 33;
@@ -47,18 +48,31 @@ impl Files {
     pub fn any(&self) -> bool {
         [&self.authority, &self.certificate, &self.key].into_iter().any(|path| path.exists())
     }
+
+    /// Writes them, the key first. None of them may be there.
+    ///
+    /// # Errors
+    /// A file is there or cannot be written.
+    pub fn write(&self, key: &NodeKey, certificate: &str, authority: &str) -> Result<(), Error> {
+        if let Some(parent) = self.key.parent() {
+            fs::create_dir_all(parent).map_err(|source| Error::File { path: parent.into(), source })?;
+        }
+        write_new(&self.key, &key.pem(), 0o600)?;
+        write_new(&self.certificate, certificate, 0o644)?;
+        write_new(&self.authority, authority, 0o644)
+    }
 }
 
 /// What a caller must name before a node says anything, in the place of a server's name: a digest of an authority's
-/// certificate, which strangers have not seen. It keeps names from them; what keeps data is the certificates.
+/// fingerprint, which strangers have not seen. It keeps names from them; what keeps data is the certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Door(String);
 
 impl Door {
     /// The door of those who believe this authority.
     #[must_use]
-    pub fn of(authority: &CertificateDer<'_>) -> Self {
-        let digest = digest::digest(&digest::SHA256, &[b"CARDs door\0", authority.as_ref()].concat());
+    pub fn of(authority: &Fingerprint) -> Self {
+        let digest = digest::digest(&digest::SHA256, &[&b"CARDs door\0"[..], &authority.0].concat());
         let text: String = digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         Self(text + ".cards")
     }
@@ -76,8 +90,15 @@ pub struct Identity {
     name: Name,
     pub(crate) key: Arc<CertifiedKey>,
     pub(crate) authorities: Arc<RootCertStore>,
-    pub(crate) doors: Vec<Door>,
+    pub(crate) believed: Vec<Believed>,
     ends: Option<SystemTime>,
+}
+
+/// An authority, as this node shows it to whoever wants to join.
+#[derive(Clone)]
+pub(crate) struct Believed {
+    pub(crate) door: Door,
+    pub(crate) certificate: CertificateDer<'static>,
 }
 
 impl fmt::Debug for Identity {
@@ -120,9 +141,16 @@ impl Identity {
             ),
             other => Error::Settings(other),
         })?;
-        let doors = authorities.iter().map(Door::of).collect();
+        let believe = |certificate| Believed { door: Door::of(&Fingerprint::of(&certificate)), certificate };
+        let believed = authorities.into_iter().map(believe).collect();
         let ends = ends(&key.cert, &roots);
-        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), doors, ends })
+        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), believed, ends })
+    }
+
+    /// It believes what this authority signs.
+    #[must_use]
+    pub fn believes(&self, authority: &Fingerprint) -> bool {
+        self.believed.iter().any(|believed| believed.door == Door::of(authority))
     }
 
     /// Whose it is.

@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::client::{
+    Resumption, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name,
+};
 use rustls::crypto::ring::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
 };
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
 
-use crate::{Error, Identity, Name};
+use crate::{Error, Fingerprint, Identity, Name};
 
 /// What a connection is for. One port serves all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub enum Purpose {
     Peer,
     /// A node that asks the registry.
     Registry,
+    /// A machine that wants to be a node, and has nothing to show yet.
+    Join,
 }
 
 impl Purpose {
@@ -30,6 +38,7 @@ impl Purpose {
         match self {
             Self::Peer => b"cards",
             Self::Registry => b"cards-registry",
+            Self::Join => b"cards-join",
         }
     }
 }
@@ -55,12 +64,33 @@ pub(crate) fn server(identity: &Identity, purpose: Purpose) -> Result<ServerConf
         .map_err(Error::Settings)?
         .with_client_cert_verifier(callers)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key))));
+    settle_server(&mut config, purpose);
+    Ok(config)
+}
+
+/// Who answers a machine that has nothing to show yet: beside its certificate it shows the authority by which that is
+/// believed.
+pub(crate) fn server_to_join(
+    identity: &Identity,
+    authority: &CertificateDer<'static>,
+) -> Result<ServerConfig, Error> {
+    let mut shown = CertifiedKey::clone(&identity.key);
+    shown.cert.push(authority.clone());
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(Error::Settings)?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
+    settle_server(&mut config, Purpose::Join);
+    Ok(config)
+}
+
+fn settle_server(config: &mut ServerConfig, purpose: Purpose) {
     // Every connection proves who it is: a ticket would outlive the certificate it was given for.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![purpose.protocol().to_vec()];
     config.enable_secret_extraction = true;
-    Ok(config)
 }
 
 /// Who calls: it shows its certificate, and wants that of one node.
@@ -70,19 +100,42 @@ pub(crate) fn client(identity: &Identity, purpose: Purpose, whom: &Name) -> Resu
         WebPkiServerVerifier::builder_with_provider(Arc::clone(&identity.authorities), Arc::clone(&provider))
             .build()
             .map_err(|error| Error::Settings(rustls::Error::General(error.to_string())))?;
-    let dns = whom.dns()?;
-    let wanted =
-        ServerName::try_from(dns).map_err(|_| Error::Name { name: whom.to_string(), label_max: 63 })?;
+    let wanted = server_name(whom)?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(Error::Settings)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(OneNode { inner, wanted }))
         .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key))));
+    settle_client(&mut config, purpose);
+    Ok(config)
+}
+
+/// Who calls to become a node: it has nothing to show, and wants one node of the authority that it knows by its
+/// fingerprint.
+pub(crate) fn client_to_join(authority: &Fingerprint, whom: &Name) -> Result<ClientConfig, Error> {
+    let wanted = server_name(whom)?;
+    let provider = Arc::new(provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let believed = OneNodeOf { authority: *authority, wanted, algorithms };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(Error::Settings)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(believed))
+        .with_no_client_auth();
+    settle_client(&mut config, Purpose::Join);
+    Ok(config)
+}
+
+fn settle_client(config: &mut ClientConfig, purpose: Purpose) {
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![purpose.protocol().to_vec()];
     config.enable_secret_extraction = true;
-    Ok(config)
+}
+
+fn server_name(whom: &Name) -> Result<ServerName<'static>, Error> {
+    ServerName::try_from(whom.dns()?).map_err(|_| Error::Name { name: whom.to_string(), label_max: 63 })
 }
 
 /// Believes the certificate of one node. What the caller names in clear is the door, not the node.
@@ -124,5 +177,56 @@ impl ServerCertVerifier for OneNode {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
+    }
+}
+
+/// Believes the certificate of one node, signed by an authority that is shown along with it and has this fingerprint.
+#[derive(Debug)]
+struct OneNodeOf {
+    authority: Fingerprint,
+    wanted: ServerName<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for OneNodeOf {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _door: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let mut shown = intermediates.iter();
+        let authority = shown.find(|certificate| Fingerprint::of(certificate) == self.authority);
+        let authority = authority.ok_or(CertificateError::UnknownIssuer)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone().into_owned())?;
+        let node = ParsedCertificate::try_from(end_entity)?;
+        verify_server_cert_signed_by_trust_anchor(&node, &roots, intermediates, now, self.algorithms.all)?;
+        verify_server_name(&node, &self.wanted)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
     }
 }

@@ -196,3 +196,18 @@ fn an_authority_is_kept_in_two_files() {
     caller.unwrap();
     answerer.unwrap();
 }
+
+#[test]
+fn a_key_of_another_authority_is_found_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let authority = Authority::create("lab").unwrap();
+    authority.save(&file("a.pem"), &file("a.key")).unwrap();
+    Authority::create("lab").unwrap().save(&file("b.pem"), &file("b.key")).unwrap();
+    let again = Authority::load("lab", &file("a.pem"), &file("a.key")).unwrap();
+    assert_eq!(again.fingerprint(), authority.fingerprint());
+    for (cluster, certificate, key) in [("lab", "a.pem", "b.key"), ("other", "a.pem", "a.key")] {
+        let error = Authority::load(cluster, &file(certificate), &file(key)).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains("made together"), "{error}");
+    }
+}
