@@ -260,7 +260,7 @@ where
             }
             Ok(_) => return Err(HandshakeError::Noise("it ends, or sends data, before it has begun".into())),
             Err(error) => {
-                refuse(stream, end, outgoing, &mut bytes[discard..given]);
+                refuse(stream, end, outgoing);
                 return Err(error.into());
             }
         }
@@ -304,16 +304,12 @@ fn encode(
 }
 
 /// Tells the other end why, if it takes that at once.
-fn refuse<E: End>(stream: &TcpStream, mut end: E, mut outgoing: Vec<u8>, given: &mut [u8]) {
-    loop {
-        match end.process(given).state {
-            Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                if encode(&mut outgoing, |room| data.encode(room)).is_err() {
-                    return;
-                }
-            }
-            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-            _ => break,
+fn refuse<E: End>(stream: &TcpStream, mut end: E, mut outgoing: Vec<u8>) {
+    // No further than that: what was received is not looked at again, which would fail again.
+    while end.common().wants_write() {
+        let Ok(ConnectionState::EncodeTlsData(mut data)) = end.process(&mut []).state else { break };
+        if encode(&mut outgoing, |room| data.encode(room)).is_err() {
+            return;
         }
     }
     // It is a courtesy: whoever does not take it goes without.
