@@ -31,9 +31,13 @@
 //! # }
 //! ```
 //!
+//! Where nodes have certificates, the keeper signs for new machines that have a [`Token`]: [`Office`] there, [`admit`] at
+//! the machine.
+//!
 //! The lease says when a node must stop by itself. What stops a node that does not is what whoever stores a block
 //! compares: an epoch, or something that ends no later.
 
+mod admission;
 mod change;
 mod coordinator;
 mod embedded;
@@ -49,6 +53,9 @@ mod serve;
 mod view;
 mod wire;
 
+pub use admission::{
+    Admission, Grant, Granted, NotAdmitted, Office, Token, TokenError, TokenId, Tokens, TokensError,
+};
 pub use change::{Applied, Change, Join, Seat};
 pub use coordinator::{Coordinator, Membership};
 pub use embedded::Embedded;
@@ -64,6 +71,6 @@ pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange, MEMBERS_MAX,
     NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
 };
-pub use remote::{Remote, RemoteConfig, RemoteError};
+pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
 pub use serve::serve;
 pub use view::View;

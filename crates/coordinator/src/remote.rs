@@ -3,6 +3,7 @@
 //! A request that got no answer is asked again until the patience ends: every change does nothing the second time.
 //! That a connection broke says nothing about whether the change was made; only an answer does.
 
+mod admit;
 mod config;
 mod connection;
 mod error;
@@ -24,8 +25,9 @@ use crate::registry::check_name;
 use crate::view::View;
 use crate::wire::{CHANGED, POLL, Problem, REQUEST_BYTES_MAX, SUBMIT, VIEW};
 
+pub use admit::{AdmitError, admit};
 pub use config::RemoteConfig;
-use connection::{Answer, Ask, Connection, Failed, Peer};
+use connection::{Answer, Ask, Connection, Failed, Peer, Shows};
 pub use error::RemoteError;
 
 /// Pause before a request is asked again.
@@ -52,7 +54,11 @@ impl Remote {
     /// The address is none, nobody answers there, or another than this cluster's coordinator.
     pub async fn open(config: RemoteConfig) -> Result<Self, Error> {
         check_name("cluster", &config.cluster)?;
-        let peer = Peer::of(&config)?;
+        let shows = match config.identity.clone() {
+            Some((identity, keeper)) => Shows::Identity(identity, keeper),
+            None => Shows::Nothing,
+        };
+        let peer = Peer::of(&config.address, &config.cluster, shows)?;
         let remote = Self { shared: Arc::new(Shared { peer, config, idle: Mutex::new(None) }) };
         remote.view().await?;
         Ok(remote)

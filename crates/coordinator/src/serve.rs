@@ -24,10 +24,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::admission::Office;
 use crate::embedded::Embedded;
 use crate::wire::POLL;
 
-use answer::Desk;
+use answer::{Caller, Desk};
 use stream::Impatient;
 
 /// Pause after the system could not accept a connection, for want of file descriptors, say.
@@ -62,15 +63,17 @@ impl Default for Bounds {
 }
 
 /// Answers on `listener` until `stop` comes, and for a second more what has been asked by then: with an `identity` only
-/// those who have proven to be nodes of the cluster. Needs a Tokio runtime with time and I/O; one with a single thread
+/// those who have proven to be nodes of the cluster, and with an `office` also machines that have a token to become nodes:
+/// they get a certificate, and nothing else. Needs a Tokio runtime with time and I/O; one with a single thread
 /// will do.
 pub async fn serve(
     listener: TcpListener,
     registry: Embedded,
     identity: Option<Identity>,
+    office: Option<Office>,
     stop: impl Future<Output = ()>,
 ) {
-    within(Bounds::default(), listener, registry, identity, stop).await;
+    within(Bounds::default(), listener, registry, identity, office, stop).await;
 }
 
 async fn within(
@@ -78,6 +81,7 @@ async fn within(
     listener: TcpListener,
     registry: Embedded,
     identity: Option<Identity>,
+    office: Option<Office>,
     stop: impl Future<Output = ()>,
 ) {
     let (publish, documents) = watch::channel(None);
@@ -89,7 +93,7 @@ async fn within(
         async move { registry.attend().await }
     });
     let connections_max = bounds.connections;
-    let desk = Arc::new(Desk::new(registry, bounds, documents, halted.clone()));
+    let desk = Arc::new(Desk::new(registry, office, bounds, documents, halted.clone()));
     let identity = identity.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -122,23 +126,32 @@ async fn attend(
     // Without it answers are only slower.
     drop(stream.set_nodelay(true));
     let bounds = desk.bounds();
-    let (wire, shown) = match identity {
-        None => (Wire::plain(stream), None),
+    let (wire, caller) = match identity {
+        None => (Wire::plain(stream), Caller::Anybody),
         Some(identity) => {
-            let proof = cards_tls::accept(stream, &identity, &[Purpose::Registry]);
+            let purposes: &[Purpose] = match desk.signs() {
+                true => &[Purpose::Registry, Purpose::Join],
+                false => &[Purpose::Registry],
+            };
+            let proof = cards_tls::accept(stream, &identity, purposes);
             match timeout(bounds.request, proof).await {
-                Ok(Ok(Proven { wire, shown, .. })) => (wire, Some(Arc::new(shown))),
+                Ok(Ok(Proven { wire, purpose: Purpose::Join, .. })) => (wire, Caller::Machine),
+                Ok(Ok(Proven { wire, purpose: Purpose::Registry, shown })) => (wire, Caller::Node(shown)),
+                Ok(Ok(Proven { purpose: Purpose::Peer, .. })) => return,
                 // Strangers are told nothing, and whoever meant well sees it at its own end.
                 Ok(Err(_)) | Err(_) => return,
             }
         }
     };
+    let caller = Arc::new(caller);
     let stream = Impatient::new(TokioIo::new(wire), bounds.answer);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(bounds.request).max_buf_size(HEAD_BYTES_MAX);
+    // A machine has one request.
+    builder.keep_alive(!matches!(*caller, Caller::Machine));
     let service = service_fn(|request| {
-        let (desk, shown) = (Arc::clone(&desk), shown.clone());
-        async move { Ok::<_, Infallible>(desk.answer(request, shown.as_deref()).await) }
+        let (desk, caller) = (Arc::clone(&desk), Arc::clone(&caller));
+        async move { Ok::<_, Infallible>(desk.answer(request, &caller).await) }
     });
     let mut connection = pin!(builder.serve_connection(stream, service));
     // However a connection ends, it concerns its client only, who sees it too.

@@ -4,18 +4,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::admission::TokenId;
+
 /// Path of the request that makes a change.
 pub(crate) const SUBMIT: &str = "/v1/coordinator/submit";
 /// Path of the request for the registry as it is.
 pub(crate) const VIEW: &str = "/v1/coordinator/view";
 /// Path of the request that waits for another revision than the one its query names.
 pub(crate) const CHANGED: &str = "/v1/coordinator/changed";
+/// Path of the request for a certificate, the only one of a machine that is no node yet.
+pub(crate) const SIGN: &str = "/v1/coordinator/sign";
 /// Header of every request and every answer: the name of the cluster.
 pub(crate) const CLUSTER: &str = "cards-cluster";
 /// Header of every answer: the length of a lease, in milliseconds.
 pub(crate) const LEASE: &str = "cards-lease-ms";
 /// Longest body of a request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Longest body of a request for a certificate, in bytes.
+pub(crate) const SIGN_BYTES_MAX: usize = 4 << 10;
 /// Longest body of an answer that is read, in bytes. A view at all limits of the registry, every character of its
 /// policies escaped, has some 40 MiB.
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -27,4 +33,18 @@ pub(crate) const POLL: Duration = Duration::from_secs(20);
 pub(crate) struct Problem {
     /// One sentence for an operator.
     pub(crate) error: String,
+}
+
+/// Body of a request for a certificate.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sign {
+    /// Which token.
+    pub(crate) token: TokenId,
+    /// Its secret, in base64.
+    pub(crate) secret: String,
+    /// The name that the machine wants.
+    pub(crate) node: String,
+    /// The public half of its key, in base64.
+    pub(crate) key: String,
 }

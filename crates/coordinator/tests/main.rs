@@ -1,5 +1,6 @@
 //! Tests of the registry in both homes, and over the network.
 
+mod admission;
 mod battery;
 mod common;
 mod damage;

@@ -31,7 +31,7 @@ pub(crate) async fn served(lease_ms: u64) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let server = tokio::spawn(serve(listener, home.clone(), None, async { drop(stopped.await) }));
+    let server = tokio::spawn(serve(listener, home.clone(), None, None, async { drop(stopped.await) }));
     Served { address, home, stop, server, _directory: directory }
 }
 

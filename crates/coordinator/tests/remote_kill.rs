@@ -22,7 +22,7 @@ async fn child_that_serves_until_it_is_killed() {
     let home = Embedded::open(Path::new(&file)).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("listens {}", listener.local_addr().unwrap());
-    serve(listener, home, None, std::future::pending()).await;
+    serve(listener, home, None, None, std::future::pending()).await;
 }
 
 /// A coordinator in a process of its own.

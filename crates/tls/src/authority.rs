@@ -151,7 +151,7 @@ impl Authority {
 }
 
 /// The certificate of an authority, and the text of its file.
-fn authority_in(path: &Path) -> Result<(CertificateDer<'static>, String), Error> {
+pub(crate) fn authority_in(path: &Path) -> Result<(CertificateDer<'static>, String), Error> {
     let text = read(path)?;
     let shown = CertificateDer::from_pem_slice(text.as_bytes()).map_err(|error| Error::Content {
         path: path.into(),

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 use std::time::{Duration, Instant};
 
-use cards_tls::{Identity, Name, Purpose, Wire};
+use cards_tls::{Fingerprint, HandshakeError, Identity, Name, Purpose, Wire};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, LEASE};
 
-use super::{RemoteConfig, RemoteError};
+use super::RemoteError;
 
 /// What is asked.
 pub(super) struct Ask {
@@ -59,13 +59,22 @@ pub(super) struct Peer {
     /// As the `Host` header has it.
     authority: HeaderValue,
     cluster: HeaderValue,
-    /// What is shown to it, and who it must be.
-    identity: Option<(Identity, Name)>,
+    shows: Shows,
+}
+
+/// What is shown to the coordinator, and who it must be.
+#[derive(Debug)]
+pub(super) enum Shows {
+    /// Nothing is proven, in the clear.
+    Nothing,
+    /// This, to that node.
+    Identity(Identity, Name),
+    /// Nothing yet, to that node of the authority with this fingerprint.
+    Joins(Fingerprint, Name),
 }
 
 impl Peer {
-    pub(super) fn of(config: &RemoteConfig) -> Result<Self, RemoteError> {
-        let RemoteConfig { address, cluster, identity, .. } = config;
+    pub(super) fn of(address: &str, cluster: &str, shows: Shows) -> Result<Self, RemoteError> {
         let bad =
             |problem: &str| RemoteError::Address { address: address.to_owned(), problem: problem.to_owned() };
         let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("names no port"))?;
@@ -79,8 +88,8 @@ impl Peer {
         }
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("fits no header"));
         let (authority, cluster) = (value(address)?, value(cluster)?);
-        let (address, host, identity) = (address.to_owned(), bare.to_owned(), identity.clone());
-        Ok(Self { address, host, port, authority, cluster, identity })
+        let (address, host) = (address.to_owned(), bare.to_owned());
+        Ok(Self { address, host, port, authority, cluster, shows })
     }
 
     /// Connects, or says why not.
@@ -89,11 +98,15 @@ impl Peer {
         let connecting = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| unsent(&e))?;
             stream.set_nodelay(true).map_err(|e| unsent(&e))?;
-            let wire = match &self.identity {
-                None => Wire::plain(stream),
-                Some((identity, keeper)) => {
+            let wire = match &self.shows {
+                Shows::Nothing => Wire::plain(stream),
+                Shows::Identity(identity, keeper) => {
                     let proven = cards_tls::connect(stream, identity, Purpose::Registry, keeper).await;
                     proven.map_err(|e| unsent(&e))?.wire
+                }
+                Shows::Joins(authority, keeper) => {
+                    let wire = cards_tls::connect_to_join(stream, authority, keeper).await;
+                    wire.map_err(|e| Failed::Final(self.stranger(keeper, &e)))?
                 }
             };
             let (sender, driver) = handshake(TokioIo::new(wire)).await.map_err(|e| unsent(&e))?;
@@ -119,7 +132,16 @@ impl Peer {
         RemoteError::Unreachable { address: self.address.clone(), problem: problem.to_string() }
     }
 
-    fn odd(&self, problem: String) -> RemoteError {
+    /// It is not whom a token is of.
+    fn stranger(&self, keeper: &Name, error: &HandshakeError) -> RemoteError {
+        let problem = match error {
+            HandshakeError::Io(error) => format!("it hangs up ({error})"),
+            error => error.to_string(),
+        };
+        RemoteError::Stranger { address: self.address.clone(), keeper: keeper.to_string(), problem }
+    }
+
+    pub(super) fn odd(&self, problem: String) -> RemoteError {
         RemoteError::Protocol { address: self.address.clone(), problem }
     }
 
@@ -221,7 +243,7 @@ mod tests {
     fn an_address_is_a_host_and_a_port() {
         for (address, host) in [("a.lan:7700", "a.lan"), ("[::1]:7700", "::1"), ("10.0.0.1:7700", "10.0.0.1")]
         {
-            let peer = Peer::of(&RemoteConfig::new(address, "lab")).unwrap();
+            let peer = Peer::of(address, "lab", Shows::Nothing).unwrap();
             assert_eq!((peer.host.as_str(), peer.port), (host, 7700));
             assert_eq!(peer.authority, address);
         }

@@ -21,6 +21,20 @@ pub enum RemoteError {
         /// What the system said.
         problem: String,
     },
+    /// Who answers is not the keeper that made a token.
+    #[error(
+        "{address} does not prove to be {keeper}, of whose authority the token is: {problem}; nothing was said to it. Correct \
+         the keeper's name or address, or have a token made on the keeper's machine, with `cards cluster token`; its daemon \
+         must run, and have been started since `cards cluster init`"
+    )]
+    Stranger {
+        /// The address.
+        address: String,
+        /// Who it should be.
+        keeper: String,
+        /// What happened instead.
+        problem: String,
+    },
     /// It accepts connections and does not answer.
     #[error("the coordinator at {address} did not answer within {timeout_ms} ms; see to its disk and load")]
     Slow {

@@ -9,11 +9,14 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::admission::{Office, Unsigned};
 use crate::change::Change;
 use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::ids::Revision;
-use crate::wire::{CHANGED, CLUSTER, LEASE, Problem, REQUEST_BYTES_MAX, SUBMIT, VIEW};
+use crate::wire::{
+    CHANGED, CLUSTER, LEASE, Problem, REQUEST_BYTES_MAX, SIGN, SIGN_BYTES_MAX, SUBMIT, Sign, VIEW,
+};
 
 use super::Bounds;
 use super::documents::{self, Latest};
@@ -26,10 +29,21 @@ const TURNS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Desk {
     registry: Embedded,
+    office: Option<Office>,
     turns: Semaphore,
     bounds: Bounds,
     documents: watch::Receiver<Latest>,
     halted: watch::Receiver<bool>,
+}
+
+/// Who asks.
+pub(super) enum Caller {
+    /// Nobody proves anything here.
+    Anybody,
+    /// A node that has shown this.
+    Node(Shown),
+    /// A machine that wants to be a node, and has shown nothing.
+    Machine,
 }
 
 /// What a request comes to.
@@ -47,29 +61,33 @@ enum Reply {
 impl Desk {
     pub(super) const fn new(
         registry: Embedded,
+        office: Option<Office>,
         bounds: Bounds,
         documents: watch::Receiver<Latest>,
         halted: watch::Receiver<bool>,
     ) -> Self {
-        Self { registry, turns: Semaphore::const_new(TURNS), bounds, documents, halted }
+        Self { registry, office, turns: Semaphore::const_new(TURNS), bounds, documents, halted }
+    }
+
+    /// Machines that are no nodes yet are answered.
+    pub(super) const fn signs(&self) -> bool {
+        self.office.is_some()
     }
 
     pub(super) const fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Answers a caller who has shown this.
-    pub(super) async fn answer(
-        &self,
-        request: Request<Incoming>,
-        shown: Option<&Shown>,
-    ) -> Response<Full<Bytes>> {
-        let allowed = match request.uri().path() {
-            SUBMIT => Some("POST"),
-            VIEW | CHANGED => Some("GET"),
+    /// Answers a caller what that may ask for, and nothing else.
+    pub(super) async fn answer(&self, request: Request<Incoming>, caller: &Caller) -> Response<Full<Bytes>> {
+        let allowed = match (caller, request.uri().path()) {
+            (Caller::Machine, SIGN) => Some("POST"),
+            (Caller::Machine, _) => None,
+            (Caller::Anybody | Caller::Node(_), SUBMIT) => Some("POST"),
+            (Caller::Anybody | Caller::Node(_), VIEW | CHANGED) => Some("GET"),
             _ => None,
         };
-        let reply = self.reply(request, allowed, shown).await;
+        let reply = self.reply(request, allowed, caller).await;
         let (status, body) = match reply {
             Reply::Json(body) => (StatusCode::OK, body),
             Reply::Same => (StatusCode::NO_CONTENT, Bytes::new()),
@@ -100,11 +118,15 @@ impl Desk {
         &self,
         request: Request<Incoming>,
         allowed: Option<&'static str>,
-        shown: Option<&Shown>,
+        caller: &Caller,
     ) -> Reply {
         let Some(allowed) = allowed else {
-            let error =
-                format!("there is no such path; use POST {SUBMIT}, GET {VIEW} or GET {CHANGED}?after=N");
+            let error = match caller {
+                Caller::Machine => format!("who is no node yet can use POST {SIGN} only"),
+                Caller::Anybody | Caller::Node(_) => {
+                    format!("there is no such path; use POST {SUBMIT}, GET {VIEW} or GET {CHANGED}?after=N")
+                }
+            };
             return Reply::Problem(StatusCode::NOT_FOUND, error);
         };
         if request.method().as_str() != allowed {
@@ -123,36 +145,71 @@ impl Desk {
             None => return bad(format!("the header `{CLUSTER}` is missing; it names the cluster")),
         }
         match request.uri().path() {
-            SUBMIT => self.submit(request, shown).await,
+            SIGN => self.sign(request).await,
+            SUBMIT => self.submit(request, caller).await,
             VIEW => self.view().await,
             _ => self.changed(request.uri().query()).await,
         }
     }
 
-    async fn submit(&self, request: Request<Incoming>, shown: Option<&Shown>) -> Reply {
+    /// The body of a request, if it is as long as that at most.
+    async fn body(
+        &self,
+        request: Request<Incoming>,
+        bytes_max: usize,
+        what: &'static str,
+    ) -> Result<Bytes, Reply> {
         let too_long = || {
-            let error = format!("the body is longer than {REQUEST_BYTES_MAX} bytes; no change is");
+            let error = format!("the body is longer than {bytes_max} bytes; no {what} is");
             Reply::Problem(StatusCode::PAYLOAD_TOO_LARGE, error)
         };
         let body = request.into_body();
-        if body.size_hint().lower() > REQUEST_BYTES_MAX as u64 {
-            return too_long();
+        if body.size_hint().lower() > bytes_max as u64 {
+            return Err(too_long());
         }
-        let body = match timeout(self.bounds.request, Limited::new(body, REQUEST_BYTES_MAX).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(e)) if e.is::<LengthLimitError>() => return too_long(),
-            Ok(Err(e)) => return bad(format!("the body cannot be read: {e}")),
+        match timeout(self.bounds.request, Limited::new(body, bytes_max).collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_long()),
+            Ok(Err(e)) => Err(bad(format!("the body cannot be read: {e}"))),
             Err(_) => {
                 let error = format!("the body did not come within {} ms", self.bounds.request.as_millis());
-                return Reply::Problem(StatusCode::REQUEST_TIMEOUT, error);
+                Err(Reply::Problem(StatusCode::REQUEST_TIMEOUT, error))
             }
+        }
+    }
+
+    async fn sign(&self, request: Request<Incoming>) -> Reply {
+        let body = match self.body(request, SIGN_BYTES_MAX, "request for a certificate").await {
+            Ok(body) => body,
+            Err(reply) => return reply,
+        };
+        // What does not parse may have a secret: it is not repeated.
+        let Ok(asked) = serde_json::from_slice::<Sign>(&body) else {
+            return bad("the body is no request for a certificate; run one release on all nodes".to_owned());
+        };
+        let Some(office) = &self.office else {
+            return failed("there is no authority here".to_owned());
+        };
+        let _turn = self.turns.acquire().await;
+        match office.sign(&self.registry, &asked).await {
+            Ok(admission) => Reply::Json(json(&admission)),
+            Err(Unsigned::NotAdmitted(why)) => Reply::Refused(json(&why)),
+            Err(Unsigned::Malformed(error)) => bad(error),
+            Err(Unsigned::Failed(error)) => failed(error),
+        }
+    }
+
+    async fn submit(&self, request: Request<Incoming>, caller: &Caller) -> Reply {
+        let body = match self.body(request, REQUEST_BYTES_MAX, "change").await {
+            Ok(body) => body,
+            Err(reply) => return reply,
         };
         let change: Change = match serde_json::from_slice(&body) {
             Ok(change) => change,
             Err(e) => return bad(format!("the body is no change: {e}")),
         };
         let cluster = self.registry.cluster();
-        if let (Some(shown), Some(seat)) = (shown, change.seat())
+        if let (Caller::Node(shown), Some(seat)) = (caller, change.seat())
             && !shown.is(&Name::new(cluster, &seat.name))
         {
             let error = format!("the caller's certificate is not one of node `{}`", seat.name);
@@ -235,7 +292,7 @@ mod tests {
         let (publish, documents) = watch::channel(document(0));
         let (_halt, halted) = watch::channel(false);
         let bounds = Bounds { poll: std::time::Duration::from_millis(20), ..Bounds::default() };
-        let desk = Desk::new(registry.clone(), bounds, documents, halted);
+        let desk = Desk::new(registry.clone(), None, bounds, documents, halted);
         let join = Change::Join(Join {
             cluster: "lab".into(),
             seat: Seat { name: "a".into(), incarnation: Incarnation(1) },

@@ -33,7 +33,7 @@ async fn server(bounds: Bounds) -> Server {
     let home = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(within(bounds, listener, home.clone(), None, std::future::pending()));
+    tokio::spawn(within(bounds, listener, home.clone(), None, None, std::future::pending()));
     Server { address, home, _directory: directory }
 }
 

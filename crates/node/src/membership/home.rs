@@ -140,7 +140,7 @@ pub(super) async fn answer(
     let failed = |source| HomeError::Listen { address: home.address.clone(), source };
     debug_assert!(config.is_keeper());
     let listener = tokio::net::TcpListener::bind(&home.address).await.map_err(failed)?;
-    tokio::task::spawn_local(cards_coordinator::serve(listener, registry.clone(), identity, pending()));
+    tokio::task::spawn_local(cards_coordinator::serve(listener, registry.clone(), identity, office, pending()));
     Ok(())
 }
 

@@ -1,0 +1,225 @@
+//! Machines that become nodes: over a real socket, with the keeper of a registry at the other end.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use cards_coordinator::{
+    AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Remote, RemoteConfig, RemoteError, Terms,
+    Token, Tokens, WallClock, admit, serve,
+};
+use cards_tls::{Authority, Files, Fingerprint, Identity, Name, NodeKey, Purpose, Wire};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::common::{join, seat};
+
+/// A keeper with the cluster's authority.
+struct Keeper {
+    address: SocketAddr,
+    registry: Embedded,
+    authority: Fingerprint,
+    tokens: Tokens,
+    dir: TempDir,
+}
+
+fn keeper_name() -> Name {
+    Name::new("lab", "n1")
+}
+
+async fn keeper() -> Keeper {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("authority");
+    let authority = Authority::create("lab").unwrap();
+    cards_tls::place(&at, |at| authority.save(&at.join("authority.pem"), &at.join("authority.key"))).unwrap();
+    let files = Files::within(&dir.path().join("identity"));
+    authority.equip("n1", &files).unwrap();
+    let identity = Identity::load(&keeper_name(), &files).unwrap();
+    let office = Office::open(&at, &identity).unwrap();
+    assert!(office.is_some());
+    let terms = Terms { lease: Duration::from_millis(300), ..Terms::new("lab") };
+    let registry = Embedded::create(&dir.path().join("registry"), &terms).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, registry.clone(), Some(identity), office, std::future::pending()));
+    Keeper { address, registry, authority: authority.fingerprint(), tokens: Tokens::within(&at), dir }
+}
+
+impl Keeper {
+    fn token(&self, uses: u32) -> Token {
+        self.made(Grant { uses, life: Duration::from_secs(3600), rejoin: None })
+    }
+
+    fn made(&self, grant: Grant) -> Token {
+        self.tokens.make(self.authority, grant).unwrap().0
+    }
+
+    /// A machine that has got its certificate.
+    async fn admits(&self, token: &Token, node: &str) -> Result<Identity, AdmitError> {
+        let key = NodeKey::generate().unwrap();
+        let address = self.address.to_string();
+        let admission = admit(&address, &keeper_name(), token, node, &key.public()).await?;
+        let files = Files::within(&self.dir.path().join("nodes").join(node));
+        let _ = std::fs::remove_dir_all(files.key.parent().unwrap());
+        files.write(&key, &admission.certificate, &admission.authority).unwrap();
+        Ok(Identity::load(&Name::new("lab", node), &files).unwrap())
+    }
+
+    async fn refuses(&self, token: &Token, node: &str) -> NotAdmitted {
+        match self.admits(token, node).await {
+            Err(AdmitError::NotAdmitted(why)) => why,
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("{node} is admitted"),
+        }
+    }
+
+    async fn remote(&self, identity: Identity) -> Remote {
+        let mut config = RemoteConfig::new(&self.address.to_string(), "lab");
+        config.identity = Some((identity, keeper_name()));
+        Remote::open(config).await.unwrap()
+    }
+
+    fn uses(&self, token: &Token) -> u32 {
+        let all = self.tokens.list().unwrap();
+        all.iter().find(|granted| granted.id == token.id).unwrap().uses
+    }
+}
+
+#[tokio::test]
+async fn a_machine_with_a_token_becomes_a_node_and_the_next_one_does_not() {
+    let keeper = keeper().await;
+    let token: Token = keeper.token(1).to_string().parse().unwrap();
+    let identity = keeper.admits(&token, "n2").await.unwrap();
+    let remote = keeper.remote(identity).await;
+    remote.submit(Change::Join(join("n2", 1, WallClock::now()))).await.unwrap();
+    assert!(remote.view().await.unwrap().members.contains_key("n2"));
+    // It is that node, and no other.
+    let error = remote.submit(Change::Join(join("n3", 1, WallClock::now()))).await.unwrap_err().to_string();
+    assert!(error.contains("not one of node `n3`"), "{error}");
+    assert_eq!(keeper.refuses(&token, "n3").await, NotAdmitted::UsedUp { token: token.id });
+}
+
+#[tokio::test]
+async fn nobody_gets_the_name_of_another() {
+    let keeper = keeper().await;
+    let token = keeper.token(9);
+    let joins = |incarnation| Change::Join(join("n2", incarnation, WallClock::now()));
+    keeper.registry.submit(joins(1)).await.unwrap();
+    let again = Grant { uses: 1, life: Duration::from_secs(60), rejoin: Some("n2".into()) };
+    let again = keeper.made(again);
+    assert!(matches!(keeper.refuses(&token, "n2").await, NotAdmitted::NameInUse { .. }));
+    assert!(matches!(keeper.refuses(&again, "n2").await, NotAdmitted::NameInUse { .. }));
+    assert!(matches!(keeper.refuses(&token, "n1").await, NotAdmitted::KeepersName { .. }));
+    for name in ["", "a/b", "\u{e9}", &"a".repeat(64)] {
+        assert!(matches!(keeper.refuses(&token, name).await, NotAdmitted::BadName { .. }), "{name}");
+    }
+
+    // It is dead after its lease, or has left: the name is still its own.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let why = keeper.refuses(&token, "n2").await;
+    assert!(why.to_string().contains("--rejoin n2"), "{why}");
+    keeper.registry.submit(joins(2)).await.unwrap();
+    let seat = seat("n2", 2);
+    keeper.registry.submit(Change::Leave { seat: seat.clone() }).await.unwrap();
+    assert!(matches!(keeper.refuses(&again, "n2").await, NotAdmitted::NameInUse { .. }), "it is leaving");
+    keeper.registry.submit(Change::Left { seat }).await.unwrap();
+    assert!(matches!(keeper.refuses(&token, "n2").await, NotAdmitted::NameTaken { .. }));
+    assert_eq!((keeper.uses(&token), keeper.uses(&again)), (9, 1), "a refusal costs no use");
+    keeper.admits(&again, "n2").await.unwrap();
+    assert_eq!(keeper.uses(&again), 0);
+}
+
+#[tokio::test]
+async fn a_token_that_somebody_has_changed_is_not_sent() {
+    let keeper = keeper().await;
+    let token = keeper.token(1);
+    let mut tampered = token.clone();
+    tampered.authority.0[0] ^= 1;
+    let error = keeper.admits(&tampered, "n2").await.unwrap_err();
+    assert!(matches!(error, AdmitError::Remote(RemoteError::Stranger { .. })), "{error}");
+    let wrong: Token = {
+        let mut text = keeper.token(1).to_string();
+        let other = if text.as_bytes()[15] == b'A' { "B" } else { "A" };
+        text.replace_range(15..16, other);
+        text.parse().unwrap()
+    };
+    assert!(matches!(keeper.refuses(&wrong, "n2").await, NotAdmitted::UnknownToken { .. }));
+    assert_eq!(keeper.uses(&token), 1);
+}
+
+/// What the keeper answers to these bytes.
+async fn heard(mut wire: Wire, request: &str) -> String {
+    wire.write_all(request.as_bytes()).await.unwrap();
+    wire.flush().await.unwrap();
+    let mut answer = Vec::new();
+    drop(wire.read_to_end(&mut answer).await);
+    String::from_utf8(answer).unwrap()
+}
+
+fn request(line: &str, body: &str) -> String {
+    let length = body.len();
+    format!("{line} HTTP/1.1\r\nhost: x\r\ncards-cluster: lab\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn who_is_no_node_yet_cannot_read_the_registry() {
+    let keeper = keeper().await;
+    keeper.registry.submit(Change::Join(join("hidden", 1, WallClock::now()))).await.unwrap();
+    let submit = r#"{"change":"expire"}"#;
+    for (line, body) in [
+        ("GET /v1/coordinator/view", ""),
+        ("GET /v1/coordinator/changed?after=0", ""),
+        ("POST /v1/coordinator/submit", submit),
+        ("GET /", ""),
+    ] {
+        let stream = TcpStream::connect(keeper.address).await.unwrap();
+        let wire = cards_tls::connect_to_join(stream, &keeper.authority, &keeper_name()).await.unwrap();
+        // The second request of a connection is not even answered.
+        let answer = heard(wire, &request(line, body).repeat(2)).await;
+        assert!(answer.starts_with("HTTP/1.1 404 ") && !answer.contains("hidden"), "{line}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{line}: {answer}");
+    }
+    let long = request("POST /v1/coordinator/sign", &"x".repeat(5000));
+    for (asked, status) in [
+        (request("POST /v1/coordinator/sign", "{}"), 400),
+        (
+            request("POST /v1/coordinator/sign", r#"{"token":"00000000","secret":"","node":"n2","key":""}"#),
+            400,
+        ),
+        (request("GET /v1/coordinator/sign", ""), 405),
+        (long, 413),
+    ] {
+        let stream = TcpStream::connect(keeper.address).await.unwrap();
+        let wire = cards_tls::connect_to_join(stream, &keeper.authority, &keeper_name()).await.unwrap();
+        let answer = heard(wire, &asked).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{asked:.60}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_gets_no_certificate_for_another() {
+    let keeper = keeper().await;
+    let token = keeper.token(2);
+    let identity = keeper.admits(&token, "n2").await.unwrap();
+    let stream = TcpStream::connect(keeper.address).await.unwrap();
+    let proven = cards_tls::connect(stream, &identity, Purpose::Registry, &keeper_name()).await.unwrap();
+    let asked =
+        request("POST /v1/coordinator/sign", "{}").replace("host: x\r\n", "host: x\r\nconnection: close\r\n");
+    let answer = heard(proven.wire, &asked).await;
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[test]
+fn a_keeper_without_the_key_signs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (authority, other) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
+    let files = Files::within(Path::new(&file("identity")));
+    authority.equip("n1", &files).unwrap();
+    let identity = Identity::load(&keeper_name(), &files).unwrap();
+    assert!(Office::open(dir.path(), &identity).unwrap().is_none());
+    other.save(&file("authority.pem"), &file("authority.key")).unwrap();
+    let error = Office::open(dir.path(), &identity).unwrap_err().to_string();
+    assert!(error.contains("of another authority"), "{error}");
+}
