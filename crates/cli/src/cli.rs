@@ -8,8 +8,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 use crate::{
-    advise, attach, bench, check, completions, demo, detach, dev, device, doctor, join, leave, lock, man,
-    mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace, umount, volume, warm, why,
+    advise, attach, bench, check, cluster, completions, demo, detach, dev, device, doctor, join, leave, lock,
+    man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace, umount, volume, warm,
+    why,
 };
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
@@ -36,6 +37,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Cluster(cluster::Cluster),
     Join(Box<join::Join>),
     Leave(leave::Leave),
     Forget(leave::Forget),
@@ -73,6 +75,7 @@ impl Cli {
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
             Verb::Serve(verb) => verb.run(self.verbose).map(done),
+            Verb::Cluster(verb) => verb.run().map(done),
             Verb::Join(verb) => verb.run(self.verbose).map(done),
             Verb::Leave(verb) => verb.run().map(done),
             Verb::Forget(verb) => verb.run().map(done),
@@ -163,6 +166,12 @@ mod tests {
             "cards",
             "cards frobnicate",
             "cards serve",
+            "cards cluster",
+            "cards cluster init",
+            "cards cluster token --uses 0",
+            "cards cluster token --ttl 1d",
+            "cards cluster token --list --revoke 00000000",
+            "cards join lab --etcd http://a:1 --address a:1 --token x",
             "cards dev --block 64Q",
             "cards dev --nodes 0",
             "cards dev --delivery later",

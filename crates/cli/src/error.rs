@@ -28,6 +28,12 @@ pub(crate) enum Error {
     #[error(transparent)]
     Serve(#[from] cards_node::ServeError),
     #[error(transparent)]
+    Identity(#[from] cards_tls::Error),
+    #[error(transparent)]
+    Admit(#[from] cards_coordinator::AdmitError),
+    #[error(transparent)]
+    Tokens(#[from] cards_coordinator::TokensError),
+    #[error(transparent)]
     Advise(#[from] AdviseError),
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -57,6 +63,9 @@ pub(crate) enum Error {
     /// The log has no thread.
     #[error("no thread for the log: {0}; raise the limit of threads (ulimit -u, TasksMax)")]
     LogThread(std::io::Error),
+    /// There is no event loop to talk to another node in.
+    #[error("no event loop: {0}; raise the limit of open files (ulimit -n, LimitNOFILE)")]
+    EventLoop(std::io::Error),
     /// Standard output does not take what is written.
     #[error("standard output: {0}; is the disk it goes to full?")]
     Output(std::io::Error),

@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use cards_coordinator::Token;
 use cards_node::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, size};
+use cards_tls::{Files, Identity, Name, NodeKey};
 use clap::Args;
 
 use crate::error::Error;
@@ -19,11 +21,14 @@ const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
 /// The node that is named as the coordinator's keeper makes the cluster when it joins first. The configuration is
 /// written once; from then on `cards serve` joins by itself. It takes the place of the one that the package has
 /// installed, unless somebody has changed that.
+///
+/// With a token of the keeper's machine this one gets an identity: a key that stays here, and a certificate that the keeper
+/// has signed. It is needed once, where other machines can reach the node and it has no identity yet.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cards join lab --coordinator n1@10.0.0.1:7710 --node n1 --address 10.0.0.1:7400 --disk data=/dev/sdb
-  cards join lab --coordinator n1@10.0.0.1:7710 --node n2 --address 10.0.0.2:7400 --attach data --web
+  cards join lab --coordinator n1@10.0.0.1:7710 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
   cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
@@ -32,6 +37,10 @@ pub(crate) struct Join {
     /// The node that keeps the registry, and where it answers: the same on all nodes
     #[arg(long, value_name = "NODE@HOST:PORT", required_unless_present = "etcd", conflicts_with = "etcd")]
     coordinator: Option<String>,
+
+    /// Get an identity with this token, which `cards cluster token` has printed on the keeper's machine
+    #[arg(long, value_name = "TOKEN", env = "CARDS_TOKEN", hide_env_values = true, conflicts_with = "etcd")]
+    token: Option<String>,
 
     /// Keep the registry in etcd, at these endpoints
     #[arg(long, value_name = "URL", value_delimiter = ',')]
@@ -95,7 +104,15 @@ impl Join {
         let config = self.configuration()?;
         config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;
         let shown = self.config.display();
+        let token = self.token.as_deref().map(|text| self.token(text, &config)).transpose()?;
         let before = write(&self.config, &config.to_toml())?;
+        let admitted = match token.map(|(token, home)| get_identity(&config, &token, &home)).transpose() {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                self.restore(before)?;
+                return Err(error);
+            }
+        };
         let replaced = if before == Before::Packaged { ", in place of the package's" } else { "" };
         eprintln!("cards: wrote {shown}{replaced}; from now on `cards serve --config {shown}` joins");
         if self.write_only {
@@ -104,14 +121,44 @@ impl Join {
         let ended = serve::run(config, verbose);
         if ended.is_err() {
             // It was never a member: what was wrong can be corrected on the same command line.
-            let undone = match before {
-                Before::Nothing => fs::remove_file(&self.config),
-                Before::Packaged => replace(&self.config, PACKAGED),
-            };
-            undone.map_err(|source| Error::Write { path: self.config.clone(), source })?;
-            eprintln!("cards: {shown} is as it was before");
+            self.restore(before)?;
+            if admitted == Some(Got::New) {
+                let dir = remove_identity(&self.state_dir)?;
+                eprintln!(
+                    "cards: {} is gone again, and a use of the token is spent; if it was the last, have another one made",
+                    dir.display()
+                );
+            }
         }
         ended
+    }
+
+    /// Puts back what was there before the configuration.
+    fn restore(&self, before: Before) -> Result<(), Error> {
+        let undone = match before {
+            Before::Nothing => fs::remove_file(&self.config),
+            Before::Packaged => replace(&self.config, PACKAGED),
+        };
+        undone.map_err(|source| Error::Write { path: self.config.clone(), source })?;
+        eprintln!("cards: {} is as it was before", self.config.display());
+        Ok(())
+    }
+
+    /// The token, and who has made it.
+    fn token(&self, text: &str, config: &Config) -> Result<(Token, EmbeddedHome), Error> {
+        let token =
+            text.parse().map_err(|problem| Error::Usage { problem: format!("--token: {problem}") })?;
+        let Some(Coordinator::Embedded(home)) = &config.coordinator else {
+            return Err(Error::Usage { problem: "--token: name the keeper with --coordinator".into() });
+        };
+        if config.is_keeper() {
+            let problem = format!(
+                "--token: {} is the keeper, which has its identity from `cards cluster init`; correct --node or --coordinator",
+                config.node
+            );
+            return Err(Error::Usage { problem });
+        }
+        Ok((token, home.clone()))
     }
 
     fn configuration(&self) -> Result<Config, Error> {
@@ -154,12 +201,68 @@ fn disk(text: &str) -> Result<Disk, Error> {
     Ok(Disk::new(name, Origin::Path(path.into())))
 }
 
-fn machine_name() -> Result<String, Error> {
+/// What this machine calls itself.
+pub(crate) fn machine_name() -> Result<String, Error> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => Err(Error::Usage { problem: "this machine has no name; give the node one with --node".into() }),
         name => Ok(name.into()),
     }
+}
+
+/// Where an identity comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Got {
+    /// It was there.
+    Had,
+    /// The keeper has signed it.
+    New,
+}
+
+/// Makes a key, and has the keeper sign that it is this node's. One that is there already is used.
+fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<Got, Error> {
+    let name = Name::new(&config.cluster, &config.node);
+    let files = config.identity_files();
+    if files.any() {
+        Identity::load(&name, &files)?;
+        eprintln!("cards: this machine is {name} already; the token is not needed");
+        return Ok(Got::Had);
+    }
+    name.dns()?;
+    let key = NodeKey::generate()?;
+    let keeper = Name::new(&config.cluster, &home.keeper);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let admission = runtime.map_err(Error::EventLoop)?.block_on(cards_coordinator::admit(
+        &home.address,
+        &keeper,
+        token,
+        &config.node,
+        &key.public(),
+    ))?;
+    let dir = identity_dir(&config.state_dir);
+    cards_tls::place(&dir, |new| {
+        let files = Files::within(new);
+        files.write(&key, &admission.certificate, &admission.authority)?;
+        Identity::load(&name, &files).map(drop)
+    })?;
+    eprintln!("cards: {keeper} has signed that this machine is {name}: {}", dir.display());
+    Ok(Got::New)
+}
+
+/// Where the identity of the node with this `state_dir` is.
+pub(crate) fn identity_dir(state_dir: &Path) -> PathBuf {
+    state_dir.join("identity")
+}
+
+/// Removes the identity that was made here, and says where it was.
+fn remove_identity(state_dir: &Path) -> Result<PathBuf, Error> {
+    let dir = identity_dir(state_dir);
+    let Files { authority, certificate, key } = Files::within(&dir);
+    let removed = [authority, certificate, key].iter().try_for_each(fs::remove_file);
+    removed
+        .and_then(|()| fs::remove_dir(&dir))
+        .map_err(|source| Error::Write { path: dir.clone(), source })?;
+    Ok(dir)
 }
 
 /// What was there before the configuration.

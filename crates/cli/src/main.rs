@@ -5,6 +5,7 @@ mod attach;
 mod bench;
 mod check;
 mod cli;
+mod cluster;
 mod completions;
 mod demo;
 mod detach;

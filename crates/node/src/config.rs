@@ -236,6 +236,12 @@ impl Config {
         self.state_dir.join("registry.redb")
     }
 
+    /// The directory of the cluster's authority, which is at one node at most.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.state_dir.join("authority")
+    }
+
     /// The files of this node's identity, which need not be there.
     #[must_use]
     pub fn identity_files(&self) -> Files {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_coordinator::{
-    Coordinator, Embedded, Epoch, Error, Etcd, EtcdConfig, EtcdError, FileError, Login, Remote, RemoteConfig,
-    Terms, TlsFiles,
+    Coordinator, Embedded, Epoch, Error, Etcd, EtcdConfig, EtcdError, FileError, Login, Office, Remote,
+    RemoteConfig, Terms, TlsFiles,
 };
 
 use cards_tls::{Identity, Name};
@@ -38,6 +38,9 @@ pub enum HomeError {
         /// Why.
         source: io::Error,
     },
+    /// This node keeps the cluster's authority and cannot sign with it.
+    #[error("the cluster's authority: {0}")]
+    Authority(#[from] cards_tls::Error),
     /// What answers is no coordinator of this release.
     #[error(
         "the coordinator, {home}, gave this node {given:?} for its number, and numbers go from 0 to 1022; run one release \
@@ -129,7 +132,8 @@ pub(super) async fn open(
     }
 }
 
-/// Answers other nodes that ask the registry of this one, for as long as the runtime runs.
+/// Answers other nodes that ask the registry of this one, for as long as the runtime runs, and machines that have a token,
+/// if the cluster's authority is here.
 pub(super) async fn answer(
     config: &Config,
     home: &Home,
@@ -139,8 +143,18 @@ pub(super) async fn answer(
     let (Home::Embedded(home), Coordinator::Embedded(registry)) = (home, coordinator) else { return Ok(()) };
     let failed = |source| HomeError::Listen { address: home.address.clone(), source };
     debug_assert!(config.is_keeper());
+    let office = match &identity {
+        Some(identity) => Office::open(&config.authority(), identity)?,
+        None => None,
+    };
     let listener = tokio::net::TcpListener::bind(&home.address).await.map_err(failed)?;
-    tokio::task::spawn_local(cards_coordinator::serve(listener, registry.clone(), identity, office, pending()));
+    tokio::task::spawn_local(cards_coordinator::serve(
+        listener,
+        registry.clone(),
+        identity,
+        office,
+        pending(),
+    ));
     Ok(())
 }
 

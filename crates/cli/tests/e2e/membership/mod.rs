@@ -4,6 +4,7 @@ mod clock;
 mod packaged;
 mod refused;
 mod secure;
+mod tokens;
 
 use std::path::Path;
 
