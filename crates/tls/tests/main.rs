@@ -40,7 +40,6 @@ fn meet(
                 Err(error) => Err(error.into()),
             }
         };
-        let answers = async { answers.await };
         tokio::join!(calls, answers)
     })
 }
