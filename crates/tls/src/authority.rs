@@ -18,6 +18,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::ParsedCertificate;
 
 use crate::identity::Files;
+use crate::place::own_as;
 use crate::settings::provider;
 use crate::{Error, Fingerprint, Name, NodeKey, PublicKey};
 
@@ -181,7 +182,9 @@ fn titled(title: &str) -> DistinguishedName {
 pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let given = own_as(directory.unwrap_or(Path::new(".")), &file);
+    let written = given.and_then(|()| file.write_all(text.as_bytes())).and_then(|()| file.sync_all());
     written.map_err(|source| {
         let _ = fs::remove_file(path);
         failed(source)

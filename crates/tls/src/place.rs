@@ -1,8 +1,8 @@
 //! Directories of secrets: there whole, after a power cut as well, or not at all.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, fchown, lchown};
 use std::path::Path;
 
 use crate::Error;
@@ -23,7 +23,7 @@ pub fn place(dir: &Path, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Resul
     // Of an attempt that somebody has killed.
     match fs::remove_dir_all(&new) {
         Err(source) if source.kind() != ErrorKind::NotFound => return Err(failed(source)),
-        _ => DirBuilder::new().mode(0o700).create(&new).map_err(failed)?,
+        _ => make(&new, around).map_err(failed)?,
     }
     let filled = fill(&new).and_then(|()| {
         settle(&new, around, dir).map_err(|source| match source.kind() {
@@ -42,26 +42,37 @@ fn is_filled(dir: &Path) -> io::Result<bool> {
     }
 }
 
-fn settle(new: &Path, around: &Path, dir: &Path) -> io::Result<()> {
-    for file in fs::read_dir(new)? {
-        own_as(around, &file?.path())?;
+/// Makes a directory for the owner of the one around it.
+fn make(new: &Path, around: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(new)?;
+    match heir(around, &fs::symlink_metadata(new)?)? {
+        // The owner of the directory around it may have put a link there meanwhile, which leads to no gift.
+        Some((user, group)) => lchown(new, Some(user), Some(group)),
+        None => Ok(()),
     }
-    own_as(around, new)?;
+}
+
+fn settle(new: &Path, around: &Path, dir: &Path) -> io::Result<()> {
     File::open(new)?.sync_all()?;
     fs::rename(new, dir)?;
     File::open(around)?.sync_all()
 }
 
-/// Gives a file to the owner of a directory, if it is another's. Only `root` may.
+/// Gives a file that this process has just made to the owner of its directory, if `root` has made it.
 ///
 /// # Errors
 /// This process may not give it away, and the owner could not read it.
-pub fn own_as(directory: &Path, file: &Path) -> io::Result<()> {
-    let (wanted, is) = (fs::metadata(directory)?, fs::metadata(file)?);
-    if wanted.uid() == is.uid() || is.uid() != 0 {
-        return Ok(());
+pub fn own_as(directory: &Path, file: &File) -> io::Result<()> {
+    match heir(directory, &file.metadata()?)? {
+        Some((user, group)) => fchown(file, Some(user), Some(group)),
+        None => Ok(()),
     }
-    chown(file, Some(wanted.uid()), Some(wanted.gid()))
+}
+
+/// The user and group to whom something of `root` is given.
+fn heir(directory: &Path, is: &Metadata) -> io::Result<Option<(u32, u32)>> {
+    let wanted = fs::metadata(directory)?;
+    Ok((is.uid() == 0 && wanted.uid() != 0).then(|| (wanted.uid(), wanted.gid())))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The tokens that were made, as the keeper knows them: by hashes of their secrets.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cards_tls::{Fingerprint, own_as};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,10 @@ use super::token::{Secret, Token, TokenId, base64, from_base64};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Tokens at a time.
 const TOKENS_MAX: usize = 1000;
+/// How long others may have the file: who stands still with it keeps nobody for ever.
+const LOCK: Duration = Duration::from_secs(5);
+/// Pause before the lock is tried again.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long those that have expired are still known, so that whoever comes late hears why.
 const KNOWN_FOR: u64 = 7 * 86_400;
 
@@ -201,10 +205,28 @@ impl Tokens {
     /// The lock has a file of its own: that of the tokens is another one after each change.
     fn lock(&self) -> io::Result<File> {
         let path = self.file.with_extension("lock");
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        own_as(self.directory(), &path)?;
-        lock.lock()?;
-        Ok(lock)
+        let lock = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(new) => {
+                own_as(self.directory(), &new)?;
+                new
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                OpenOptions::new().write(true).open(&path)?
+            }
+            Err(error) => return Err(error),
+        };
+        let end = Instant::now() + LOCK;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => {
+                    let problem = format!("{} has been locked by another process for long", path.display());
+                    return Err(io::Error::new(ErrorKind::ResourceBusy, problem));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
     fn write(&self, entries: &[Entry]) -> io::Result<()> {
@@ -215,7 +237,7 @@ impl Tokens {
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec_pretty(entries)?)?;
-        own_as(self.directory(), &new)?;
+        own_as(self.directory(), &file)?;
         file.sync_all()?;
         fs::rename(&new, &self.file)?;
         File::open(self.directory())?.sync_all()

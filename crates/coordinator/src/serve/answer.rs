@@ -31,6 +31,8 @@ pub(super) struct Desk {
     registry: Embedded,
     office: Option<Office>,
     turns: Semaphore,
+    /// One certificate at a time: that whoever uses the tokens stands still keeps nobody from the registry.
+    signing: Semaphore,
     bounds: Bounds,
     documents: watch::Receiver<Latest>,
     halted: watch::Receiver<bool>,
@@ -66,7 +68,15 @@ impl Desk {
         documents: watch::Receiver<Latest>,
         halted: watch::Receiver<bool>,
     ) -> Self {
-        Self { registry, office, turns: Semaphore::const_new(TURNS), bounds, documents, halted }
+        Self {
+            registry,
+            office,
+            turns: Semaphore::const_new(TURNS),
+            signing: Semaphore::const_new(1),
+            bounds,
+            documents,
+            halted,
+        }
     }
 
     /// Machines that are no nodes yet are answered.
@@ -190,7 +200,7 @@ impl Desk {
         let Some(office) = &self.office else {
             return failed("there is no authority here".to_owned());
         };
-        let _turn = self.turns.acquire().await;
+        let _turn = self.signing.acquire().await;
         match office.sign(&self.registry, &asked).await {
             Ok(admission) => Reply::Json(json(&admission)),
             Err(Unsigned::NotAdmitted(why)) => Reply::Refused(json(&why)),

@@ -81,14 +81,22 @@ impl Lab<'_> {
         }
     }
 
-    /// The members that are in, as a node says.
-    fn members(&self, node: &str) -> Vec<String> {
+    /// The members and how they are, as a node says.
+    fn members(&self, node: &str) -> Vec<(String, String)> {
         let socket = format!("{}/admin.sock", self.path(node, "run"));
         let said = run(&[CARDS, "status", "--json", "--socket", &socket], SHORT);
         let status: serde_json::Value = serde_json::from_str(&said.stdout).unwrap_or_default();
         let members = status["members"].as_array().cloned().unwrap_or_default();
-        let up = members.iter().filter(|member| member["state"] == "up" || member["state"] == "here");
-        up.filter_map(|member| Some(member["name"].as_str()?.to_owned())).collect()
+        let text =
+            |member: &serde_json::Value, key: &str| member[key].as_str().unwrap_or_default().to_owned();
+        members.iter().map(|member| (text(member, "name"), text(member, "state"))).collect()
+    }
+
+    /// All three are in, as a node says.
+    fn is_whole(&self, node: &str) -> bool {
+        let members = self.members(node);
+        members.iter().map(|(name, _)| name.as_str()).eq(["n1", "n2", "n3"])
+            && members.iter().all(|(name, state)| state == if name == node { "here" } else { "up" })
     }
 
     fn export(&self, node: &str, process: &Process) -> Export {
@@ -125,9 +133,7 @@ fn three_machines_become_a_cluster_with_a_token() {
         nodes.push(process);
     }
     for node in ["n1", "n2", "n3"] {
-        eventually(&format!("{node} sees all"), SHORT, || {
-            (lab.members(node) == ["n1", "n2", "n3"]).then_some(())
-        });
+        eventually(&format!("{node} sees all"), SHORT, || lab.is_whole(node).then_some(()));
     }
 
     lab.refuses("n4", &["--token", &token], &["is used up", "cards cluster token"]);
@@ -147,7 +153,9 @@ fn three_machines_become_a_cluster_with_a_token() {
         lost(what).expect("a file to take away");
     }
     let any = lab.token("token");
-    eventually("n3 is declared dead", SHORT, || (lab.members("n1") == ["n1", "n2"]).then_some(()));
+    eventually("n3 is declared dead", SHORT, || {
+        lab.members("n1").contains(&("n3".into(), "dead".into())).then_some(())
+    });
     lab.refuses("n3", &["--token", &any], &["has died", "--rejoin n3"]);
     lab.refuses("n4", &["--token", &again], &["--node n3"]);
     let mut process = lab.spawn("n3", &["--token", &again]);
