@@ -16,11 +16,12 @@ use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
 const SEED: u64 = 41;
 
-/// Two nodes and a registry at the first; the volume `disk` is attached at both.
+/// Two nodes and a registry at the first; the volume `disk` is attached at both. Others join with nothing to show: how they get
+/// that is in [`tokens`].
 fn cluster(dir: &Path) -> Cluster {
     let image = dir.join("disk.img");
     content::image(&image, 8 * MIB, SEED);
-    let mut plan = Plan::new(dir, 2).disk(Disk::file(&image));
+    let mut plan = Plan::new(dir, 2).disk(Disk::file(&image)).insecure();
     plan.coordinator = Coordinator::embedded();
     Cluster::start(plan)
 }
