@@ -2,6 +2,7 @@
 //! changes the one thing it is about.
 
 use std::fmt::Write;
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -157,6 +158,19 @@ impl Plan {
     pub(crate) fn insecure(mut self) -> Plan {
         self.insecure = true;
         self
+    }
+
+    /// The same in another directory, under the same authority.
+    pub(crate) fn at(&self, dir: &Path) -> Plan {
+        fs::create_dir_all(dir).expect("a directory");
+        for NodePlan { cluster, .. } in &self.nodes {
+            for end in ["pem", "key"] {
+                let file = format!("{cluster}-authority.{end}");
+                // Those in the clear have none.
+                let _ = fs::copy(self.dir.join(&file), dir.join(&file));
+            }
+        }
+        Plan { dir: dir.into(), ..self.clone() }
     }
 
     /// Gives node `index` what it proves itself with, if it has none yet. Clusters of one name have one authority.

@@ -10,7 +10,7 @@ use cards_check::history::Step;
 
 use super::history::BLOCK;
 use super::record::Recorder;
-use super::scene::Scene;
+use super::scene::{Scene, Setting};
 use super::{in_homes, need_network};
 use crate::harness::{SHORT, eventually};
 
@@ -24,7 +24,7 @@ const LATE: u64 = 1_002;
 #[test]
 fn a_write_that_was_on_its_way_when_its_node_was_given_up_undoes_no_later_one() {
     need_network!();
-    in_homes(10, 4, |setting| come_too_late(Scene::start(setting, 3)));
+    in_homes(10, 4, |setting| come_too_late(Scene::start(Setting { insecure: true, ..setting }, 3)));
 }
 
 fn come_too_late(mut scene: Scene) {

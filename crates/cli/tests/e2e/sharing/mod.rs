@@ -48,7 +48,17 @@ fn play(number: usize, nodes: usize, scene: impl Fn(Setting)) {
         let (policy, block, cache) = SETTINGS[(number + round) % SETTINGS.len()];
         let seed = (number * 100 + round) as u64;
         let home = Home::None;
-        scene(Setting { nodes, policy, block, cache, lease: "1s", disk_wait: "2s", home, seed });
+        scene(Setting {
+            nodes,
+            policy,
+            block,
+            cache,
+            lease: "1s",
+            disk_wait: "2s",
+            home,
+            insecure: false,
+            seed,
+        });
     }
 }
 

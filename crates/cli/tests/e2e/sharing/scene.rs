@@ -42,6 +42,8 @@ pub(super) struct Setting {
     /// How long a client waits for the disk node; two leases or more.
     pub(super) disk_wait: &'static str,
     pub(super) home: Home,
+    /// Nodes talk in the clear: who counts bytes counts those of the protocol alone.
+    pub(super) insecure: bool,
     pub(super) seed: u64,
 }
 
@@ -87,6 +89,7 @@ impl Scene {
         disk.policy = setting.policy.into();
         let mut plan = Plan::new(dir.path(), setting.nodes).disk(disk).cache(setting.cache);
         plan.block = setting.block;
+        plan.insecure = setting.insecure;
         (plan.lease, plan.disk_wait) = (setting.lease, setting.disk_wait);
         for (number, node) in (1..).zip(&mut plan.nodes) {
             node.address = network.address(number);
@@ -179,8 +182,7 @@ impl Scene {
     /// Another machine, which takes itself for node `number`. It is down.
     pub(super) fn impostor(&self, number: usize) -> Cluster {
         let spare = self.setting.nodes + 1;
-        let mut plan = self.cluster.plan.clone();
-        plan.dir = self.dir.path().join("other");
+        let mut plan = self.cluster.plan.at(&self.dir.path().join("other"));
         let node = &mut plan.nodes[number - 1];
         node.namespace = Some(self.network.pid(spare));
         match self.setting.home {
