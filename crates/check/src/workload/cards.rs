@@ -55,12 +55,15 @@ impl Workload {
         run.later(Duration::from_millis(50), RunDeed::Workload(Deed::Attach(node, volume)));
     }
 
-    /// Another node has taken over a volume of this one's own: back to it as soon as that ends.
+    /// Another node has taken over a volume of this one's own, or one that this node had for itself: back to it as soon as
+    /// that ends.
     pub(crate) fn evicted(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         self.attached.remove(&(node, volume));
         run.errors.detached(node, volume, run.world.now());
         run.observers.detached(node, volume);
-        self.attach_soon(run, node, volume);
+        if self.takers.get(&volume) != Some(&node) {
+            self.attach_soon(run, node, volume);
+        }
     }
 
     /// From now on the node wants the volume exclusively, or no node does.
