@@ -29,7 +29,7 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Coherence, Generation, Instant, IoError, NodeId, PgId};
+use cards_core::{Access, Coherence, Generation, Instant, IoError, NodeId, PgId};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::efficiency::Figures;
@@ -294,7 +294,8 @@ impl Observers {
         let claimed = takeovers.claimed(&self.cards, at, began, card.volume, card.node);
         let claimed = claimed.map_err(Observer::Takeovers.finds())?;
         self.count(Observer::Takeovers, u64::from(claimed));
-        self.takeovers.granted(&self.cards, at, card).map_err(Observer::Takeovers.finds())?;
+        let goes_on = self.takeovers.granted(&self.cards, at, card).map_err(Observer::Takeovers.finds())?;
+        self.count(Observer::Takeovers, u64::from(goes_on));
         if self.writable.contains(&card.volume) {
             let judged =
                 self.succession.granted(at, life, card, before).map_err(Observer::Succession.finds())?;
@@ -376,13 +377,21 @@ impl Observers {
     }
 
     /// A client is told that its node's card is attached.
-    pub(crate) fn attached(&mut self, world: &World<Faults>, ticket: &Ticket) -> Result<(), String> {
+    pub(crate) fn attached(
+        &mut self,
+        world: &World<Faults>,
+        ticket: &Ticket,
+        access: Access,
+    ) -> Result<(), String> {
         let now = world.now();
         // The cards of other nodes are judged when they are granted.
         if ticket.node == world.primary(ticket.volume) {
             let began = self.grace.began(ticket.volume);
             self.takeovers.claimed(&self.cards, now, began, ticket.volume, ticket.node)?;
             self.takeovers.still_held(&self.cards, now, ticket.volume);
+            if access.may_write() {
+                self.takeovers.may_write(ticket.volume, ticket.node);
+            }
         }
         Ok(())
     }
@@ -396,6 +405,7 @@ impl Observers {
     pub(crate) fn detached(&mut self, node: NodeId, volume: PgId) {
         self.takeovers.ends(volume, node);
         self.takeovers.unclaimed(volume, node);
+        self.takeovers.parted(volume, node);
     }
 
     /// This life of the node cannot prove that the one before has ended.

@@ -112,7 +112,7 @@ impl Volume {
                     });
                 }
                 let attached = None;
-                let attach = Attach { volume, mode, read_ahead, policy, attached, takeover };
+                let attach = Attach { volume, mode, read_ahead, policy, attached, takeover, claim: None };
                 Ok(daemon.connect()?.attach(attach)?)
             }
             Verb::Detach { volume, daemon } => Ok(daemon.connect()?.detach(&volume)?),

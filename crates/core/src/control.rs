@@ -137,6 +137,9 @@ pub enum ControlInput {
         access: Access,
         /// Cards that are in the way of [`Access::Exclusive`] are given up.
         takeover: bool,
+        /// The card of an earlier life of this node that it goes on for, with [`Access::Exclusive`]: clients of that one have
+        /// lived on. Refused if another node has had a card that may write since.
+        succeeds: Option<Generation>,
     },
     /// A card does not answer the shards of this node, its disk node: its lease is renewed no more, so that it ends,
     /// even if the card's own messages arrive.
@@ -235,7 +238,8 @@ pub enum ControlOutput {
         /// The card, or why not.
         result: Result<Generation, Refusal>,
     },
-    /// This node's card of a volume of its own is gone: another node takes the volume over.
+    /// This node's card is gone, and does not come back by itself: another node takes over a volume of this one's own; or
+    /// ([`Refusal::Overtaken`]) has had a volume meanwhile that this card had for itself.
     Evicted {
         /// The volume.
         volume: PgId,
@@ -363,6 +367,13 @@ impl Control {
         })
     }
 
+    /// This node's card of a volume, and since which card of it no other node has had one that may write: if it is attached
+    /// and has the volume for itself.
+    #[must_use]
+    pub fn claim(&self, volume: PgId) -> Option<(Generation, Generation)> {
+        self.cards.get(&volume).and_then(Card::claim)
+    }
+
     /// Other nodes' cards of a volume of this node.
     pub fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.desk.cards_of(volume)
@@ -384,8 +395,8 @@ impl Control {
             ControlInput::Group { spec, term } => self.group(spec, term),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
-            ControlInput::Attach { token, volume, policy, access, takeover } => {
-                self.attach(token, volume, policy, access, takeover);
+            ControlInput::Attach { token, volume, policy, access, takeover, succeeds } => {
+                self.attach(token, volume, Wish { policy, access, takeover, succeeds });
             }
             ControlInput::Silent { volume, node, generation } => self.silent(volume, node, generation),
             ControlInput::Detach { volume } => self.detach(volume),
@@ -432,12 +443,12 @@ impl Control {
             ControlMessage::Seen { terms } => {
                 terms.into_iter().for_each(|(volume, epoch)| self.peer_seen(from, volume, epoch));
             }
-            ControlMessage::Attach { request, volume, policy, access, takeover } => {
-                let wish = Wish { policy, access, takeover };
+            ControlMessage::Attach { request, volume, policy, access, takeover, succeeds } => {
+                let wish = Wish { policy, access, takeover, succeeds };
                 self.peer_attach(from, request, volume, &wish);
             }
-            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from } => {
-                self.attached(from, request, volume, (generation, repeat_from), lease_us);
+            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since } => {
+                self.attached(from, request, volume, (generation, repeat_from, alone_since), lease_us);
             }
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)

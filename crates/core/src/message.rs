@@ -362,6 +362,9 @@ pub enum ControlMessage {
         access: Access,
         /// Cards that are in the way of [`Access::Exclusive`] are given up.
         takeover: bool,
+        /// A card of the requester that this one goes on for, with [`Access::Exclusive`]: its clients remember what they have
+        /// read, so it is refused if another node has had a card that may write since.
+        succeeds: Option<Generation>,
     },
     /// The card is attached.
     Attached {
@@ -375,6 +378,8 @@ pub enum ControlMessage {
         lease_us: u32,
         /// Commands that were sent under an earlier card may be sent again if that one was not before this one.
         repeat_from: Generation,
+        /// Since this card of the receiver no other node has had one that may write.
+        alone_since: Generation,
     },
     /// The card is not attached.
     Refused {
@@ -473,4 +478,7 @@ pub enum Refusal {
     Attached(Access),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
+    /// The card cannot go on for an earlier one: another node has had a card that may write meanwhile, this one, or the
+    /// disk node does not know whether one has.
+    Overtaken(Option<NodeId>),
 }

@@ -92,6 +92,8 @@ pub enum Mistake {
     UnsealLate,
     /// The journal says that a disk is synced that was written since the sync began.
     SealLate,
+    /// Who had a volume for itself goes on whatever others have written meanwhile.
+    ForgetOvertaken,
 }
 
 impl Mistake {
@@ -100,7 +102,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -140,6 +142,7 @@ impl Mistake {
         Self::ShareSlots,
         Self::AskAll,
         Self::ForgetBegun,
+        Self::ForgetOvertaken,
     ];
 }
 

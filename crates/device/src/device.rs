@@ -89,10 +89,12 @@ impl Device {
         if let Some(left) = left {
             ublk::delete_left(&left);
         }
-        let target =
-            Target { socket, volume: volume.clone(), mode, exclusive, connections: connections.max(1) };
+        let connections = connections.max(1);
+        let mut target = Target { socket, volume: volume.clone(), mode, exclusive, connections, claim: None };
         let daemon =
             connect_within(&target, connect_timeout).map_err(|e| DeviceError::session(&volume, e))?;
+        target.claim = daemon.watching.claim;
+        let claim = target.claim;
         if ublk {
             return Self::disk(place, target, daemon, give_up);
         }
@@ -140,6 +142,7 @@ impl Device {
             size,
             read_only,
             pid: std::process::id(),
+            claim,
         };
         let device = Self { place, description, block, ublk: None, shared, server };
         if let Err(error) = device.place.describe(&device.description) {
@@ -158,11 +161,11 @@ impl Device {
         give_up: Option<Duration>,
     ) -> Result<Self, DeviceError> {
         let (size, read_only) = (daemon.session.size, daemon.session.read_only());
-        let volume = target.volume.clone();
+        let (volume, claim) = (target.volume.clone(), target.claim);
         let shared = Arc::new(Shared::default());
         let link = uplink::Settings { target, size, read_only, give_up };
         let (disk, server) = Disk::start(link, daemon, shared.ended.clone())?;
-        let description = disk.description(&volume, size, read_only);
+        let description = Description { claim, ..disk.description(&volume, size, read_only) };
         let device = Self { place, description, block: None, ublk: Some(disk), shared, server };
         if let Err(error) = device.place.describe(&device.description) {
             // Nobody uses it yet.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use cards_node::admin::Claim;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::Directory;
@@ -40,6 +41,9 @@ pub struct Description {
     pub read_only: bool,
     /// The process that serves it.
     pub pid: u32,
+    /// Present if it has the volume for itself: for a daemon that starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
 }
 
 impl Description {

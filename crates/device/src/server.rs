@@ -215,7 +215,11 @@ impl Server {
                 self.withdrawals.notified(token);
             }
             Input::Connected(daemon) => self.connected(daemon),
-            Input::NotConnected(error) => tracing::warn!("waiting for the daemon: {error}"),
+            Input::NotConnected(error) => {
+                if self.uplink.missed(&error) {
+                    self.refuse_all();
+                }
+            }
             Input::Here(device) => {
                 self.here = device;
                 self.uplink.say(&Word::Here(self.here.clone()));

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cards_node::EXCLUSIVE;
-use cards_node::admin::{Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line};
+use cards_node::admin::{
+    Claim, Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line,
+};
 use cards_node::config::{Attach, Mode};
 use cards_wire::nbd::Session;
 use cards_wire::nbd::client::{Handshake, HandshakeError, Ready, Step};
@@ -36,6 +38,8 @@ pub(crate) struct Target {
     pub(crate) exclusive: bool,
     /// NBD connections to open.
     pub(crate) connections: usize,
+    /// What the last daemon has said of the card, if that had the volume for itself: see [`Watching::claim`].
+    pub(crate) claim: Option<Claim>,
 }
 
 /// A daemon that serves the volume.
@@ -63,6 +67,9 @@ pub(crate) enum SessionError {
     /// It does not have the volume attached, and cannot attach it.
     #[error("cannot attach it again: {0}")]
     Attach(ClientError),
+    /// The volume was this device's alone and may have been another's since: what its kernel remembers is void.
+    #[error("{0}")]
+    Overtaken(String),
     /// It had to be attached, and now is.
     #[error("the daemon had to attach it again")]
     Attached,
@@ -95,8 +102,17 @@ impl SessionError {
             Self::Io { .. } | Self::Attached => true,
             Self::Refused(refusal) => refusal.kind == RefusalKind::Unreachable,
             Self::Attach(error) => !matches!(error, ClientError::Refused(_)),
-            Self::BadReply { .. } | Self::NoNbd | Self::Handshake { .. } | Self::TooOld { .. } => false,
+            Self::Overtaken(_)
+            | Self::BadReply { .. }
+            | Self::NoNbd
+            | Self::Handshake { .. }
+            | Self::TooOld { .. } => false,
         }
+    }
+
+    /// Whether it is so for ever, for this device.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Overtaken(_))
     }
 }
 
@@ -107,15 +123,19 @@ impl SessionError {
 pub(crate) fn connect(target: &Target) -> Result<Connected, SessionError> {
     let at = |source| SessionError::Io { path: target.socket.clone(), source };
     let mut watch = Watch::new(open(&target.socket)?);
-    let line = watch.call(&to_line(&Request::Watch { volume: target.volume.clone() })).map_err(at)?;
+    let request = Request::Watch { volume: target.volume.clone(), claim: target.claim };
+    let line = watch.call(&to_line(&request)).map_err(at)?;
     let watching = match serde_json::from_slice(&line) {
         Ok(Reply::Watching(watching)) => watching,
         Ok(Reply::Error(refusal)) => {
-            if let (RefusalKind::NotAttached, Some(mode)) = (refusal.kind, target.mode) {
-                attach(target, mode)?;
-                return Err(SessionError::Attached);
-            }
-            return Err(SessionError::Refused(refusal));
+            return Err(match (refusal.kind, target.mode) {
+                (RefusalKind::NotAttached, Some(mode)) => {
+                    attach(target, mode)?;
+                    SessionError::Attached
+                }
+                (RefusalKind::Overtaken, _) => SessionError::Overtaken(refusal.message),
+                _ => SessionError::Refused(refusal),
+            });
         }
         _ => return Err(SessionError::BadReply { path: target.socket.clone() }),
     };
@@ -136,12 +156,17 @@ pub(crate) fn connect(target: &Target) -> Result<Connected, SessionError> {
     Ok(Connected { watching, watch, links, session })
 }
 
-/// Attaches the volume.
+/// Attaches the volume: as it was, if this device had it for itself.
 fn attach(target: &Target, mode: Mode) -> Result<(), SessionError> {
+    let claim = target.claim;
+    let mode = if claim.is_some() { Mode::Exclusive } else { mode };
     let attached = Client::connect_within(&target.socket, STEP_MAX)
-        .and_then(|mut daemon| daemon.attach(Attach { mode, ..Attach::new(&target.volume) }));
+        .and_then(|mut daemon| daemon.attach(Attach { mode, claim, ..Attach::new(&target.volume) }));
     match attached {
         Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::AlreadyAttached => Ok(()),
+        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Overtaken => {
+            Err(SessionError::Overtaken(refusal.message))
+        }
         done => done.map_err(SessionError::Attach),
     }
 }
@@ -164,7 +189,7 @@ pub(crate) fn connect_within(target: &Target, limit: Duration) -> Result<Connect
 }
 
 /// Reaches the daemon however long it takes, on a thread of its own, and tells `mailbox`; also, for the log, why not.
-/// Gives up when `ended`.
+/// Gives up when `ended`, or when that [is final](SessionError::is_final).
 ///
 /// # Errors
 /// There is no thread for it.
@@ -180,6 +205,10 @@ pub(crate) fn connect_again(target: Target, mailbox: Mailbox, ended: Arc<AtomicB
                 }
                 Err(error) => error,
             };
+            if error.is_final() {
+                mailbox.send(Input::NotConnected(error));
+                return;
+            }
             let words = error.to_string();
             if words != told {
                 told = words;

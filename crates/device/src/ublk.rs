@@ -142,6 +142,7 @@ impl Disk {
             size,
             read_only,
             pid: std::process::id(),
+            claim: None,
         }
     }
 

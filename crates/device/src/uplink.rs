@@ -10,7 +10,7 @@ use cards_node::admin::Word;
 
 use crate::inbox::Mailbox;
 use crate::link::Lost;
-use crate::session::{Connected, Target, connect_again};
+use crate::session::{Connected, SessionError, Target, connect_again};
 
 /// What a server needs to know to stay in touch.
 #[derive(Debug)]
@@ -69,7 +69,20 @@ impl Uplink {
             tracing::info!("the daemon is back after {:?}", gone.elapsed());
         }
         self.refusing = false;
+        // Whether it still has the volume for itself, only a daemon can say that knows of this card.
+        self.settings.target.claim = daemon.watching.claim.or(self.settings.target.claim);
         self.daemon = Some(daemon);
+    }
+
+    /// There is no daemon; says so. Whether there never will be one: then it refuses from now on.
+    pub(crate) fn missed(&mut self, error: &SessionError) -> bool {
+        if error.is_final() {
+            tracing::error!("{error}; requests fail with EIO from now on");
+            self.refusing = true;
+        } else {
+            tracing::warn!("waiting for the daemon: {error}");
+        }
+        error.is_final()
     }
 
     /// The connection broke.

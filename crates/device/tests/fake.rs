@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Notice, Reply, Watching, Word, to_line};
+use cards_node::admin::{Claim, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word, to_line};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Handshake, Question, Step};
-use cards_wire::nbd::{Command, ExportInfo, Request, reply};
+use cards_wire::nbd::{Command, ExportInfo, Request as Asked, reply};
 
 pub(crate) const SIZE: usize = 1 << 20;
 
@@ -29,6 +29,12 @@ struct State {
     silent: bool,
     /// Where other nodes write between the question and the answer of each READ, if they do.
     raced: Option<usize>,
+    /// The volume is the device's alone.
+    claim: Option<Claim>,
+    /// What the last device has claimed that came.
+    claimed: Option<Claim>,
+    /// Whoever claims anything is told that another node has had the volume.
+    overtaken: bool,
     /// The last withdrawal for them, and the last one that was confirmed and after which they have written.
     races: (u64, u64),
 }
@@ -143,6 +149,21 @@ impl Fake {
         u64::from_le_bytes(self.state.lock().unwrap().bytes[offset..offset + 8].try_into().unwrap())
     }
 
+    /// Devices have the volume for themselves from now on.
+    pub(crate) fn claim(&self, claim: Claim) {
+        self.state.lock().unwrap().claim = Some(claim);
+    }
+
+    /// What the last device has claimed that came.
+    pub(crate) fn claimed(&self) -> Option<Claim> {
+        self.state.lock().unwrap().claimed
+    }
+
+    /// Whoever claims anything is told that another node has had the volume, or is served again.
+    pub(crate) fn overtake(&self, overtaken: bool) {
+        self.state.lock().unwrap().overtaken = overtaken;
+    }
+
     /// Every connection breaks.
     pub(crate) fn cut(&self) {
         let mut state = self.state.lock().unwrap();
@@ -158,9 +179,20 @@ fn listen(path: PathBuf) -> UnixListener {
 
 fn watch(stream: UnixStream, shared: &Mutex<State>, say: &Sender<u64>, nbd: PathBuf) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    assert!(lines.next().unwrap().unwrap().contains("\"watch\""));
+    let request = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    let Request::Watch { claim: claimed, .. } = request else { panic!("{request:?}") };
+    let (claim, overtaken) = {
+        let mut state = shared.lock().unwrap();
+        state.claimed = claimed;
+        (state.claim, state.overtaken && claimed.is_some())
+    };
+    if overtaken {
+        let refusal = Refusal { kind: RefusalKind::Overtaken, message: "taken over by node n3".into() };
+        let _ = (&stream).write_all(&to_line(&Reply::Error(refusal)));
+        return;
+    }
     let (size, nbd) = (SIZE as u64, Some(nbd));
-    let watching = Watching { size, block: 4096, read_only: false, coherent: true, nbd };
+    let watching = Watching { size, block: 4096, read_only: false, coherent: true, nbd, claim };
     (&stream).write_all(&to_line(&Reply::Watching(watching))).unwrap();
     {
         let mut state = shared.lock().unwrap();
@@ -193,7 +225,7 @@ fn serve(mut stream: UnixStream, shared: &Mutex<State>) {
     let mut buffer = vec![0; 1 << 20];
     loop {
         let mut input = received.as_slice();
-        let Ok(Some(request)) = Request::take(&mut input) else {
+        let Ok(Some(request)) = Asked::take(&mut input) else {
             let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
             received.extend_from_slice(&buffer[..n]);
             continue;

@@ -5,6 +5,8 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cards_node::admin::Claim;
+
 use crate::fake::Fake;
 use crate::{end, skipped, start};
 
@@ -62,6 +64,41 @@ fn pages_of_the_last_life_are_gone() {
     std::fs::rename(away, fake.socket()).unwrap();
     file.read_exact_at(&mut byte, 0).unwrap();
     assert_eq!(byte, [9]);
+    drop(file);
+    end(device);
+}
+
+/// What the kernel remembers of a volume that it had for itself is void once another node has had it: nothing of it must
+/// get there, however long the daemon is there again.
+#[test]
+fn who_was_overtaken_gets_errors_for_good() {
+    if skipped() {
+        return;
+    }
+    let fake = Fake::start();
+    let claim = Claim { volume: 3, card: 1 << 20 };
+    fake.claim(claim);
+    let device = start(&fake);
+    assert_eq!((fake.claimed(), device.description().claim), (None, Some(claim)));
+    let file = OpenOptions::new().read(true).write(true).open(fake.path()).unwrap();
+    file.write_all_at(b"mine", 0).unwrap();
+    // The next life has the same card, and then another one, which goes on for it.
+    let next = Claim { card: 2 << 20, ..claim };
+    for (says, hears) in [(claim, claim), (next, claim), (next, next)] {
+        fake.claim(says);
+        fake.cut();
+        file.write_all_at(b"more", 0).unwrap();
+        assert_eq!(fake.claimed(), Some(hears));
+    }
+    fake.overtake(true);
+    fake.cut();
+    let error = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+    assert_eq!(error(file.write_all_at(b"void", 0)), Some(libc::EIO));
+    fake.overtake(false);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(error(file.write_all_at(b"void", 0)), Some(libc::EIO));
+    assert_eq!(error(file.read_exact_at(&mut [0; 4], 0)), Some(libc::EIO));
+    assert_eq!(fake.number(0).to_le_bytes()[..4], *b"more");
     drop(file);
     end(device);
 }

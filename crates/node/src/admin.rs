@@ -47,7 +47,7 @@ pub use status::{
 };
 
 pub use warmed::Warmed;
-pub use watch::{Device, Notice, Watching, Word};
+pub use watch::{Claim, Device, Notice, Watching, Word};
 pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};
 
 /// Longest request line, in bytes, with its newline.
@@ -96,6 +96,9 @@ pub enum Request {
         /// With mode `exclusive`: other nodes' cards are given up for it.
         #[serde(default)]
         takeover: bool,
+        /// With mode `exclusive`: what it goes on for, see [`Watching::claim`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claim: Option<Claim>,
     },
     /// Detach a volume here, once no client uses it: [`Reply::Done`].
     Detach {
@@ -106,6 +109,9 @@ pub enum Request {
     Watch {
         /// Its name.
         volume: String,
+        /// What it has been told before, see [`Watching::claim`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claim: Option<Claim>,
     },
     /// Forget every cached block of this node (for measurements): [`Reply::Done`].
     DropCaches {},
@@ -162,8 +168,8 @@ impl Request {
     /// The request that attaches as `card` says.
     #[must_use]
     pub fn attach(card: Attach) -> Self {
-        let Attach { volume, mode, read_ahead, policy, attached: _, takeover } = card;
-        Self::Attach { volume, mode, policy, read_ahead, takeover }
+        let Attach { volume, mode, read_ahead, policy, attached: _, takeover, claim } = card;
+        Self::Attach { volume, mode, policy, read_ahead, takeover, claim }
     }
 }
 
@@ -236,6 +242,8 @@ pub enum RefusalKind {
     NotAttached,
     /// Clients use the volume, or another node writes it, or somebody else records.
     Busy,
+    /// What had the volume for itself cannot go on: another node may have written it meanwhile.
+    Overtaken,
     /// The volume has another policy than expected.
     PolicyMismatch,
     /// The volume cannot be written.
@@ -287,7 +295,12 @@ mod tests {
                 policy: Some(PolicySpec::named("hdc")),
                 read_ahead: ReadAhead::Bytes(124 << 10),
                 takeover: false,
+                claim: None,
             })
+        );
+        assert_eq!(
+            parse(r#"{"request":"watch","volume":"disk","claim":{"volume":1,"card":2}}"#),
+            Ok(Request::Watch { volume: "disk".into(), claim: Some(Claim { volume: 1, card: 2 }) })
         );
     }
 

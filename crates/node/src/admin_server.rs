@@ -172,17 +172,17 @@ async fn answer<'a>(
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
             Reply::Volume(Box::new(found.ok_or_else(|| Refusal::no_such_volume(&volume))?))
         }
-        Request::Attach { volume, mode, policy, read_ahead, takeover } => {
+        Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
             let attached = None;
-            attach(node, Attach { volume, mode, read_ahead, policy, attached, takeover }).await?;
+            attach(node, Attach { volume, mode, read_ahead, policy, attached, takeover, claim }).await?;
             Reply::Done {}
         }
         Request::Detach { volume } => {
             detach(node, &volume).await?;
             Reply::Done {}
         }
-        Request::Watch { volume } => {
-            let watch = session.watch.insert(devices::watch(node, &volume)?);
+        Request::Watch { volume, claim } => {
+            let watch = session.watch.insert(devices::watch(node, &volume, claim)?);
             Reply::Watching(watch.watching.clone())
         }
         Request::DropCaches {} => {
@@ -349,6 +349,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
                     CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
                     CoreRefusal::ReadOnly => RefusalKind::ReadOnly,
                     CoreRefusal::NoAnswer => RefusalKind::Unreachable,
+                    CoreRefusal::Overtaken(_) => RefusalKind::Overtaken,
                     CoreRefusal::Exclusive(_) | CoreRefusal::InUse(_) | CoreRefusal::Attached(_) => {
                         RefusalKind::Busy
                     }
@@ -366,6 +367,10 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
             }
         }
     };
+    // Of a device that cannot go on, `cards status` is to tell until somebody has ended it.
+    if refusal.kind == RefusalKind::Overtaken {
+        return Err(refusal);
+    }
     remove(node, &name).await;
     if let Some(before) = before
         && node.cards.add(before.attach.clone()).is_some()
@@ -419,15 +424,21 @@ fn already_attached(node: &Node, name: &str, takeover: bool) -> Refusal {
 async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
     let card = node.cards.find(name).filter(|card| card.attach.volume == name);
     let card = card.ok_or_else(|| not_attached(node, name))?;
-    if card.clients() > 0 {
+    // A device that has found its card may not have connected yet.
+    let has_device = card.volume().is_some_and(|volume| node.devices.has_one(volume));
+    if card.clients() > 0 || has_device {
         let device = card.volume().and_then(|volume| node.devices.device(volume));
-        let message = match device {
+        let mut message = match device {
             Some(device) => format!(
                 "volume {name:?} is the device {} here; run `cards detach {name}` (or `cards umount`) first",
                 device.path.display()
             ),
+            None if has_device => format!("volume {name:?} becomes a device here just now; try again"),
             None => format!("volume {name:?} has {} client(s) here; disconnect them first", card.clients()),
         };
+        if let Some(reason) = card.refused(node).filter(|_| card.is_over()) {
+            message = format!("{message}; {reason}");
+        }
         return Err(Refusal { kind: RefusalKind::Busy, message });
     }
     remove(node, name).await;

@@ -1,5 +1,6 @@
 //! The cards of this node: attachments of volumes.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,7 +11,8 @@ use cards_core::{
     Unflushed, VolumeSpec,
 };
 
-use crate::config::{Attach, Attached};
+use crate::admin::Claim;
+use crate::config::{Attach, Attached, Mode};
 use crate::failures::{Asked, Failures, REQUESTS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::node::Node;
@@ -50,6 +52,8 @@ pub(crate) struct Card {
     failures: Failures,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
     takeover: AtomicBool,
+    /// It had the volume for itself, and another node has had it since: what its clients remember is void.
+    over: AtomicBool,
 }
 
 /// Where an attachment stands.
@@ -75,8 +79,14 @@ impl Card {
             lost: Mutex::default(),
             failures: Failures::default(),
             takeover: AtomicBool::new(attach.takeover),
+            over: AtomicBool::new(false),
             attach,
         }
+    }
+
+    /// Its clients get errors until they end, and a new card is attached.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
     }
 
     pub(crate) fn volume(&self) -> Option<PgId> {
@@ -234,9 +244,20 @@ impl Drop for Seat {
 }
 
 impl Cards {
-    /// The cards a node begins with.
-    pub(crate) fn new(attach: &[Attach]) -> Self {
-        Self { cards: Mutex::new(attach.iter().cloned().map(Card::new).map(Arc::new).collect()) }
+    /// The cards a node begins with. `claims`: of devices that have lived on.
+    pub(crate) fn new(attach: &[Attach], claims: &BTreeMap<String, Claim>) -> Self {
+        let card = |attach: &Attach| {
+            let Some(&claim) = claims.get(&attach.volume) else { return Card::new(attach.clone()) };
+            if attach.mode != Mode::Exclusive {
+                tracing::warn!(
+                    volume = attach.volume,
+                    "attached as exclusive, not as {}: a device here has it for itself",
+                    attach.mode.name()
+                );
+            }
+            Card::new(Attach { mode: Mode::Exclusive, claim: Some(claim), ..attach.clone() })
+        };
+        Self { cards: Mutex::new(attach.iter().map(card).map(Arc::new).collect()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Card>>> {
@@ -324,7 +345,13 @@ impl Local {
         let (volume, takeover) = (spec.id, card.takeover.load(Relaxed));
         let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
         let access = mode.access(spec.read_only);
-        self.control(ControlInput::Attach { token: BY_VOLUME, volume, policy, access, takeover });
+        let claim = card.attach.claim.filter(|_| access == Access::Exclusive);
+        if claim.is_some_and(|claim| claim.volume != volume.0) {
+            // Of another volume nobody knows what was written since.
+            return self.attach_done(volume, Err(Refusal::Overtaken(None)));
+        }
+        let succeeds = claim.map(|claim| Generation(claim.card));
+        self.control(ControlInput::Attach { token: BY_VOLUME, volume, policy, access, takeover, succeeds });
     }
 
     /// A card's lease runs until then.
@@ -364,8 +391,15 @@ impl Local {
                 let reason = explain(&self.node, &card, &refusal);
                 let retry = matches!(refusal, Refusal::Exclusive(_) | Refusal::InUse(_) | Refusal::NoAnswer);
                 let state = CardState::Refused(refusal, reason.clone());
+                let is_over = matches!(state, CardState::Refused(Refusal::Overtaken(_), _));
+                card.over.store(is_over, Relaxed);
                 // Said once, not at every retry.
-                if card.state() != state {
+                if is_over {
+                    tracing::error!(
+                        volume = name,
+                        "the card is over, its clients get errors for good: {reason}"
+                    );
+                } else if card.state() != state {
                     tracing::warn!(volume = name, "not attached: {reason}");
                 }
                 card.set_state(state);
@@ -426,6 +460,19 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
                 Access::Exclusive => "read and write alone",
             }
         ),
+        Refusal::Overtaken(by) => {
+            let who = match by {
+                Some(by) => {
+                    format!("was taken over by node {0}, and may have been written by {0}", node.name(*by))
+                }
+                None => "may have been written by another node".into(),
+            };
+            format!(
+                "volume {volume:?}, which this node had for itself, {who} meanwhile: what is mounted here of it, or connected \
+                 to it, goes by old contents; unmount it, run `cards detach {volume}` (or `cards volume detach {volume}`), \
+                 and attach it anew"
+            )
+        }
         Refusal::InUse(holder) => match holders(node, card.volume()) {
             Some(all) => in_use(volume, &all, ""),
             // The disk node names one.

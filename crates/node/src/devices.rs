@@ -3,6 +3,7 @@
 //! A shard, or the control, wants pages withdrawn before somebody else's write; here it is found out whose pages these
 //! are, and what waits for them. Nobody's are gone already.
 
+mod claims;
 mod predecessors;
 mod watch;
 
@@ -20,6 +21,7 @@ use crate::inbox::{Call, Event};
 use crate::local::Local;
 use crate::node::Node;
 
+pub(crate) use claims::claims;
 pub(crate) use predecessors::await_none;
 pub(crate) use watch::{Watch, watch};
 
@@ -87,6 +89,11 @@ impl Devices {
     /// Where the volume is on this machine.
     pub(crate) fn device(&self, volume: PgId) -> Option<Device> {
         self.of(volume).and_then(|watcher| watcher.state().device.clone())
+    }
+
+    /// Whether a device watches the volume.
+    pub(crate) fn has_one(&self, volume: PgId) -> bool {
+        self.lock().contains_key(&volume)
     }
 
     /// The card's lease of this length runs until then. Pages are good for a quarter less: they go on being used while

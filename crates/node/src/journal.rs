@@ -94,6 +94,9 @@ struct Cards {
     dropped: BTreeMap<u16, u64>,
     writers: BTreeMap<u16, u64>,
     exclusive: Option<(u16, u64)>,
+    /// In a file of an earlier release it is not said.
+    #[serde(default)]
+    writer: Option<(u16, u64)>,
     names: BTreeMap<u16, String>,
 }
 
@@ -365,12 +368,13 @@ impl Journal {
     }
 
     fn store(&mut self) -> io::Result<()> {
-        let CardJournal { since, dropped, writers, exclusive } = &self.cards;
+        let CardJournal { since, dropped, writers, exclusive, writer } = &self.cards;
         self.entry.cards = Cards {
             since: *since,
             dropped: dropped.iter().map(|(node, card)| (node.0, card.0)).collect(),
             writers: writers.iter().map(|(node, &life)| (node.0, life)).collect(),
             exclusive: exclusive.map(|(node, card)| (node.0, card.0)),
+            writer: writer.map(|(node, card)| (node.0, card.0)),
             names: self.names.clone(),
         };
         let line = serde_json::to_string(&self.entry)?;
@@ -489,12 +493,14 @@ fn parse(bytes: &[u8]) -> Option<Known> {
         return None;
     }
     let entry: Entry = serde_json::from_slice(line).ok()?;
-    let Cards { since, dropped, writers, exclusive, mut names } = entry.cards.clone();
+    let Cards { since, dropped, writers, exclusive, writer, mut names } = entry.cards.clone();
     let mut cards = CardJournal {
         since,
         dropped: dropped.into_iter().map(|(node, card)| (NodeId(node), Generation(card))).collect(),
         writers: writers.into_iter().map(|(node, life)| (NodeId(node), life)).collect(),
         exclusive: exclusive.map(|(node, card)| (NodeId(node), Generation(card))),
+        // Who has the volume for itself could write last.
+        writer: writer.or(exclusive).map(|(node, card)| (NodeId(node), Generation(card))),
     };
     // Some file systems leave zeroes where an append was under way.
     let written = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -807,6 +813,7 @@ mod tests {
             std::fs::write(&path, format!("{line}\n{:08x}\n", crc32fast::hash(line.as_bytes()))).unwrap();
             let after = open(dir.path(), "b");
             assert_eq!((life(&after), after.cards.dropped.len()), (7 + raised, 1), "clean: {clean}");
+            assert_eq!(after.cards.writer, None, "not known");
             assert_eq!(life(&open(dir.path(), "b")), 7 + raised);
         }
     }

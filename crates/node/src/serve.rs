@@ -625,7 +625,7 @@ fn build(
         journals,
         changes: Arc::default(),
         own,
-        cards: Cards::new(&config.attach),
+        cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),
         inquiries: Inquiries::new(nodes, incarnation),

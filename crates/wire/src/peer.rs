@@ -60,7 +60,7 @@ use cards_locks::LockMessage;
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 104;

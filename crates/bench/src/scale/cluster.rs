@@ -137,8 +137,14 @@ impl Cluster {
     /// Attaches a disk at a node, to write.
     pub(super) fn attach(&mut self, node: u16, disk: u16) {
         let (policy, access) = (String::new(), Access::Write);
-        let input =
-            ControlInput::Attach { token: Token(1), volume: volume(disk), policy, access, takeover: false };
+        let input = ControlInput::Attach {
+            token: Token(1),
+            volume: volume(disk),
+            policy,
+            access,
+            takeover: false,
+            succeeds: None,
+        };
         self.control(NodeId(node), input);
         self.run();
     }

@@ -1,4 +1,5 @@
-//! Who has a volume for itself has it alone: until that ends no other card is attached and no other write accepted.
+//! Who has a volume for itself has it alone: until that ends no other card is attached and no other write accepted. A card
+//! of which that is true again, for the same client, had nobody with write access in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,9 @@ pub(super) struct Takeovers {
     held: BTreeMap<PgId, Held>,
     /// Who had a volume for itself when its disk node died.
     claims: BTreeMap<PgId, NodeId>,
+    /// Clients that were told that they have a volume for themselves, and have not given it up: what they remember of it
+    /// nobody withdraws. With the first other node that has had a card since which may write.
+    alone: BTreeMap<(PgId, NodeId), Option<NodeId>>,
     flushes: BTreeSet<(NodeId, u16, RequestId)>,
 }
 
@@ -32,8 +36,20 @@ struct Held {
 }
 
 impl Takeovers {
-    /// A disk node grants a card.
-    pub(super) fn granted(&mut self, cards: &Cards, at: Instant, card: &Card) -> Result<(), String> {
+    /// A disk node grants a card. True if a client goes on with it that had the volume for itself.
+    pub(super) fn granted(&mut self, cards: &Cards, at: Instant, card: &Card) -> Result<bool, String> {
+        let goes_on = match self.alone.get(&(card.volume, card.node)) {
+            Some(Some(by)) if card.access == Access::Exclusive => {
+                return Err(format!(
+                    "{:?} goes on with {:?} for itself, which {by:?} could write meanwhile",
+                    card.node, card.volume
+                ));
+            }
+            since => since.is_some() && card.access == Access::Exclusive,
+        };
+        if card.access.may_write() {
+            self.may_write(card.volume, card.node);
+        }
         self.still_held(cards, at, card.volume);
         if let Some(held) = self.held.get(&card.volume).filter(|held| held.node != card.node) {
             return Err(format!(
@@ -47,13 +63,30 @@ impl Takeovers {
             let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
             self.held.insert(card.volume, held);
         }
-        Ok(())
+        Ok(goes_on)
+    }
+
+    /// The node has a card that may write: at the primary's own node, or at another one.
+    pub(super) fn may_write(&mut self, volume: PgId, node: NodeId) {
+        let of_volume = (volume, NodeId(0))..=(volume, NodeId(u16::MAX));
+        for ((_, other), by) in self.alone.range_mut(of_volume) {
+            if *other != node {
+                by.get_or_insert(node);
+            }
+        }
+    }
+
+    /// The node's client gives the volume up, or ends: the next one remembers nothing.
+    pub(super) fn parted(&mut self, volume: PgId, node: NodeId) {
+        self.alone.remove(&(volume, node));
     }
 
     /// A client is told that it has the volume for itself, at the primary's own node or at another one.
     pub(super) fn begins(&mut self, ticket: &Ticket, generation: Generation, now: Step, is_own: bool) {
         let node = ticket.node;
+        self.alone.insert((ticket.volume, node), None);
         if is_own {
+            self.may_write(ticket.volume, node);
             let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
             self.held.insert(ticket.volume, held);
         }
@@ -100,6 +133,7 @@ impl Takeovers {
     /// A node dies.
     pub(super) fn died(&mut self, node: NodeId) {
         self.held.retain(|_, held| held.node != node);
+        self.alone.retain(|&(_, alone), _| alone != node);
     }
 
     /// The term of a volume's primary is over that `began` then. The next one knows of no card, but of who had the volume for

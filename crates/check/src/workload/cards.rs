@@ -16,13 +16,18 @@ impl Workload {
         if !run.world.is_running(node) {
             return; // it is done when the node starts again
         }
-        let may_write = self.may_write(node, volume) && run.options.lone.is_none_or(|lone| lone == node);
-        let access = if may_write { Access::Write } else { Access::Read };
+        let access = self.access(run, node, volume);
         if run.world.primary(volume) == node {
             run.observers.shares(node, volume);
         }
         let request = Request::Attach { volume, policy: String::new(), access, takeover: false };
         self.submit(run, node, volume, Owner::Nobody, What::Attach, request);
+    }
+
+    /// What cards of the node may do that share the volume.
+    fn access(&self, run: &Run, node: NodeId, volume: PgId) -> Access {
+        let may_write = self.may_write(node, volume) && run.options.lone.is_none_or(|lone| lone == node);
+        if may_write { Access::Write } else { Access::Read }
     }
 
     /// The volume is detached at the node, and its clients know. It is attached again once that is done, unless the
@@ -55,12 +60,15 @@ impl Workload {
         run.later(Duration::from_millis(50), RunDeed::Workload(Deed::Attach(node, volume)));
     }
 
-    /// Another node has taken over a volume of this one's own: back to it as soon as that ends.
+    /// Another node has taken over a volume of this one's own, or one that this node had for itself: back to it as soon as
+    /// that ends.
     pub(crate) fn evicted(&mut self, run: &mut Run, node: NodeId, volume: PgId) {
         self.attached.remove(&(node, volume));
         run.errors.detached(node, volume, run.world.now());
         run.observers.detached(node, volume);
-        self.attach_soon(run, node, volume);
+        if self.takers.get(&volume) != Some(&node) {
+            self.attach_soon(run, node, volume);
+        }
     }
 
     /// From now on the node wants the volume exclusively, or no node does.
@@ -97,7 +105,11 @@ impl Workload {
         match (&ticket.what, outcome) {
             (What::Attach | What::TakeOver, Outcome::Attached(generation)) => {
                 self.attached.insert((node, volume), run.world.life(node));
-                run.observers.attached(&run.world, ticket).map_err(Failure::Wrong)?;
+                let access = match ticket.what {
+                    What::TakeOver => Access::Exclusive,
+                    _ => self.access(run, node, volume),
+                };
+                run.observers.attached(&run.world, ticket, access).map_err(Failure::Wrong)?;
                 if matches!(ticket.what, What::TakeOver) {
                     run.world.models().count(Fault::Takeover);
                     run.observers.takeover_begins(&run.world, ticket, *generation, returned);

@@ -206,6 +206,7 @@ mod tests {
             size: 4096,
             read_only: false,
             pid,
+            claim: None,
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Card {
     /// Who is told of the first attachment.
     tokens: Vec<Token>,
     pub(super) generation: Option<Generation>,
+    /// Since this card of the node no other has had one that may write.
+    alone_since: Generation,
     /// The attach request under way.
     request: RequestId,
     /// When that was first sent: the lease of a new card runs from then.
@@ -35,6 +37,20 @@ impl Card {
     pub(super) fn access(&self) -> Access {
         self.wish.access
     }
+
+    /// It is attached. If it has the volume for itself, the next one is to go on for it.
+    fn grant(&mut self, generation: Generation, alone_since: Generation) {
+        self.generation = Some(generation);
+        self.alone_since = alone_since;
+        self.wish.succeeds = (self.wish.access == Access::Exclusive).then_some(generation);
+        self.refused = None;
+    }
+
+    /// The card, and since which one of the node no other has had one that may write: if it is attached and has the volume
+    /// for itself.
+    pub(super) fn claim(&self) -> Option<(Generation, Generation)> {
+        self.generation.filter(|_| self.wish.access == Access::Exclusive).map(|card| (card, self.alone_since))
+    }
 }
 
 /// What is asked for when a volume is attached.
@@ -45,6 +61,8 @@ pub(super) struct Wish {
     pub(super) access: Access,
     /// Cards in the way are given up, for [`Access::Exclusive`].
     pub(super) takeover: bool,
+    /// The card that it goes on for, with [`Access::Exclusive`]: refused if another node has had one that may write since.
+    pub(super) succeeds: Option<Generation>,
 }
 
 impl Wish {
@@ -77,19 +95,13 @@ pub(super) struct Pending {
 }
 
 impl Control {
-    pub(super) fn attach(
-        &mut self,
-        token: Token,
-        volume: PgId,
-        policy: String,
-        access: Access,
-        takeover: bool,
-    ) {
-        let wish = Wish { policy, access, takeover };
+    pub(super) fn attach(&mut self, token: Token, volume: PgId, mut wish: Wish) {
+        // Only who is alone has clients that nobody tells what others write.
+        wish.succeeds = wish.succeeds.filter(|_| wish.access == Access::Exclusive);
         if let Some(card) = self.cards.get(&volume)
             && let Some(generation) = card.generation
         {
-            match self.suffices(volume, card.wish.access, &wish) {
+            match self.suffices(volume, card, &wish) {
                 Ok(()) if self.is_primary_of(volume) => {
                     self.when_durable(Then::Own(Some(token), volume, generation));
                 }
@@ -103,8 +115,9 @@ impl Control {
         if self.is_primary_of(volume) && !self.cards.contains_key(&volume) {
             match self.attach_own(volume, &wish) {
                 Ok(generation) => {
+                    let alone_since = self.alone_since(self.config.node, volume, generation);
                     let mut card = self.new_card(wish, None);
-                    card.generation = Some(generation);
+                    card.grant(generation, alone_since);
                     self.cards.insert(volume, card);
                     let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
                     self.when_durable(Then::Shards(Input::RepeatFrom { volume, generation: repeat_from }));
@@ -130,16 +143,20 @@ impl Control {
         self.send_attach(volume);
     }
 
-    /// Whether an attached card with `access` is what `wish` asks for. The card stays, whatever the answer is.
-    fn suffices(&self, volume: PgId, access: Access, wish: &Wish) -> Result<(), Refusal> {
+    /// Whether an attached card is what `wish` asks for. The card stays, whatever the answer is.
+    fn suffices(&self, volume: PgId, card: &Card, wish: &Wish) -> Result<(), Refusal> {
         if let Some(spec) = self.specs.get(&volume) {
             wish.fits(spec, &*self.config.algorithms)?;
+        }
+        let access = card.wish.access;
+        if wish.succeeds.is_some_and(|earlier| earlier < card.alone_since) {
+            return Err(Refusal::Overtaken(None));
         }
         if access.covers(wish.access) { Ok(()) } else { Err(Refusal::Attached(access)) }
     }
 
-    /// Another node takes this node's own volume over.
-    pub(super) fn evict_own(&mut self, volume: PgId, refusal: Refusal) {
+    /// The card is over: another node takes this node's own volume over, or has had one that this card had for itself.
+    pub(super) fn evict(&mut self, volume: PgId, refusal: Refusal) {
         self.detach(volume);
         self.outputs.push_back(ControlOutput::Evicted { volume, refusal });
     }
@@ -157,6 +174,7 @@ impl Control {
             wish,
             tokens: Vec::from_iter(token),
             generation: None,
+            alone_since: Generation::default(),
             request: self.next_request(),
             asked: None,
             attached_after: RequestId(u64::MAX),
@@ -188,6 +206,7 @@ impl Control {
             policy: card.wish.policy.clone(),
             access: card.wish.access,
             takeover: card.wish.takeover,
+            succeeds: card.wish.succeeds,
         };
         self.push_send(self.primary_of(volume), message);
     }
@@ -213,8 +232,9 @@ impl Control {
             }
         };
         let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
+        let alone_since = self.alone_since(self.config.node, volume, generation);
         let Some(card) = self.cards.get_mut(&volume) else { return };
-        (card.generation, card.refused) = (Some(generation), None);
+        card.grant(generation, alone_since);
         let tokens = core::mem::take(&mut card.tokens);
         self.alarms.clear(ControlTimer::Attach(volume));
         self.when_durable(Then::Shards(Input::RepeatFrom { volume, generation: repeat_from }));
@@ -224,7 +244,9 @@ impl Control {
 
     fn own_refused(&mut self, volume: PgId, refusal: Refusal) {
         let Some(card) = self.cards.get_mut(&volume).filter(|_| refusal != Refusal::NoAnswer) else { return };
-        if card.tokens.is_empty() {
+        if card.tokens.is_empty() && matches!(refusal, Refusal::Overtaken(_)) {
+            self.evict(volume, refusal);
+        } else if card.tokens.is_empty() {
             card.refused = Some(refusal);
         } else {
             self.refuse(volume, &refusal);
@@ -236,7 +258,7 @@ impl Control {
         from: NodeId,
         request: RequestId,
         volume: PgId,
-        (generation, repeat_from): (Generation, Generation),
+        (generation, repeat_from, alone_since): (Generation, Generation, Generation),
         lease_us: u32,
     ) {
         let no_lease = self.needs_no_lease(volume);
@@ -252,10 +274,9 @@ impl Control {
         if card.generation.is_some() {
             return;
         }
-        card.generation = Some(generation);
+        card.grant(generation, alone_since);
         card.attached_after = RequestId(self.last_request);
         card.lease = Duration::from_micros(u64::from(lease_us));
-        card.refused = None;
         // Once is enough: two cards must not take a volume from each other for ever.
         card.wish.takeover = false;
         // Nobody grants what was not asked for; if somebody does, it is good for nothing.
@@ -285,6 +306,11 @@ impl Control {
         let now = self.now;
         let Some(card) = self.cards.get_mut(&volume) else { return };
         if card.request != request || card.generation.is_some() {
+            return;
+        }
+        if card.tokens.is_empty() && matches!(refusal, Refusal::Overtaken(_)) {
+            // What its clients remember is void for good, and nobody can tell them: it must not come back.
+            self.evict(volume, refusal);
             return;
         }
         if refusal == Refusal::NoAnswer || card.tokens.is_empty() {

@@ -186,6 +186,7 @@ impl Control {
             return Err(Refusal::NoAnswer);
         }
         wish.fits(spec, &*self.config.algorithms)?;
+        self.check_succession(node, volume, wish)?;
         if let Some(holder) = self.claim_against(node, volume) {
             return Err(Refusal::Exclusive(holder));
         }
@@ -211,6 +212,21 @@ impl Control {
         Ok(())
     }
 
+    /// Clients that lived on remember the volume as it was: nobody else may have written it.
+    fn check_succession(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
+        let Some(card) = wish.succeeds.filter(|_| !makes(Mistake::ForgetOvertaken)) else { return Ok(()) };
+        match self.desk.journals.writer(volume) {
+            Some((last, first)) if last == node && first <= card => Ok(()),
+            last => Err(Refusal::Overtaken(last.map(|(last, _)| last).filter(|&last| last != node))),
+        }
+    }
+
+    /// Since which card of the node no other has had one that may write. `card`: its present one.
+    pub(super) fn alone_since(&self, node: NodeId, volume: PgId, card: Generation) -> Generation {
+        let last = self.desk.journals.writer(volume).filter(|&(last, _)| last == node);
+        last.map_or(card, |(_, first)| first)
+    }
+
     /// Another node had the volume for itself in an earlier life of this one, and its card may be alive.
     fn claim_against(&self, node: NodeId, volume: PgId) -> Option<NodeId> {
         self.desk.journals.claim(volume, self.now).filter(|&holder| holder != node)
@@ -234,8 +250,14 @@ impl Control {
                 self.when_durable(Then::Send(other, ControlMessage::Expired { volume, generation }));
             }
         }
-        if node != self.config.node && self.desk.own.contains_key(&volume) {
-            self.evict_own(volume, Refusal::Exclusive(node));
+        if node != self.config.node
+            && let Some(access) = self.desk.own.get(&volume)
+        {
+            let refusal = match access {
+                Access::Exclusive => Refusal::Overtaken(Some(node)),
+                Access::Read | Access::Write => Refusal::Exclusive(node),
+            };
+            self.evict(volume, refusal);
         }
     }
 
@@ -339,7 +361,9 @@ impl Control {
         };
         let lease_us = u32::try_from(self.timing.lease.as_micros()).unwrap_or(u32::MAX);
         let repeat_from = self.desk.journals.repeat_from(volume, node);
-        let message = ControlMessage::Attached { request, volume, generation, lease_us, repeat_from };
+        let alone_since = self.alone_since(node, volume, generation);
+        let message =
+            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since };
         self.when_durable(Then::Send(node, message));
     }
 

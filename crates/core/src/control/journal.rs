@@ -2,7 +2,8 @@
 //!
 //! A card that was away for longer than its lease may send a command again only if nobody was let past it. The journal
 //! says so: it has each card without which this node went on, written before it went on, and who could write in which
-//! life, written before the card was told that it is attached. It also names the card that has the volume for itself.
+//! life, written before the card was told that it is attached. It also names the card that has the volume for itself, and
+//! the node that could write last: who had the volume for itself may go on only if that is it.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -27,6 +28,9 @@ pub struct CardJournal {
     pub writers: BTreeMap<NodeId, u64>,
     /// The card that has the volume for itself, and where it is.
     pub exclusive: Option<(NodeId, Generation)>,
+    /// The node that has had a card that may write last, if it has any more or not, and its first one since another node
+    /// had one.
+    pub writer: Option<(NodeId, Generation)>,
 }
 
 /// A change of a [`CardJournal`], which is kept.
@@ -50,7 +54,11 @@ impl CardJournal {
             CardNote::Dropped(node, card) => self.dropped.insert(node, card) != Some(card),
             CardNote::Attached(node, card, access) => {
                 let life = card.life();
-                let is_new = access.may_write() && self.writers.insert(node, life) != Some(life);
+                let mut is_new = access.may_write() && self.writers.insert(node, life) != Some(life);
+                if access.may_write() && self.writer.is_none_or(|(last, _)| last != node) {
+                    self.writer = Some((node, card));
+                    is_new = true;
+                }
                 let exclusive = (access == Access::Exclusive).then_some((node, card));
                 core::mem::replace(&mut self.exclusive, exclusive) != exclusive || is_new
             }
@@ -61,7 +69,8 @@ impl CardJournal {
     /// No term that it speaks of is later than `epoch`, or is this one.
     fn is_before(&self, epoch: u64) -> bool {
         let dropped = self.dropped.values().copied();
-        let cards = dropped.chain(self.exclusive.map(|(_, generation)| generation)).map(Generation::life);
+        let named = self.exclusive.into_iter().chain(self.writer).map(|(_, generation)| generation);
+        let cards = dropped.chain(named).map(Generation::life);
         self.since != 0
             && cards.chain(self.writers.values().copied()).chain([self.since]).all(|life| life < epoch)
     }
@@ -157,6 +166,11 @@ impl Journals {
     /// Who had the volume for itself before this life began, and may still believe so.
     pub(super) fn claim(&self, volume: PgId, now: Instant) -> Option<NodeId> {
         self.volumes.get(&volume)?.claim.filter(|&(_, until)| now < until).map(|(node, _)| node)
+    }
+
+    /// The node that could write last, and since which card nobody else could.
+    pub(super) fn writer(&self, volume: PgId) -> Option<(NodeId, Generation)> {
+        self.volumes.get(&volume)?.now.writer
     }
 
     /// The node has nobody to fear for commands that it has first sent under this card of an earlier life, or a later one.

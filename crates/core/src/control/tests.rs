@@ -175,14 +175,31 @@ impl Pair {
 
     fn ask(&mut self, node: u16, policy: &str, access: Access, takeover: bool) {
         let (token, policy) = (Token(1), policy.to_string());
-        self.give(node, ControlInput::Attach { token, volume: V, policy, access, takeover });
+        let succeeds = None;
+        self.give(node, ControlInput::Attach { token, volume: V, policy, access, takeover, succeeds });
+    }
+
+    /// Attaches the volume for clients that lived on, which had it for themselves under `card`.
+    fn go_on(&mut self, node: u16, card: Generation) -> Result<Generation, Refusal> {
+        self.outputs.clear();
+        let (token, policy, access, takeover) = (Token(1), String::new(), Access::Exclusive, false);
+        let attach =
+            ControlInput::Attach { token, volume: V, policy, access, takeover, succeeds: Some(card) };
+        self.give(node, attach);
+        self.run();
+        let done = self.outputs.iter().find_map(|(_, output)| match output {
+            ControlOutput::AttachDone { result, .. } => Some(result.clone()),
+            _ => None,
+        });
+        done.expect("an answer")
     }
 
     /// Attaches volumes to read and returns their cards.
     fn attach_all<const N: usize>(&mut self, node: u16, volumes: [PgId; N]) -> [Generation; N] {
         volumes.map(|volume| {
             let (token, policy, access) = (Token(1), String::new(), Access::Read);
-            self.give(node, ControlInput::Attach { token, volume, policy, access, takeover: false });
+            let (takeover, succeeds) = (false, None);
+            self.give(node, ControlInput::Attach { token, volume, policy, access, takeover, succeeds });
             self.run();
             let attached = self.outputs.iter().rev().find_map(|(_, output)| match output {
                 ControlOutput::AttachDone { result: Ok(generation), .. } => Some(*generation),
@@ -229,6 +246,13 @@ impl Pair {
             self.give(0, ControlInput::Timeout);
         }
         self.now
+    }
+
+    /// The node's card has ended for good: another node has had a card that may write.
+    fn is_over(&self, node: u16, by: Option<u16>) -> bool {
+        let refusal = Refusal::Overtaken(by.map(NodeId));
+        self.controls[usize::from(node)].cards().next().is_none()
+            && self.outputs.contains(&(NodeId(node), ControlOutput::Evicted { volume: V, refusal }))
     }
 
     fn is_attached(&self, node: u16) -> bool {
@@ -346,13 +370,118 @@ fn a_takeover_fences_first() {
     let begun = at(2, &|i| matches!(i, Input::Attached { .. })).unwrap();
     assert!(fenced < suspended && suspended < gone && gone < begun);
     assert!(!p.is_attached(1), "it has lost the volume");
+    assert!(p.is_over(1, Some(2)));
+    // Its clients remember what it was before, so it does not come back by itself, but if it is attached anew.
+    p.give(2, ControlInput::Detach { volume: V });
+    p.run();
+    p.pass(Duration::from_secs(1));
+    assert!(!p.is_attached(1));
+    p.attach(1, "", Access::Exclusive).unwrap();
+}
+
+/// Cards beside which others may write are asked before they do, so such a card comes back when it may.
+#[test]
+fn a_card_that_was_not_alone_comes_back_after_a_takeover() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Write).unwrap();
+    p.ask(2, "", Access::Exclusive, true);
+    p.pass(Duration::from_secs(1));
     let status = p.controls[1].cards().next().unwrap();
     assert_eq!(status.refused, Some(Refusal::Exclusive(NodeId(2))));
-    // It comes back by itself when it may, and takes nothing over.
     p.give(2, ControlInput::Detach { volume: V });
     p.run();
     p.pass(Duration::from_secs(1));
     assert!(p.is_attached(1));
+}
+
+/// The primary's own card has no disk node to ask.
+#[test]
+fn the_primarys_own_card_is_over_as_well_once_it_was_taken_over() {
+    let mut p = Pair::new(false);
+    p.attach(0, "", Access::Exclusive).unwrap();
+    p.ask(2, "", Access::Exclusive, true);
+    p.pass(Duration::from_secs(1));
+    assert!(p.is_attached(2) && p.is_over(0, Some(2)));
+}
+
+/// A lease that ran out is no harm if nobody else could write meanwhile; who only read is none either.
+#[test]
+fn who_was_alone_goes_on_after_its_lease_unless_another_could_write() {
+    for access in [Access::Read, Access::Write, Access::Exclusive] {
+        let mut p = Pair::new(false);
+        p.attach(1, "", Access::Exclusive).unwrap();
+        p.cut = true;
+        p.pass(LEASE * 2);
+        p.cut = false;
+        p.pass(LEASE);
+        assert!(p.is_attached(1), "nobody was there");
+        p.cut = true;
+        p.pass(LEASE * 2);
+        // Its renewals are lost, and node 2 is heard.
+        p.wire.clear();
+        p.cut = false;
+        p.attach(2, "", access).unwrap();
+        p.give(2, ControlInput::Detach { volume: V });
+        p.run();
+        p.pass(LEASE);
+        assert_eq!(p.is_attached(1), !access.may_write(), "{access:?}");
+        assert_eq!(p.is_over(1, Some(2)), access.may_write(), "{access:?}");
+    }
+}
+
+/// The holder's process ends and its clients live on, as a kernel with a file system does.
+#[test]
+fn who_goes_on_for_an_earlier_life_was_alone_all_the_time() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    p.meet_disk_node(2, 1);
+    let first = p.attach(1, "", Access::Exclusive).unwrap();
+    // Both restart, again and again, in either order.
+    for life in 2..5 {
+        let journals = journal_of(&p);
+        p.restart_with(life, journals);
+        p.controls[1] = Control::new(config(1, life, false), p.now);
+        p.meet(0, 1, life);
+        p.meet(1, 0, life);
+        p.run();
+        let card = p.go_on(1, first).unwrap();
+        assert_eq!(p.controls[1].claim(V), Some((card, first)), "life {life}");
+    }
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    let between = p.attach(1, "", Access::Write).unwrap();
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    assert!(p.go_on(1, first).is_ok(), "nobody but the node itself could write");
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    // Another node, in this life or in one that both have forgotten but the journal.
+    let mut journals = journal_of(&p);
+    journals
+        .entry(V)
+        .or_default()
+        .apply(1, CardNote::Attached(NodeId(2), Generation(4 << 20 | 99), Access::Write));
+    p.restart_with(5, journals);
+    p.meet_disk_node(1, 5);
+    assert_eq!(p.go_on(1, between), Err(Refusal::Overtaken(Some(NodeId(2)))));
+    // That it was attached anew since does not help what was before.
+    p.attach(1, "", Access::Exclusive).unwrap();
+    assert_eq!(p.go_on(1, between), Err(Refusal::Overtaken(None)));
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    assert_eq!(p.go_on(1, between), Err(Refusal::Overtaken(None)));
+}
+
+#[test]
+fn a_primary_that_has_lost_its_journal_lets_nobody_go_on() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    let card = p.attach(1, "", Access::Exclusive).unwrap();
+    p.restart_with(2, [(V, CardJournal::default())].into());
+    p.meet_disk_node(1, 2);
+    assert!(p.is_over(1, None));
+    assert_eq!(p.go_on(1, card), Err(Refusal::Overtaken(None)));
+    p.attach(1, "", Access::Exclusive).expect("who begins anew remembers nothing");
 }
 
 /// Else a card is believed to be alone while others write, or to write while its disk node refuses what it writes.

@@ -96,7 +96,11 @@ impl Server {
     fn input(&mut self, input: Input) -> io::Result<()> {
         match input {
             Input::Connected(daemon) => self.connected(daemon)?,
-            Input::NotConnected(error) => tracing::warn!("waiting for the daemon: {error}"),
+            Input::NotConnected(error) => {
+                if self.uplink.missed(&error) {
+                    self.refuse_all()?;
+                }
+            }
             Input::Here(device) => {
                 self.here = Some(device);
                 self.tell();

@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! {"request":"watch","volume":"data"}
-//! {"watching":{"size":1073741824,"block":4096,"read_only":false,"coherent":true,"nbd":"/run/cards/nbd.sock"}}
+//! {"watching":{"size":1073741824,"block":4096,"read_only":false,"coherent":true,"nbd":"/run/cards/nbd.sock",
+//!              "claim":{"volume":0,"card":1785332039909376}}}
 //! {"keeps":{"pages":true}}
 //! {"keeping":{"pages":true}}
 //! {"valid":{"for_ms":2950}}
@@ -32,6 +33,21 @@ pub struct Watching {
     pub coherent: bool,
     /// The NBD socket that serves it; none if the daemon has none.
     pub nbd: Option<PathBuf>,
+    /// Present if the card has the volume for itself. A device that finds its daemon gone and looks for the next one has a
+    /// kernel that remembers the volume as it was, and says this again: it is served only if no other node has had a card
+    /// that may write meanwhile, and by a card that has the volume for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+}
+
+/// A card that has a volume for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Number of the volume.
+    pub volume: u32,
+    /// Number of the card.
+    pub card: u64,
 }
 
 /// What the daemon tells a device.

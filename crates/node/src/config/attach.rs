@@ -6,6 +6,7 @@ use cards_core::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Attached, PolicySpec, size};
+use crate::admin::Claim;
 
 /// One card: an attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,10 @@ pub struct Attach {
     /// With mode `exclusive`: cards of other nodes are given up for it. Asked for by hand, never configured.
     #[serde(skip)]
     pub takeover: bool,
+    /// With mode `exclusive`: the earlier card that it goes on for, whose clients have lived on. Refused if another node
+    /// has had a card that may write since.
+    #[serde(skip)]
+    pub claim: Option<Claim>,
 }
 
 impl Attach {
@@ -42,6 +47,7 @@ impl Attach {
             policy: None,
             attached: None,
             takeover: false,
+            claim: None,
         }
     }
 }

@@ -4,14 +4,15 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cards_core::{Coherence, ControlInput, Input, PgId, VolumeSpec};
+use cards_core::{Coherence, ControlInput, Input, PgId, Refusal as CoreRefusal, VolumeSpec};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::Watcher;
-use crate::admin::{Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Watching, Word, to_line};
-use crate::cards::CardState;
+use crate::admin::{Claim, Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Watching, Word, to_line};
+use crate::cards::{Card, CardState, explain};
+use crate::config::Mode;
 use crate::inbox::Event;
 use crate::local::Local;
 use crate::node::Node;
@@ -29,8 +30,8 @@ pub(crate) struct Watch {
 /// Takes the place of the device of a volume.
 ///
 /// # Errors
-/// The volume is not attached here, or has a device.
-pub(crate) fn watch(node: &Arc<Node>, volume: &str) -> Result<Watch, Refusal> {
+/// The volume is not attached here, or has a device, or what the device claims is over.
+pub(crate) fn watch(node: &Arc<Node>, volume: &str, claim: Option<Claim>) -> Result<Watch, Refusal> {
     let refused = |kind, message: String| Refusal { kind, message };
     let card = node.cards.find(volume).filter(|card| card.attach.volume == volume).ok_or_else(|| {
         let message = format!(
@@ -38,10 +39,14 @@ pub(crate) fn watch(node: &Arc<Node>, volume: &str) -> Result<Watch, Refusal> {
         );
         refused(RefusalKind::NotAttached, message)
     })?;
+    if let CardState::Refused(CoreRefusal::Overtaken(_), message) = card.state() {
+        return Err(refused(RefusalKind::Overtaken, message));
+    }
     let spec = node.volume(volume).filter(|_| card.state() == CardState::Attached).ok_or_else(|| {
         let message = format!("the disk node of volume {volume:?} does not answer yet; see `cards status`");
         refused(RefusalKind::Unreachable, message)
     })?;
+    let claim = settle(node, &card, &spec, claim)?;
     let Some((watcher, notified)) = node.devices.enter(spec.id) else {
         let holder = node.devices.device(spec.id).map_or_else(
             || "another process".into(),
@@ -58,8 +63,41 @@ pub(crate) fn watch(node: &Arc<Node>, volume: &str) -> Result<Watch, Refusal> {
         read_only: spec.read_only || !card.attach.mode.access(spec.read_only).may_write(),
         coherent: spec.read_only || spec.coherence == Coherence::Confirmed,
         nbd: node.nbd_socket(),
+        claim,
     };
     Ok(Watch { node: Arc::clone(node), watcher, notified, spec, watching })
+}
+
+/// What a device may claim that claims `earlier`: present if its card has the volume for itself.
+fn settle(
+    node: &Node,
+    card: &Card,
+    spec: &VolumeSpec,
+    earlier: Option<Claim>,
+) -> Result<Option<Claim>, Refusal> {
+    let over = |message| Refusal { kind: RefusalKind::Overtaken, message };
+    let name = &spec.name;
+    if spec.read_only {
+        return Ok(None);
+    }
+    if card.attach.mode != Mode::Exclusive {
+        return match earlier {
+            None => Ok(None),
+            Some(_) => Err(over(format!(
+                "volume {name:?} was attached here as {} while a device had it for itself, and others may write it; unmount                  it and attach it anew",
+                card.attach.mode.name()
+            ))),
+        };
+    }
+    let Some((present, alone_since)) = node.control().claim(spec.id) else {
+        let message = format!("volume {name:?} is being attached again; see `cards status`");
+        return Err(Refusal { kind: RefusalKind::Unreachable, message });
+    };
+    let goes_on = |earlier: Claim| earlier.volume == spec.id.0 && earlier.card >= alone_since.0;
+    if !earlier.is_none_or(goes_on) {
+        return Err(over(explain(node, card, &CoreRefusal::Overtaken(None))));
+    }
+    Ok(Some(Claim { volume: spec.id.0, card: present.0 }))
 }
 
 impl Watch {

@@ -233,7 +233,8 @@ impl Connection {
 
     fn start(&mut self, now: cards_core::Instant, request: Request, ticket: Ticket) {
         self.local.demands.set(self.local.demands.get() + 1);
-        let verdict = validate(&request, &self.client.session);
+        let over = if self.client.seat.is_over() { Err(Errno::Io) } else { Ok(()) };
+        let verdict = validate(&request, &self.client.session).and(over);
         if verdict.is_ok() {
             self.record(now, &request);
         }

@@ -109,7 +109,8 @@ fn what_is_promised_is_announced_shown_and_told_to_clients_and_devices() {
             let confirmed = coherence == Coherence::Confirmed;
             let flags = cluster.client(node).session.flags;
             assert_eq!(flags & NBD_FLAG_CAN_MULTI_CONN != 0, confirmed, "node {node}");
-            let watch = crate::devices::watch(cluster.node(node), "disk").map_err(|refusal| refusal.message);
+            let watch =
+                crate::devices::watch(cluster.node(node), "disk", None).map_err(|refusal| refusal.message);
             assert_eq!(watch.map(|watch| watch.watching.coherent), Ok(confirmed));
         }
     }

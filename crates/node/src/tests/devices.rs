@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{self, Device, Notice, Reply, Request, Watching, Word};
+use crate::admin::{self, Claim, Device, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word};
+use crate::config::{Attach, Mode, device_dirs};
 
 /// A device that keeps pages of the disk, and does nothing by itself.
 struct Keeper {
@@ -16,13 +17,17 @@ struct Keeper {
 
 impl Keeper {
     fn ask(cluster: &Cluster, node: usize) -> Result<Self, String> {
+        Self::claim(cluster, node, None).map_err(|refusal| refusal.message)
+    }
+
+    fn claim(cluster: &Cluster, node: usize, claim: Option<Claim>) -> Result<Self, Refusal> {
         let mut stream = UnixStream::connect(cluster.config(node).admin_socket()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(&admin::to_line(&Request::Watch { volume: "disk".into() })).unwrap();
+        stream.write_all(&admin::to_line(&Request::Watch { volume: "disk".into(), claim })).unwrap();
         let mut reader = BufReader::new(stream);
         match next(&mut reader) {
             Reply::Watching(watching) => Ok(Self { reader, watching }),
-            Reply::Error(refusal) => Err(refusal.message),
+            Reply::Error(refusal) => Err(refusal),
             other => panic!("{other:?}"),
         }
     }
@@ -178,4 +183,97 @@ fn what_is_not_attached_has_no_device() {
     let cluster = Cluster::with(1, 64 * BLOCK, |config| config.attach.clear());
     let refused = Keeper::ask(&cluster, 1).err().unwrap();
     assert!(refused.contains("not attached here; run `cards attach disk`"), "{refused}");
+}
+
+/// A device outlives daemons: that of its own node, that of the disk, and both.
+#[test]
+fn a_device_that_had_the_volume_for_itself_goes_on_if_nobody_else_could_write() {
+    let mut cluster = Cluster::with(3, 64 * BLOCK, |config| {
+        if config.node != "n1" {
+            config.attach.clear();
+        }
+    });
+    cluster.admin(1).detach("disk").unwrap();
+    let attach = |claim| Attach { mode: Mode::Exclusive, claim, ..Attach::new("disk") };
+    cluster.admin(2).attach(attach(None)).unwrap();
+    let device = Keeper::ask(&cluster, 2).unwrap();
+    let refused = cluster.admin(2).detach("disk").unwrap_err().to_string();
+    assert!(refused.contains("becomes a device here just now"), "{refused}");
+    let first = device.watching.claim.expect("it is alone");
+    let mut last = first;
+    for nodes in [&[2][..], &[1], &[1, 2]] {
+        for &node in nodes {
+            cluster.kill(node);
+        }
+        for &node in nodes {
+            cluster.change(node, |config| config.attach.clear());
+            cluster.restart(node);
+        }
+        // As the device does; the disk's node may not have been heard of yet.
+        cluster.wait("the device is served again", || {
+            let _ = cluster.admin(2).attach(attach(Some(last)));
+            match Keeper::claim(&cluster, 2, Some(last)) {
+                Ok(device) => last = device.watching.claim.expect("it is alone"),
+                Err(refusal) => {
+                    assert_ne!(refusal.kind, RefusalKind::Overtaken, "{nodes:?}: {}", refusal.message);
+                    return false;
+                }
+            }
+            Keeper::claim(&cluster, 2, Some(first)).is_ok()
+        });
+    }
+    // Now another node has it while the daemon is away.
+    cluster.kill(2);
+    cluster.wait("its lease is over", || cluster.admin(3).attach(attach(None)).is_ok());
+    cluster.admin(3).detach("disk").unwrap();
+    cluster.restart(2);
+    let overtaken = |refusal: Refusal| {
+        let Refusal { kind, message } = refusal;
+        assert!(kind == RefusalKind::Overtaken && message.contains("attach it anew"), "{kind:?}: {message}");
+    };
+    cluster.wait("the primary is heard of", || {
+        let refused = cluster.admin(2).attach(attach(Some(last))).unwrap_err().to_string();
+        refused.contains("taken over by node n3")
+    });
+    overtaken(Keeper::claim(&cluster, 2, Some(last)).err().unwrap());
+    let problems = cluster.status(2).problems;
+    assert!(problems.iter().any(|problem| problem.contains("taken over by node n3")), "{problems:?}");
+    // Whoever attaches it anew does not help the device that was there before.
+    cluster.admin(2).detach("disk").unwrap();
+    cluster.admin(2).attach(attach(None)).unwrap();
+    overtaken(Keeper::claim(&cluster, 2, Some(last)).err().unwrap());
+    assert!(Keeper::ask(&cluster, 2).unwrap().watching.claim.is_some_and(|anew| anew.card > last.card));
+}
+
+/// `[[attach]]` would have a card beside which others write.
+#[test]
+fn what_a_living_device_has_for_itself_is_attached_so_at_the_start() {
+    let mut cluster = Cluster::with(2, 64 * BLOCK, |config| {
+        if config.node == "n1" {
+            config.attach.clear();
+        } else {
+            config.attach[0].mode = Mode::Exclusive;
+        }
+    });
+    let claim = Keeper::ask(&cluster, 2).unwrap().watching.claim.unwrap();
+    cluster.kill(2);
+    cluster.change(2, |config| config.attach[0].mode = Mode::Rw);
+    let [dir, _] = device_dirs(&cluster.config(2).runtime_dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    let (pid, description) = (std::process::id(), dir.join("disk.json"));
+    let claimed = serde_json::to_string(&claim).unwrap();
+    std::fs::write(&description, format!(r#"{{"volume":"disk","pid":{pid},"claim":{claimed}}}"#)).unwrap();
+    cluster.restart(2);
+    cluster.wait_ready(2);
+    cluster.admin(1).attach(Attach::new("disk")).unwrap_err();
+    let claim = Keeper::claim(&cluster, 2, Some(claim)).ok().unwrap().watching.claim.unwrap();
+    // Without a device it is as configured, and a device that nobody has heard of is not served beside others.
+    cluster.kill(2);
+    std::fs::remove_file(&description).unwrap();
+    cluster.restart(2);
+    cluster.wait_ready(2);
+    let refused = Keeper::claim(&cluster, 2, Some(claim)).err().unwrap();
+    assert_eq!(refused.kind, RefusalKind::Overtaken);
+    assert!(refused.message.contains("was attached here as rw"), "{}", refused.message);
+    cluster.admin(1).attach(Attach::new("disk")).unwrap();
 }

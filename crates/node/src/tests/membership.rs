@@ -151,7 +151,7 @@ fn a_takeover_is_what_the_registry_says_and_can_be_taken_back() {
         cluster.wait("the other one is told", || names(&cluster, other).contains(&format!("node n{owner}")));
         cluster.wait("all is well at the owner", || cluster.status(owner).healthy);
         let error = cluster.admin(other).attach(exclusive(false)).unwrap_err().to_string();
-        assert!(error.contains("and refused: node n"), "{error}");
+        assert!(error.contains("and refused: ") && error.contains(&format!("node n{owner}")), "{error}");
         cluster.client(owner).write(0, b"mine").unwrap();
         (owner, other) = (other, owner);
     }

@@ -62,15 +62,26 @@ fn an_exclusive_card_is_the_only_one() {
     let mut other = cluster.client(3);
     assert_eq!(other.read(0, 5).unwrap(), b"first");
     other.write(0, b"other").unwrap();
-    cluster.wait("node 2 knows who has it", || {
+    cluster.wait("node 2 knows who has had it", || {
         let reason = cluster.status(2).volumes[0].reason.clone();
-        reason.is_some_and(|reason| reason.contains("node n3 has volume"))
+        reason.is_some_and(|reason| {
+            reason.contains("taken over by node n3") && reason.contains("attach it anew")
+        })
     });
     cluster.admin(1).attach(crate::config::Attach::new("disk")).unwrap_err();
     drop(other);
     cluster.wait("its client is gone", || cluster.admin(3).detach("disk").is_ok());
-    assert_eq!(client.read(0, 5).unwrap(), b"other", "the first card is back by itself");
-    client.write(0, b"again").unwrap();
+    // What its clients remember is void, and they would not know.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    client.read(0, 5).unwrap_err();
+    client.write(0, b"again").unwrap_err();
+    let refused = cluster.admin(2).detach("disk").unwrap_err().to_string();
+    assert!(refused.contains("1 client(s)") && refused.contains("taken over by node n3"), "{refused}");
+    drop(client);
+    cluster.wait("its client is gone", || cluster.admin(2).detach("disk").is_ok());
+    attach(2, crate::config::Mode::Exclusive, false).unwrap();
+    assert_eq!(cluster.client(2).read(0, 5).unwrap(), b"other");
+    cluster.client(2).write(0, b"again").unwrap();
 }
 
 #[test]
@@ -107,7 +118,7 @@ fn the_disk_node_takes_over_and_is_taken_over_from() {
     cluster.client(3).write(0, b"third").unwrap();
     cluster.wait("node 1 knows who has it", || {
         let reason = cluster.status(1).volumes[0].reason.clone();
-        reason.is_some_and(|reason| reason.contains("node n3 has volume"))
+        reason.is_some_and(|reason| reason.contains("taken over by node n3"))
     });
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert_eq!(cluster.client(3).read(0, 5).unwrap(), b"third", "node 1 has not taken it back");

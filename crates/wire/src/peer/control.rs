@@ -28,21 +28,26 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
                 out.u64(*epoch);
             }
         }
-        ControlMessage::Attach { request, volume, policy, access, takeover } => {
+        ControlMessage::Attach { request, volume, policy, access, takeover, succeeds } => {
             out.byte(ATTACH);
             out.u64(request.0);
             out.volume(*volume);
             out.string("policy", policy, MAX_POLICY)?;
             out.byte(access_code(*access));
             out.flag(*takeover);
+            out.flag(succeeds.is_some());
+            if let Some(card) = succeeds {
+                out.u64(card.0);
+            }
         }
-        ControlMessage::Attached { request, volume, generation, lease_us, repeat_from } => {
+        ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since } => {
             out.byte(ATTACHED);
             out.u64(request.0);
             out.volume(*volume);
             out.u64(generation.0);
             out.u32(*lease_us);
             out.u64(repeat_from.0);
+            out.u64(alone_since.0);
         }
         ControlMessage::Refused { request, volume, refusal } => {
             out.byte(REFUSED);
@@ -101,6 +106,10 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             policy: reader.string("policy", MAX_POLICY)?,
             access: decode_access(&mut reader)?,
             takeover: reader.flag("takeover")?,
+            succeeds: match reader.flag("succeeds")? {
+                true => Some(reader.generation()?),
+                false => None,
+            },
         },
         ATTACHED => ControlMessage::Attached {
             request: reader.request()?,
@@ -108,6 +117,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             generation: reader.generation()?,
             lease_us: reader.u32("lease")?,
             repeat_from: reader.generation()?,
+            alone_since: reader.generation()?,
         },
         REFUSED => ControlMessage::Refused {
             request: reader.request()?,
@@ -169,6 +179,11 @@ fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError>
             out.byte(5);
             out.u16(node.0);
         }
+        Refusal::Overtaken(Some(node)) => {
+            out.byte(7);
+            out.u16(node.0);
+        }
+        Refusal::Overtaken(None) => out.byte(8),
         Refusal::Attached(access) => {
             out.byte(6);
             out.byte(access_code(*access));
@@ -186,6 +201,8 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
         4 => Ok(Refusal::NoAnswer),
         5 => reader.node().map(Refusal::InUse),
         6 => decode_access(reader).map(Refusal::Attached),
+        7 => reader.node().map(|node| Refusal::Overtaken(Some(node))),
+        8 => Ok(Refusal::Overtaken(None)),
         value => Err(FrameError::Field { what: "refusal", value: value.into() }),
     }
 }

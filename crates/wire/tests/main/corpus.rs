@@ -292,6 +292,7 @@ fn frames() -> Seeds {
                 policy,
                 access: Access::Exclusive,
                 takeover: true,
+                succeeds: Some(generation),
             }),
         ),
         ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::Exclusive(node) })),

@@ -191,6 +191,7 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         Just(Refusal::ReadOnly),
         nodes().prop_map(Refusal::Exclusive),
         nodes().prop_map(Refusal::InUse),
+        proptest::option::of(nodes()).prop_map(Refusal::Overtaken),
         accesses().prop_map(Refusal::Attached),
         Just(Refusal::NoAnswer),
     ];
@@ -202,22 +203,24 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         errors().prop_map(Err::<Vec<Extent>, _>),
     ];
     prop_oneof![
-        (request(), volume(), ".{0,40}", access, any::<bool>()).prop_map(
-            |(request, volume, policy, access, takeover)| C::Attach {
+        (request(), volume(), ".{0,40}", access, any::<bool>(), proptest::option::of(generation())).prop_map(
+            |(request, volume, policy, access, takeover, succeeds)| C::Attach {
                 request,
                 volume,
                 policy,
                 access,
-                takeover
+                takeover,
+                succeeds
             }
         ),
-        (request(), volume(), generation(), any::<u32>(), generation()).prop_map(
-            |(request, volume, generation, lease_us, repeat_from)| C::Attached {
+        (request(), volume(), generation(), any::<u32>(), generation(), generation()).prop_map(
+            |(request, volume, generation, lease_us, repeat_from, alone_since)| C::Attached {
                 request,
                 volume,
                 generation,
                 lease_us,
-                repeat_from
+                repeat_from,
+                alone_since
             }
         ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
@@ -388,7 +391,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: PgId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 8, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 9, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x14, 0, 0x31, 0x32, 0x21]);
     expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -400,12 +403,12 @@ fn a_read_is_byte_exact() {
 fn strangers_are_refused_by_name() {
     assert_eq!(decode_header(&[b'G'; HEADER_SIZE]), Err(FrameError::Magic([b'G'; 4])));
     let mut newer = encode_hello(&hello()).unwrap();
-    newer[4] = 9;
+    newer[4] = cards_wire::peer::VERSION + 1;
     newer.extend_from_slice(b"fields to come");
     let length = (newer.len() - HEADER_SIZE) as u32;
     newer[8..12].copy_from_slice(&length.to_le_bytes());
     let error = decode(&newer).unwrap_err();
-    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 9"), "{error}");
+    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 10"), "{error}");
 }
 
 #[test]
