@@ -233,6 +233,9 @@ impl Journal {
         entry.version = VERSION;
         let medium = Medium::of(of.disk, &boot).unwrap_or_else(|error| {
             tracing::warn!(disk = of.name, %error, "sync failed: what was written before and not flushed may be lost");
+            // The kernel tells of it once: whoever syncs after this one hears nothing.
+            entry.persistence += 1;
+            entry.why = Why::SyncFailed;
             None
         });
         entry.boot = boot;
