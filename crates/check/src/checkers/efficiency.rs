@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cards_core::{BlockId, Body, Coherence, DiskWork, Instant, Message, NodeId, RequestId, VolumeSpec};
+use cards_core::{
+    BlockId, Body, Coherence, DiskWork, Instant, IoError, Message, NodeId, RequestId, VolumeSpec,
+};
 use cards_world::{Outcome, World, WorldConfig};
 
 use crate::efficiency::Figures;
@@ -35,6 +37,12 @@ impl Efficiency {
                 self.stale_at_most += blocks(config, *offset, *length) * config.nodes.len() as u64;
             }
             Seen::Sent { at, from, to, word: Word::Shard(Message { shard, body, .. }), .. } => {
+                // Who is told to come again does so soon.
+                if let Body::CommandDone { request, result: Err(IoError::Busy), .. } = *body
+                    && let Some((sent, ..)) = self.commands.get_mut(&(*to, *shard, request))
+                {
+                    *sent = Instant(0);
+                }
                 if let Body::Command { request, .. } = *body {
                     let connection = world.connections(*from, *to);
                     let before = self.commands.insert((*from, *shard, request), (*at, *to, connection));
