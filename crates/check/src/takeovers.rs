@@ -13,7 +13,7 @@ use crate::workload::Workload;
 /// How often a node that wants a volume exclusively looks whether it has to retry.
 const ASK: Duration = Duration::from_millis(50);
 /// Of those who have a volume for themselves, so many in a thousand lose it to another node.
-const OVERTAKEN: u32 = 300;
+const OVERTAKEN: u32 = 800;
 
 /// Lets cards take volumes over.
 pub(crate) struct Takeovers {
@@ -100,19 +100,22 @@ impl Takeovers {
         let hold = self.rng.skewed(self.options.hold) + run.options.world.lease * 2;
         run.later(hold, RunDeed::Takeovers(Deed::End(volume)));
         if self.rng.chance(OVERTAKEN) {
-            run.later(hold / 2, RunDeed::Takeovers(Deed::Overtake(volume)));
+            run.later(hold / 4, RunDeed::Takeovers(Deed::Overtake(volume)));
         }
     }
 
     /// Another node takes the volume over from the one that has it for itself, whose clients do not give it up.
     fn overtake(&mut self, run: &mut Run, workload: &mut Workload, volume: PgId) {
-        let Some(&first) = self.under_way.get(&volume) else { return };
+        let Some(&first) = self.under_way.get(&volume).filter(|_| run.phase == Phase::Storm) else { return };
+        if self.overtaken.contains_key(&volume) {
+            return;
+        }
         // At the primary's own node the card ends before anybody is told.
         let is_ready = workload.is_attached(run, first, volume) && run.world.primary(volume) != first;
         let may = |node: &NodeId| *node != first && workload.may_write(*node, volume);
         let nodes: Vec<NodeId> = run.running_nodes().into_iter().filter(may).collect();
-        if run.phase != Phase::Storm || !is_ready || nodes.is_empty() {
-            return;
+        if !is_ready || nodes.is_empty() {
+            return run.later(ASK, RunDeed::Takeovers(Deed::Overtake(volume)));
         }
         let node = self.rng.pick(&nodes);
         self.overtaken.insert(volume, first);
