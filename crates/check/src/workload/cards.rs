@@ -137,7 +137,7 @@ impl Workload {
         Ok(())
     }
 
-    pub(super) fn is_attached(&self, run: &Run, node: NodeId, volume: PgId) -> bool {
+    pub(crate) fn is_attached(&self, run: &Run, node: NodeId, volume: PgId) -> bool {
         run.world.is_running(node) && self.attached.get(&(node, volume)) == Some(&run.world.life(node))
     }
 
