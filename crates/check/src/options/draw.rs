@@ -68,6 +68,11 @@ impl Options {
             options.world.devices.clear();
             options.world.exclusive.clear();
         }
+        if options.nodes.deafen_every > Duration::ZERO && !late {
+            // Whoever is heard and hears nothing holds up a write for two seconds before it counts as silent, and a read may
+            // have to wait for more than one.
+            options.world.disk_wait = options.world.disk_wait.max(Duration::from_secs(8));
+        }
         options.draw_limits(&mut Rng::new(seed, 21));
         if !late {
             options.draw_moves(&mut Rng::new(seed, 22));
