@@ -29,7 +29,7 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Access, Coherence, Generation, Instant, IoError, NodeId, PgId};
+use cards_core::{Access, Coherence, ControlMessage, Generation, Instant, IoError, NodeId, PgId};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::efficiency::Figures;
@@ -262,7 +262,10 @@ impl Observers {
                 self.count(Observer::Pages, u64::from(judged));
                 self.succession.said(&self.cards, *from, world.life(*from), message);
                 if let Some((card, before)) = self.cards.follow(*at, *from, *to, message) {
-                    self.granted(*at, world.life(*to), &card, before.as_ref())?;
+                    // Requests are numbered by the life that has made them: what is granted to one that is over, nobody has.
+                    let lives = matches!(message, ControlMessage::Attached { request, .. }
+                        if world.is_running(*to) && request.0 >> 20 == world.incarnation(*to));
+                    self.granted(*at, world.life(*to), lives, &card, before.as_ref())?;
                 }
             }
             let late = self.fencing.saw(seen).map_err(Observer::Fencing.finds())?;
@@ -287,14 +290,22 @@ impl Observers {
         Ok(())
     }
 
-    fn granted(&mut self, at: Instant, life: u64, card: &Card, before: Option<&Card>) -> Result<(), String> {
+    fn granted(
+        &mut self,
+        at: Instant,
+        life: u64,
+        lives: bool,
+        card: &Card,
+        before: Option<&Card>,
+    ) -> Result<(), String> {
         self.fencing.granted(&self.cards, at, card, before);
         let began = self.grace.began(card.volume);
         let takeovers = &mut self.takeovers;
         let claimed = takeovers.claimed(&self.cards, at, began, card.volume, card.node);
         let claimed = claimed.map_err(Observer::Takeovers.finds())?;
         self.count(Observer::Takeovers, u64::from(claimed));
-        let goes_on = self.takeovers.granted(&self.cards, at, card).map_err(Observer::Takeovers.finds())?;
+        let goes_on =
+            self.takeovers.granted(&self.cards, at, lives, card).map_err(Observer::Takeovers.finds())?;
         self.count(Observer::Takeovers, u64::from(goes_on));
         if self.writable.contains(&card.volume) {
             let judged =

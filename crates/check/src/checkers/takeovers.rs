@@ -36,8 +36,14 @@ struct Held {
 }
 
 impl Takeovers {
-    /// A disk node grants a card. True if a client goes on with it that had the volume for itself.
-    pub(super) fn granted(&mut self, cards: &Cards, at: Instant, card: &Card) -> Result<bool, String> {
+    /// A disk node grants a card, to a life that `lives`. True if a client goes on with it that had the volume for itself.
+    pub(super) fn granted(
+        &mut self,
+        cards: &Cards,
+        at: Instant,
+        lives: bool,
+        card: &Card,
+    ) -> Result<bool, String> {
         let goes_on = match self.alone.get(&(card.volume, card.node)) {
             Some(Some(by)) if card.access == Access::Exclusive => {
                 return Err(format!(
@@ -58,7 +64,7 @@ impl Takeovers {
             ));
         }
         self.held.remove(&card.volume);
-        if card.access == Access::Exclusive {
+        if card.access == Access::Exclusive && lives {
             let (node, generation) = (card.node, card.generation);
             let held = Held { node, generation, told: None, stamps: BTreeMap::new() };
             self.held.insert(card.volume, held);
