@@ -100,6 +100,9 @@ pub enum Kind {
     Quiet,
     /// Something goes wrong.
     Faulty,
+    /// The same with fewer locks than four a node, which is the least in real use: most are taken from others when they are
+    /// wanted.
+    Scarce,
     /// Primaries move, whatever else goes wrong.
     Moving,
     /// One node writes alone, and the disk node's process dies again and again.
@@ -116,6 +119,9 @@ impl Kind {
             Mode::Storm if options.nodes.move_every > Duration::ZERO => Self::Moving,
             Mode::Storm if options.is_quiet() && options.log.is_some() => Self::Log,
             Mode::Storm if options.is_quiet() => Self::Quiet,
+            Mode::Storm if options.world.limits.directory_holders < 4 * options.world.nodes.len() => {
+                Self::Scarce
+            }
             Mode::Storm => Self::Faulty,
         }
     }
@@ -125,6 +131,7 @@ impl Kind {
             Self::Cold => "a cold read",
             Self::Quiet => "a run without faults",
             Self::Faulty => "a run with faults",
+            Self::Scarce => "a run with faults and few locks",
             Self::Moving => "a run with moving primaries",
             Self::Lone => "a run with one writer",
             Self::Log => "a run with a log",
@@ -188,19 +195,20 @@ impl Cost {
     /// How often the disk is read though a node has the block is the policy's doing: some ask no other nodes, one answers at
     /// random. Only a cold read has a limit, where all wait for the first.
     const fn limit(self, kind: Kind) -> Option<Rate> {
-        let (cold, quiet, faulty, moving, lone, log) = match self {
-            Self::Messages => (4_000, 6_000, 10_000, 10_000, 10_000, 2_000),
-            Self::Payload => (1_500, 2_000, 4_000, 2_500, 4_000, 500),
-            Self::Refused => (0, 350, 450, 450, 600, 20),
+        let (cold, quiet, faulty, scarce, moving, lone, log) = match self {
+            Self::Messages => (4_000, 6_000, 10_000, 20_000, 10_000, 10_000, 2_000),
+            Self::Payload => (1_500, 2_000, 4_000, 4_000, 2_500, 4_000, 500),
+            Self::Refused => (0, 350, 450, 450, 450, 600, 20),
             Self::ReadsInVain => return if matches!(kind, Kind::Cold) { Some(Rate(100)) } else { None },
-            Self::Dropped => (0, 500, 2_000, 2_000, 2_000, 20),
-            Self::Sent => (1_000, 5_000, 100_000, 10_000, 100_000, 1_100),
-            Self::Hasty => (0, 100, 500, 800, 500, 20),
+            Self::Dropped => (0, 500, 2_000, 2_000, 2_000, 2_000, 20),
+            Self::Sent => (1_000, 5_000, 100_000, 100_000, 10_000, 100_000, 1_100),
+            Self::Hasty => (0, 100, 500, 500, 800, 500, 20),
         };
         Some(Rate(match kind {
             Kind::Cold => cold,
             Kind::Quiet => quiet,
             Kind::Faulty => faulty,
+            Kind::Scarce => scarce,
             Kind::Moving => moving,
             Kind::Lone => lone,
             Kind::Log => log,
