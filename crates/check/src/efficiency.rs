@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cards_core::Duration;
+use cards_core::{Duration, Limits};
 use cards_world::models::{Delivery, Parcel};
 
 use crate::options::{Mode, Options};
@@ -100,8 +100,7 @@ pub enum Kind {
     Quiet,
     /// Something goes wrong.
     Faulty,
-    /// The same with fewer locks than four a node, which is the least in real use: most are taken from others when they are
-    /// wanted.
+    /// The same with tables smaller than real ones: what does not fit is taken from others, or dropped.
     Scarce,
     /// Primaries move, whatever else goes wrong.
     Moving,
@@ -119,9 +118,7 @@ impl Kind {
             Mode::Storm if options.nodes.move_every > Duration::ZERO => Self::Moving,
             Mode::Storm if options.is_quiet() && options.log.is_some() => Self::Log,
             Mode::Storm if options.is_quiet() => Self::Quiet,
-            Mode::Storm if options.world.limits.directory_holders < 4 * options.world.nodes.len() => {
-                Self::Scarce
-            }
+            Mode::Storm if options.world.limits != Limits::default() => Self::Scarce,
             Mode::Storm => Self::Faulty,
         }
     }
@@ -131,7 +128,7 @@ impl Kind {
             Self::Cold => "a cold read",
             Self::Quiet => "a run without faults",
             Self::Faulty => "a run with faults",
-            Self::Scarce => "a run with faults and few locks",
+            Self::Scarce => "a run with faults and small tables",
             Self::Moving => "a run with moving primaries",
             Self::Lone => "a run with one writer",
             Self::Log => "a run with a log",
@@ -200,7 +197,7 @@ impl Cost {
             Self::Payload => (1_500, 2_000, 4_000, 4_000, 2_500, 4_000, 500),
             Self::Refused => (0, 350, 450, 450, 450, 600, 20),
             Self::ReadsInVain => return if matches!(kind, Kind::Cold) { Some(Rate(100)) } else { None },
-            Self::Dropped => (0, 500, 2_000, 2_000, 2_000, 2_000, 20),
+            Self::Dropped => (0, 500, 2_000, 4_000, 2_000, 2_000, 20),
             Self::Sent => (1_000, 5_000, 100_000, 100_000, 10_000, 100_000, 1_100),
             Self::Hasty => (0, 100, 500, 500, 800, 500, 20),
         };
