@@ -195,7 +195,7 @@ impl Cost {
         let (cold, quiet, faulty, scarce, moving, lone, log) = match self {
             Self::Messages => (4_000, 6_000, 10_000, 20_000, 10_000, 10_000, 2_000),
             Self::Payload => (1_500, 2_000, 4_000, 4_000, 2_500, 4_000, 500),
-            Self::Refused => (0, 350, 450, 450, 450, 600, 20),
+            Self::Refused => (0, 350, 450, 600, 450, 600, 20),
             Self::ReadsInVain => return if matches!(kind, Kind::Cold) { Some(Rate(100)) } else { None },
             Self::Dropped => (0, 500, 2_000, 4_000, 2_000, 2_000, 20),
             Self::Sent => (1_000, 5_000, 100_000, 100_000, 10_000, 100_000, 1_100),
