@@ -58,7 +58,8 @@ pub struct VolumeSpec {
     /// The node that orders its writes. A plain disk's is the node that has it.
     pub primary: NodeId,
     /// Which term of a primary this is: higher than those of all earlier ones, at whatever node. A plain disk's counts the
-    /// lives of its node. Stamps and generations begin with it.
+    /// lives of its node. Stamps and generations begin with it, and go on into the numbers that follow: a term takes 2^20
+    /// of either for each number that it leaves to itself before the next.
     pub epoch: u64,
     /// Its name, unique in the cluster.
     pub name: String,

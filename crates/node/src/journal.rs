@@ -270,7 +270,7 @@ impl Journal {
     pub(crate) fn sync_failed(&mut self) -> io::Result<()> {
         self.entry.persistence += 1;
         self.entry.why = Why::SyncFailed;
-        self.store().inspect_err(|_| drop(std::fs::remove_file(&self.path)))
+        self.store().inspect_err(|_| drop(marks::remove(&self.path)))
     }
 
     /// What is known of the disk's cards: nothing, if a number stands for another node now. `name` gives the present

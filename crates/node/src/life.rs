@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A life of a node. While it lasts, no other process can begin one in the same directory.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Its number: milliseconds since 1970, but later than that of the node's last life that is known of. So a clock that
-    /// was set back, or is behind after a start of the machine, does not make a node older than it was.
+    /// Its number: milliseconds since 1970, but [`BETWEEN`] later than that of the node's last life that is known of. So a
+    /// clock that was set back, or is behind after a start of the machine, does not make a node older than it was.
     pub(crate) incarnation: u64,
     /// The last life in this `runtime_dir`. It is over: its process had the lock that this one has.
     pub(crate) succeeds: Option<u64>,
@@ -22,6 +22,10 @@ pub(crate) struct Life {
 /// Another process lives in the directory.
 #[derive(Debug)]
 pub(crate) struct InUse;
+
+/// Numbers from one life to the next, at least. The stamps of a life begin with its number and go on into those that follow,
+/// which must be nobody's: this is room for 2^32 writes of a life while the clock stands still.
+const BETWEEN: u64 = 1 << 12;
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64;
@@ -36,7 +40,7 @@ impl Life {
         let path = runtime_dir.join("incarnation");
         let lasting = state_dir.join(format!("incarnation.{node}"));
         let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
-        let after = |last: Option<u64>| now.unwrap_or(0).max(last.unwrap_or(0) + 1);
+        let after = |last: Option<u64>| now.unwrap_or(0).max(last.unwrap_or(0) + BETWEEN);
         let known = File::open(&lasting).ok().and_then(|file| number_in(&file).ok().flatten());
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let kept = opened.and_then(|mut file| {
@@ -107,7 +111,7 @@ mod tests {
         drop(second);
         let file = dir.path().join("run/incarnation");
         fs::write(&file, format!("{}\n", number + 1_000_000_000)).unwrap();
-        assert_eq!(begin().unwrap().incarnation, number + 1_000_000_001);
+        assert_eq!(begin().unwrap().incarnation, number + 1_000_000_000 + BETWEEN);
         fs::write(&file, "rubbish").unwrap();
         fs::write(dir.path().join("state/incarnation.n1"), "rubbish").unwrap();
         let after = begin().unwrap();
@@ -124,10 +128,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let number = begin(dir.path()).unwrap().incarnation + 1_000_000_000;
         fs::write(dir.path().join("run/incarnation"), format!("{number}\n")).unwrap();
-        assert_eq!(begin(dir.path()).unwrap().incarnation, number + 1);
+        assert_eq!(begin(dir.path()).unwrap().incarnation, number + BETWEEN);
         fs::remove_dir_all(dir.path().join("run")).unwrap();
         let after = begin(dir.path()).unwrap();
-        assert_eq!((after.incarnation, after.succeeds), (number + 2, None));
+        assert_eq!((after.incarnation, after.succeeds), (number + 2 * BETWEEN, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -96,6 +97,8 @@ struct Keeper {
     number: Option<u64>,
     /// Disks that are to be written.
     unsealing: BTreeSet<PgId>,
+    /// Shards are being told that a disk is not sealed. If it were sealed before they have heard, the word would open that.
+    opening: Arc<AtomicUsize>,
     watches: BTreeMap<PgId, Watch>,
 }
 
@@ -115,6 +118,7 @@ impl Keeper {
             notes: BTreeMap::new(),
             number: None,
             unsealing: BTreeSet::new(),
+            opening: Arc::default(),
             watches: BTreeMap::new(),
         }
     }
@@ -207,7 +211,12 @@ impl Keeper {
                 return Err(self.problem(volume, &error, "for the disk is not written before that"));
             }
             self.unsealing.remove(&volume);
-            self.tell(Input::Unsealed { volume });
+            let opening = Arc::clone(&self.opening);
+            opening.fetch_add(1, Ordering::Relaxed);
+            self.node.threads[0].post(Event::Call(Box::new(move |local| {
+                local.all_shards(&Input::Unsealed { volume });
+                opening.fetch_sub(1, Ordering::Release);
+            })));
         }
         Ok(())
     }
@@ -264,7 +273,7 @@ impl Keeper {
             }
         };
         let mut marks: Vec<Marks> = Vec::new();
-        let mut is_sealed = true;
+        let mut is_sealed = self.opening.load(Ordering::Acquire) == 0;
         for (cell, quiet) in node.shards.iter().zip(quiet) {
             let mut state = cell.lock();
             is_sealed = is_sealed && state.shard.seal(volume, quiet);

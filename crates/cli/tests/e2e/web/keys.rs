@@ -41,7 +41,7 @@ fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
     assert_eq!(order[..wanted.len()], wanted);
     assert!(order[wanted.len()].starts_with("Nodes"), "{order:?}");
     assert!(order[wanted.len() + 1].starts_with("Volumes"), "{order:?}");
-    assert!(order[wanted.len() + 2].starts_with("The last 0 of 0"), "{order:?}");
+    assert!(order[wanted.len() + 2].starts_with("The last "), "{order:?}");
 }
 
 #[test]
