@@ -341,7 +341,7 @@ impl Observers {
                 if !durable {
                     let sector_bytes = world.config().block_bytes / world.config().sectors;
                     let life = world.life(ticket.node);
-                    self.durability.acknowledged((life, now), ticket, *range, sector_bytes);
+                    self.durability.acknowledged((life, now, at), ticket, *range, sector_bytes);
                     return Ok(());
                 }
                 self.count(Observer::Durability, 1);
@@ -357,7 +357,7 @@ impl Observers {
             }
             (What::Flush, Outcome::Failed(IoError::PowerLost | IoError::SyncFailed)) => {
                 self.count(Observer::Durability, 1);
-                self.durability.told(ticket, world.life(ticket.node))
+                self.durability.told(ticket, world.life(ticket.node), world.resumed(ticket.node))
             }
             _ => Ok(()),
         }

@@ -461,6 +461,12 @@ impl<M: Models> World<M> {
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
+    /// When the node has last gone on after it stood still: what its clients had asked for meanwhile, it has taken then.
+    pub fn resumed(&self, node: NodeId) -> Instant {
+        let ended = self.place(node).pauses.iter().filter(|&&end| end <= self.now);
+        ended.max().copied().unwrap_or_default()
+    }
+
     /// Requests without an answer.
     #[must_use]
     pub fn outstanding(&self) -> usize {

@@ -34,6 +34,7 @@ struct Owed {
     sectors: Range<u64>,
     invoked: Step,
     acknowledged: Step,
+    at: Instant,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Durability {
     /// A write is acknowledged that need not be durable.
     pub(super) fn acknowledged(
         &mut self,
-        (life, now): (u64, Step),
+        (life, now, at): (u64, Step, Instant),
         ticket: &Ticket,
         (first, bytes): (u64, u32),
         sector_bytes: u32,
@@ -70,7 +71,7 @@ impl Durability {
         let bytes_end = first + u64::from(bytes);
         let sectors = first / u64::from(sector_bytes)..bytes_end / u64::from(sector_bytes);
         let owed = self.owed.entry((ticket.volume, ticket.node, life)).or_default();
-        owed.push(Owed { sectors, invoked: ticket.invoked, acknowledged: now });
+        owed.push(Owed { sectors, invoked: ticket.invoked, acknowledged: now, at });
     }
 
     /// Writes of a volume were lost.
@@ -78,19 +79,23 @@ impl Durability {
         self.lost.insert(volume, now);
     }
 
-    /// A flush has told its card of a loss.
-    pub(super) fn told(&mut self, ticket: &Ticket, life: u64) -> Result<(), String> {
+    /// A flush has told its card of a loss. `resumed`: when the node has last gone on after it stood still. If that is when it
+    /// took the flush, what it has acknowledged by then came before.
+    pub(super) fn told(&mut self, ticket: &Ticket, life: u64, resumed: Instant) -> Result<(), String> {
         if !self.lost.contains_key(&ticket.volume) {
             return Err(format!("{ticket:?} tells of a loss, and there was none"));
         }
-        self.settle(ticket, life);
+        let taken = (ticket.at < resumed).then_some(resumed);
+        self.settle(ticket, life, taken);
         Ok(())
     }
 
     /// What was acknowledged before the flush is not owed any more.
-    fn settle(&mut self, ticket: &Ticket, life: u64) {
+    fn settle(&mut self, ticket: &Ticket, life: u64, taken: Option<Instant>) {
         if let Some(owed) = self.owed.get_mut(&(ticket.volume, ticket.node, life)) {
-            owed.retain(|owed| owed.acknowledged > ticket.invoked);
+            owed.retain(|owed| {
+                owed.acknowledged > ticket.invoked && taken.is_none_or(|taken| owed.at > taken)
+            });
         }
     }
 
@@ -137,7 +142,7 @@ impl Durability {
                 }
             }
         }
-        self.settle(ticket, life);
+        self.settle(ticket, life, None);
         Ok(())
     }
 }
