@@ -26,6 +26,7 @@ use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
+use crate::rights::Rights;
 use crate::time::{Duration, Instant};
 use crate::timing::ControlTiming;
 use crate::volume::{Access, Coherence, VolumeSpec};
@@ -49,6 +50,8 @@ pub struct ControlConfig {
     pub lease: Duration,
     /// Says which specs mean the same policy.
     pub algorithms: Arc<dyn Algorithms>,
+    /// Says who may have cards of this node's disks.
+    pub rights: Arc<dyn Rights>,
     /// A request that the disk node has not answered by then fails.
     pub disk_wait: Duration,
     /// The disks of this node.

@@ -478,6 +478,8 @@ pub enum Refusal {
     Attached(Access),
     /// The disk node did not answer in time, or has granted the same request before and given the card up.
     NoAnswer,
+    /// The node may have no card that does so much: at most this, none if it may have none.
+    NotAllowed(Option<Access>),
     /// The card cannot go on for an earlier one: another node has had a card that may write meanwhile, this one, or the
     /// disk node does not know whether one has.
     Overtaken(Option<NodeId>),

@@ -248,6 +248,8 @@ pub enum RefusalKind {
     PolicyMismatch,
     /// The volume cannot be written.
     ReadOnly,
+    /// The node that has the disk does not let this one attach it so.
+    NotAllowed,
     /// The node that has the disk does not answer.
     Unreachable,
     /// The coordinator does not let it happen, or there is none.

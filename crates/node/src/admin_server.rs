@@ -348,6 +348,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
                     CoreRefusal::NoSuchVolume => RefusalKind::NoSuchVolume,
                     CoreRefusal::PolicyIs(_) => RefusalKind::PolicyMismatch,
                     CoreRefusal::ReadOnly => RefusalKind::ReadOnly,
+                    CoreRefusal::NotAllowed(_) => RefusalKind::NotAllowed,
                     CoreRefusal::NoAnswer => RefusalKind::Unreachable,
                     CoreRefusal::Overtaken(_) => RefusalKind::Overtaken,
                     CoreRefusal::Exclusive(_) | CoreRefusal::InUse(_) | CoreRefusal::Attached(_) => {

@@ -3,6 +3,7 @@
 //! Everything that can be checked without opening anything is checked by [`Config::load`]; what
 //! needs a disk, a socket or a peer is checked by whoever opens it.
 
+mod allow;
 mod api;
 mod attach;
 mod coordinator;
@@ -27,6 +28,7 @@ use cards_policies::Replacement;
 use cards_tls::Files;
 use serde::{Deserialize, Serialize};
 
+pub use allow::Allow;
 pub use api::Api;
 pub use attach::{Attach, Mode, ReadAhead};
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};

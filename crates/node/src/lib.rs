@@ -31,6 +31,7 @@ mod node;
 mod prefault;
 mod record;
 mod report;
+mod rights;
 mod sampling;
 mod seldom;
 mod serve;

@@ -43,6 +43,7 @@ use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link, Writes};
 use crate::node::{Node, ShardCell};
 use crate::record::Recorder;
+use crate::rights::Configured;
 use crate::sampling::Sampling;
 use crate::spans::Spans;
 use crate::traffic::Traffic;
@@ -588,6 +589,7 @@ fn build(
         incarnation,
         lease: config.lease,
         algorithms: Arc::clone(&algorithms),
+        rights: Arc::new(Configured::new(&own, &config.disks, membership.members.subscribe())),
         disk_wait: config.disk_wait,
         disks: own.clone(),
         journals: own.iter().zip(&journals).filter_map(|(spec, journal)| of_journal(spec, journal)).collect(),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::sync::Arc;
 
 use cards_core::{
     Access, BlockId, BufferId, Coherence, CommandKind, Control, ControlConfig, ControlInput, ControlMessage,
-    ControlOutput, Duration, Handover, Input, Instant, Landing, Limits, Message, NodeId, OpId, Output,
-    Payload, PgId, Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeSpec,
+    ControlOutput, Duration, Handover, Input, Instant, Landing, Limits, Message, NoLimits, NodeId, OpId,
+    Output, Payload, PgId, Placement, PlacementKind, Read, Shard, ShardConfig, Token, VolumeSpec,
 };
 use cards_policies::{BuiltIn, Replacement};
 
@@ -86,6 +87,7 @@ impl Cluster {
                 nodes: cards + 1,
                 incarnation: 1,
                 algorithms: BuiltIn::with(Replacement::Lru),
+                rights: Arc::new(NoLimits),
                 lease: LEASE,
                 disk_wait: Duration::from_secs(30),
                 disks: if node == PRIMARY.0 { specs.clone() } else { Vec::new() },

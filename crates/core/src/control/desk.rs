@@ -185,6 +185,7 @@ impl Control {
             // Who asks has heard earlier that this node is to be the primary, or later that it is no more.
             return Err(Refusal::NoAnswer);
         }
+        self.check_rights(node, volume, wish)?;
         wish.fits(spec, &*self.config.algorithms)?;
         self.check_succession(node, volume, wish)?;
         if let Some(holder) = self.claim_against(node, volume) {
@@ -210,6 +211,12 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    fn check_rights(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
+        let most = self.config.rights.most(volume, node);
+        let may = node == self.config.node || most.is_some_and(|most| most.covers(wish.access));
+        if may { Ok(()) } else { Err(Refusal::NotAllowed(most)) }
     }
 
     /// Clients that lived on remember the volume as it was: nobody else may have written it.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::policy::Policy;
 use crate::replacement::Replacer;
+use crate::rights::NoLimits;
 use crate::volume::Handover;
 use std::boxed::Box;
 use std::string::ToString;
@@ -76,6 +77,7 @@ fn config(node: u16, incarnation: u64, read_only: bool) -> ControlConfig {
         incarnation,
         lease: LEASE,
         algorithms: Arc::new(Specs),
+        rights: Arc::new(NoLimits),
         disk_wait,
         disks,
         journals: Vec::new(),
@@ -579,6 +581,38 @@ fn a_read_only_disk_is_not_attached_to_write() {
     let mut p = Pair::new(true);
     assert_eq!(p.attach(1, "", Access::Write), Err(Refusal::ReadOnly));
     p.attach(1, "", Access::Read).unwrap();
+}
+
+/// Node 1 may read `V`, and node 2 may have no card of it.
+#[derive(Debug)]
+struct ReadByOne;
+
+impl Rights for ReadByOne {
+    fn most(&self, volume: PgId, node: NodeId) -> Option<Access> {
+        match (volume, node.0) {
+            (V, 0 | 1) => Some(Access::Read),
+            (V, _) => None,
+            _ => Some(Access::Exclusive),
+        }
+    }
+}
+
+#[test]
+fn nobody_has_a_card_that_may_do_more_than_its_node() {
+    let mut p = Pair::new(false);
+    let config = ControlConfig { rights: Arc::new(ReadByOne), ..config(0, 2, false) };
+    p.controls[0] = Control::new(config, p.now);
+    (1..3).for_each(|node| p.meet_disk_node(node, 2));
+    let least = Some(Access::Read);
+    for (node, access, result) in [
+        (1, Access::Write, Err(Refusal::NotAllowed(least))),
+        (1, Access::Exclusive, Err(Refusal::NotAllowed(least))),
+        (2, Access::Read, Err(Refusal::NotAllowed(None))),
+        (1, Access::Read, Ok(())),
+        (0, Access::Write, Ok(())),
+    ] {
+        assert_eq!(p.attach(node, "", access).map(drop), result, "{node} {access:?}");
+    }
 }
 
 /// However many cards of a primary's volumes there are.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cards_wire::nbd::client::Uri;
 use serde::{Deserialize, Serialize};
 
-use super::{PolicySpec, duration, size, uri};
+use super::{Allow, PolicySpec, duration, size, uri};
 
 /// One disk this node contributes; the volume on it has the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct Disk {
     pub policy: PolicySpec,
     /// Nobody may write it. Default false.
     pub read_only: bool,
+    /// Which nodes may attach it, and how, beside this one. Default: all, in all modes.
+    pub allow: Option<Allow>,
     /// Opened with `O_DIRECT`, past the page cache of this machine. Default false.
     pub direct: bool,
     /// Whether this node keeps copies of what others read. Default `computer`.
@@ -176,6 +178,7 @@ impl Disk {
             origin,
             policy: PolicySpec::default(),
             read_only: false,
+            allow: None,
             direct: false,
             attached: Attached::default(),
             coherence: Coherence::default(),
@@ -201,6 +204,8 @@ struct DiskToml {
     policy: PolicySpec,
     #[serde(default)]
     read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allow: Option<Allow>,
     #[serde(default)]
     direct: bool,
     #[serde(default)]
@@ -241,6 +246,7 @@ impl TryFrom<DiskToml> for Disk {
             origin,
             policy: raw.policy,
             read_only: raw.read_only,
+            allow: raw.allow,
             direct: raw.direct,
             attached: raw.attached,
             coherence: raw.coherence,
@@ -265,6 +271,7 @@ impl From<Disk> for DiskToml {
             uri,
             policy: disk.policy,
             read_only: disk.read_only,
+            allow: disk.allow,
             direct: disk.direct,
             attached: disk.attached,
             coherence: disk.coherence,

@@ -11,7 +11,7 @@ use cards_policies::policy::PolicyError;
 use super::error::remedy;
 use super::uri::{Part, host_any_port, host_port};
 use super::{
-    Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem,
+    Allow, Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem,
     ReadAhead, Web, duration, size,
 };
 
@@ -249,6 +249,9 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
             return Err(value("disk.delay", duration::exact(disk.delay), "use at most 60s"));
         }
         policy("disk.policy", &disk.policy)?;
+        for node in disk.allow.iter().flat_map(Allow::nodes) {
+            name("disk.allow", node)?;
+        }
         let silent = TELL_NOBODY.contains(&disk.policy.name.as_str());
         if disk.coherence == Coherence::Policy && silent && !disk.read_only {
             return Err(Problem::TellsNobody { disk: disk.name.clone(), policy: disk.policy.to_string() });

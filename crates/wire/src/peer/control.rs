@@ -184,6 +184,11 @@ fn encode_refusal(out: &mut Writer, refusal: &Refusal) -> Result<(), FrameError>
             out.u16(node.0);
         }
         Refusal::Overtaken(None) => out.byte(8),
+        Refusal::NotAllowed(None) => out.byte(9),
+        Refusal::NotAllowed(Some(access)) => {
+            out.byte(10);
+            out.byte(access_code(*access));
+        }
         Refusal::Attached(access) => {
             out.byte(6);
             out.byte(access_code(*access));
@@ -203,6 +208,8 @@ fn decode_refusal(reader: &mut Reader<'_>) -> Result<Refusal, FrameError> {
         6 => decode_access(reader).map(Refusal::Attached),
         7 => reader.node().map(|node| Refusal::Overtaken(Some(node))),
         8 => Ok(Refusal::Overtaken(None)),
+        9 => Ok(Refusal::NotAllowed(None)),
+        10 => decode_access(reader).map(|access| Refusal::NotAllowed(Some(access))),
         value => Err(FrameError::Field { what: "refusal", value: value.into() }),
     }
 }

@@ -192,6 +192,7 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         nodes().prop_map(Refusal::Exclusive),
         nodes().prop_map(Refusal::InUse),
         proptest::option::of(nodes()).prop_map(Refusal::Overtaken),
+        proptest::option::of(accesses()).prop_map(Refusal::NotAllowed),
         accesses().prop_map(Refusal::Attached),
         Just(Refusal::NoAnswer),
     ];

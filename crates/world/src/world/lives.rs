@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, PgId, Placement, Shard,
-    ShardConfig, Token, mix,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NoLimits, NodeId, PgId,
+    Placement, Shard, ShardConfig, Token, mix,
 };
 use cards_policies::BuiltIn;
 
@@ -40,6 +40,7 @@ impl<M: Models> World<M> {
             incarnation,
             lease: config.lease,
             algorithms: Arc::clone(&algorithms),
+            rights: Arc::new(NoLimits),
             disk_wait: config.disk_wait,
             journals: self.journals.values().filter(|disk| led.contains(&disk.volume)).copied().collect(),
             acquainted: (0..self.places.len() as u16).map(NodeId).collect(),

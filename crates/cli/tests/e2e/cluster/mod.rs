@@ -1,5 +1,6 @@
 //! What the nodes of a cluster are to each other: caches, writers, survivors.
 
+mod allowed;
 mod clients;
 mod cooperation;
 mod identity;

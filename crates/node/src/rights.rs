@@ -1,0 +1,35 @@
+//! Who may attach the disks of this node: `allow` in its configuration.
+
+use std::sync::Arc;
+
+use cards_core::{Access, NodeId, PgId, Rights, VolumeSpec};
+use tokio::sync::watch;
+
+use crate::config::{Allow, Disk};
+use crate::membership::Members;
+
+/// What the configuration allows to the members, who have numbers.
+#[derive(Debug)]
+pub(crate) struct Configured {
+    /// For each disk; none if everybody may do everything.
+    allowed: Vec<Option<Allow>>,
+    members: watch::Receiver<Arc<Members>>,
+}
+
+impl Configured {
+    /// `own` are the volumes on the disks, in the order of their numbers.
+    pub(crate) fn new(own: &[VolumeSpec], disks: &[Disk], members: watch::Receiver<Arc<Members>>) -> Self {
+        let of = |spec: &VolumeSpec| disks.iter().find(|disk| disk.name == spec.name)?.allow.clone();
+        Self { allowed: own.iter().map(of).collect(), members }
+    }
+}
+
+impl Rights for Configured {
+    fn most(&self, volume: PgId, node: NodeId) -> Option<Access> {
+        let Some(Some(allow)) = self.allowed.get(usize::from(volume.disk())) else {
+            return Some(Access::Exclusive);
+        };
+        let members = self.members.borrow();
+        allow.most(&members.get(node)?.name)
+    }
+}
