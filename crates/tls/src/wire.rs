@@ -98,12 +98,15 @@ impl Sealed {
         })
     }
 
-    /// Moves data that was opened into `parts`.
-    fn take(&mut self, parts: &mut [IoSliceMut<'_>]) -> usize {
+    /// Moves data that was opened into `parts`, behind so many bytes that are there.
+    fn take(&mut self, parts: &mut [IoSliceMut<'_>], mut behind: usize) -> usize {
         let mut taken = 0;
         for part in parts {
-            let count = part.len().min(self.opened.len());
-            part[..count].copy_from_slice(&self.incoming[self.opened.start..self.opened.start + count]);
+            let filled = behind.min(part.len());
+            behind -= filled;
+            let room = &mut part[filled..];
+            let count = room.len().min(self.opened.len());
+            room[..count].copy_from_slice(&self.incoming[self.opened.start..self.opened.start + count]);
             self.opened.start += count;
             taken += count;
         }
@@ -242,9 +245,10 @@ impl Wire {
         loop {
             if !sealed.opened.is_empty() {
                 // Several records fill what is wanted, if they are here.
-                let mut taken = sealed.take(parts);
-                while taken < parts.iter().map(|part| part.len()).sum() && sealed.open()? {
-                    taken += sealed.take(&mut remaining(parts, taken));
+                let room: usize = parts.iter().map(|part| part.len()).sum();
+                let mut taken = sealed.take(parts, 0);
+                while taken < room && sealed.open()? {
+                    taken += sealed.take(parts, taken);
                 }
                 return Poll::Ready(Ok(taken));
             }
@@ -312,17 +316,6 @@ impl Adrift {
     pub fn moor(self) -> io::Result<Wire> {
         Ok(Wire { stream: TcpStream::from_std(self.stream)?, sealed: self.sealed })
     }
-}
-
-/// What is left of `parts` behind so many bytes.
-fn remaining<'a>(parts: &'a mut [IoSliceMut<'_>], mut taken: usize) -> Vec<IoSliceMut<'a>> {
-    let mut left = Vec::with_capacity(parts.len());
-    for part in parts {
-        let skip = taken.min(part.len());
-        taken -= skip;
-        left.push(IoSliceMut::new(&mut part[skip..]));
-    }
-    left
 }
 
 /// Receives from a socket into `parts`.
