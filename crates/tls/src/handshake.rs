@@ -199,37 +199,29 @@ trait End: Sized {
     fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error>;
 }
 
-impl End for UnbufferedClientConnection {
-    type Data = ClientConnectionData;
+/// What the library calls alike at both.
+macro_rules! end {
+    ($end:ty, $data:ty) => {
+        impl End for $end {
+            type Data = $data;
 
-    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(bytes)
-    }
+            fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, $data> {
+                self.process_tls_records(bytes)
+            }
 
-    fn common(&self) -> &CommonState {
-        self
-    }
+            fn common(&self) -> &CommonState {
+                self
+            }
 
-    fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error> {
-        self.dangerous_into_kernel_connection()
-    }
+            fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<$data>), rustls::Error> {
+                self.dangerous_into_kernel_connection()
+            }
+        }
+    };
 }
 
-impl End for UnbufferedServerConnection {
-    type Data = ServerConnectionData;
-
-    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
-        self.process_tls_records(bytes)
-    }
-
-    fn common(&self) -> &CommonState {
-        self
-    }
-
-    fn finish(self) -> Result<(ExtractedSecrets, KernelConnection<Self::Data>), rustls::Error> {
-        self.dangerous_into_kernel_connection()
-    }
-}
+end!(UnbufferedClientConnection, ClientConnectionData);
+end!(UnbufferedServerConnection, ServerConnectionData);
 
 /// Leads a handshake to its end. What has arrived and not been used is in `bytes`.
 async fn drive<E>(
