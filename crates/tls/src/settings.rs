@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
-    Resumption, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name,
+    Resumption, WantsClientCert, verify_server_cert_signed_by_trust_anchor, verify_server_name,
 };
 use rustls::crypto::ring::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
@@ -16,7 +16,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, ServerConfig,
+    SignatureScheme,
 };
 
 use crate::{Error, Fingerprint, Identity, Name};
@@ -95,54 +96,71 @@ fn settle_server(config: &mut ServerConfig, purpose: Purpose) {
 
 /// Who calls: it shows its certificate, and wants that of one node.
 pub(crate) fn client(identity: &Identity, purpose: Purpose, whom: &Name) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(provider());
-    let inner =
-        WebPkiServerVerifier::builder_with_provider(Arc::clone(&identity.authorities), Arc::clone(&provider))
-            .build()
-            .map_err(|error| Error::Settings(rustls::Error::General(error.to_string())))?;
-    let wanted = server_name(whom)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(Error::Settings)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(OneNode { inner, wanted }))
-        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key))));
-    settle_client(&mut config, purpose);
-    Ok(config)
+    let believed = Signers::These(Arc::clone(&identity.authorities));
+    let shown = Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key)));
+    let config = client_of(believed, whom)?.with_client_cert_resolver(shown);
+    Ok(settled_client(config, purpose))
 }
 
 /// Who calls to become a node: it has nothing to show, and wants one node of the authority that it knows by its
 /// fingerprint.
 pub(crate) fn client_to_join(authority: &Fingerprint, whom: &Name) -> Result<ClientConfig, Error> {
-    let wanted = server_name(whom)?;
-    let provider = Arc::new(provider());
-    let algorithms = provider.signature_verification_algorithms;
-    let believed = OneNodeOf { authority: *authority, wanted, algorithms };
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(Error::Settings)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(believed))
-        .with_no_client_auth();
-    settle_client(&mut config, Purpose::Join);
-    Ok(config)
+    let config = client_of(Signers::Shown(*authority), whom)?.with_no_client_auth();
+    Ok(settled_client(config, Purpose::Join))
 }
 
-fn settle_client(config: &mut ClientConfig, purpose: Purpose) {
+fn client_of(believed: Signers, whom: &Name) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    let provider = Arc::new(provider());
+    let verifier = OneNode {
+        believed,
+        wanted: server_name(whom)?,
+        algorithms: provider.signature_verification_algorithms,
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(Error::Settings)?;
+    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+}
+
+fn settled_client(mut config: ClientConfig, purpose: Purpose) -> ClientConfig {
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![purpose.protocol().to_vec()];
     config.enable_secret_extraction = true;
+    config
 }
 
 fn server_name(whom: &Name) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(whom.dns()?).map_err(|_| Error::Name { name: whom.to_string(), label_max: 63 })
 }
 
+/// Whose signature a caller believes.
+#[derive(Debug)]
+enum Signers {
+    /// That of these authorities.
+    These(Arc<RootCertStore>),
+    /// That of the authority with this fingerprint, which is shown along with the certificate.
+    Shown(Fingerprint),
+}
+
 /// Believes the certificate of one node. What the caller names in clear is the door, not the node.
 #[derive(Debug)]
 struct OneNode {
-    inner: Arc<WebPkiServerVerifier>,
+    believed: Signers,
     wanted: ServerName<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl OneNode {
+    fn roots(&self, shown: &[CertificateDer<'_>]) -> Result<Arc<RootCertStore>, rustls::Error> {
+        let authority = match &self.believed {
+            Signers::These(roots) => return Ok(Arc::clone(roots)),
+            Signers::Shown(authority) => authority,
+        };
+        let shown = shown.iter().find(|certificate| Fingerprint::of(certificate) == *authority);
+        let mut roots = RootCertStore::empty();
+        roots.add(shown.ok_or(CertificateError::UnknownIssuer)?.clone().into_owned())?;
+        Ok(Arc::new(roots))
+    }
 }
 
 impl ServerCertVerifier for OneNode {
@@ -151,57 +169,10 @@ impl ServerCertVerifier for OneNode {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         _door: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.inner.verify_server_cert(end_entity, intermediates, &self.wanted, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
-}
-
-/// Believes the certificate of one node, signed by an authority that is shown along with it and has this fingerprint.
-#[derive(Debug)]
-struct OneNodeOf {
-    authority: Fingerprint,
-    wanted: ServerName<'static>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for OneNodeOf {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _door: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let mut shown = intermediates.iter();
-        let authority = shown.find(|certificate| Fingerprint::of(certificate) == self.authority);
-        let authority = authority.ok_or(CertificateError::UnknownIssuer)?;
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.clone().into_owned())?;
+        let roots = self.roots(intermediates)?;
         let node = ParsedCertificate::try_from(end_entity)?;
         verify_server_cert_signed_by_trust_anchor(&node, &roots, intermediates, now, self.algorithms.all)?;
         verify_server_name(&node, &self.wanted)?;
