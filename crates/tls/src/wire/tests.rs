@@ -9,7 +9,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::Wire;
+use super::{IDLE_COST, IDLE_MAX, KEY_UPDATE, Wire};
+use crate::record::{DATA, HANDSHAKE, Key};
 use crate::settings::{Purpose, client, provider};
 use crate::{Authority, Files, Identity, Name, accept, connect};
 
@@ -251,4 +252,55 @@ fn nothing_older_is_spoken() {
         assert!(accept(listener.accept().await.unwrap().0, &b, &[Purpose::Peer]).await.is_err());
     });
     old.join().unwrap();
+}
+
+/// Makes records without data, so many of them.
+fn idle(wire: &mut Wire, content: u8, count: usize) {
+    let sealed = wire.sealed.as_mut().unwrap();
+    for _ in 0..count {
+        match content {
+            HANDSHAKE => {
+                sealed
+                    .to_send
+                    .seal(&mut sealed.outgoing, HANDSHAKE, |out| out.extend_from_slice(&KEY_UPDATE));
+                sealed.to_send = Key::new(sealed.secrets.next_to_send().unwrap()).unwrap();
+            }
+            _ => sealed.to_send.seal(&mut sealed.outgoing, content, |_| {}),
+        }
+    }
+}
+
+/// Records that carry nothing cost whoever opens them far more than whoever sends them.
+#[test]
+fn who_says_nothing_again_and_again_is_not_listened_to() {
+    let (_dir, a, b) = two();
+    for content in [HANDSHAKE, DATA] {
+        run(async {
+            let (mut one, mut other) = pair(&a, &b).await;
+            idle(&mut one, content, IDLE_MAX as usize);
+            for _ in 0..IDLE_COST {
+                send(&mut one, b"x").await;
+                receive(&mut other, 1).await;
+            }
+            idle(&mut one, content, 1);
+            let much = data(500_000);
+            tokio::join!(send(&mut one, &much), receive(&mut other, much.len()));
+            // A byte now and then is no cover.
+            let mut heard = Ok(1);
+            for _ in 0..IDLE_COST {
+                idle(&mut one, content, IDLE_MAX as usize / 2);
+                send(&mut one, b"x").await;
+                let mut room = [0; 9];
+                heard = std::future::poll_fn(|cx| {
+                    other.poll_read_vectored(cx, &mut [IoSliceMut::new(&mut room)])
+                })
+                .await;
+                if heard.is_err() {
+                    break;
+                }
+            }
+            let error = heard.unwrap_err().to_string();
+            assert!(error.contains("without data"), "{error}");
+        });
+    }
 }
