@@ -11,6 +11,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, Un
 use rustls::{CommonState, ExtractedSecrets};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use webpki::EndEntityCert;
 
 use crate::identity::is_for;
 use crate::record::{self, RecordError};
@@ -43,6 +44,13 @@ impl Shown {
         let (Some(shown), Ok(dns)) = (&self.0, name.dns()) else { return false };
         ParsedCertificate::try_from(shown).is_ok_and(|shown| is_for(&shown, &dns))
     }
+
+    /// It is some node's of this cluster.
+    fn is_of(&self, cluster: &str) -> bool {
+        let Some(shown) = &self.0 else { return false };
+        EndEntityCert::try_from(shown)
+            .is_ok_and(|shown| shown.valid_dns_names().any(|dns| Name::is_of(cluster, dns)))
+    }
 }
 
 /// Why a connection did not begin.
@@ -59,6 +67,9 @@ pub enum HandshakeError {
         "the caller does not name this cluster's authority: it is no member, or it has the identity of another cluster"
     )]
     Door,
+    /// A caller's certificate is signed by an authority that signs for others as well.
+    #[error("the caller's certificate is that of no node of this cluster, though its authority is believed")]
+    Foreign,
     /// A caller wants what is not spoken here.
     #[error("the caller speaks none of the protocols of this port; run one release on all nodes")]
     Purpose,
@@ -186,6 +197,9 @@ pub async fn accept(
     let (mut shown, sealed) = drive(&mut stream, end, &mut bytes).await?;
     if purpose != Purpose::Join {
         shown = proof(shown)?;
+        if !shown.is_of(&identity.name().cluster) {
+            return Err(HandshakeError::Foreign);
+        }
     }
     Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }

@@ -24,6 +24,13 @@ impl Name {
         Self { cluster: cluster.into(), node: node.into() }
     }
 
+    /// A name in a certificate is that of a node of this cluster.
+    pub(crate) fn is_of(cluster: &str, dns: &str) -> bool {
+        let rest = format!("{}.cards", label(cluster));
+        dns.split_once('.')
+            .is_some_and(|(node, behind)| !node.is_empty() && behind.eq_ignore_ascii_case(&rest))
+    }
+
     /// As a certificate says it.
     ///
     /// # Errors

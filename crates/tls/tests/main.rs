@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_tls::{Authority, Error, Files, HandshakeError, Identity, Name, Purpose, accept, connect};
+use cards_tls::{
+    Authority, Error, Files, HandshakeError, Identity, Name, NodeKey, Purpose, Shown, accept, connect,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 fn equip(authority: &Authority, dir: &Path, cluster: &str, node: &str) -> Identity {
@@ -19,15 +21,15 @@ fn meet(
     caller: &Identity,
     whom: &Name,
     answerer: &Identity,
-) -> (Result<(), HandshakeError>, Result<Vec<u8>, HandshakeError>) {
+) -> (Result<(), HandshakeError>, Result<Shown, HandshakeError>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let answers = async {
             let proven = accept(listener.accept().await.unwrap().0, answerer, &[Purpose::Registry]).await?;
-            assert!(proven.shown.is(caller.name()) && proven.purpose == Purpose::Registry);
-            Ok(Vec::new())
+            assert_eq!(proven.purpose, Purpose::Registry);
+            Ok(proven.shown)
         };
         let calls = async {
             let mut proven = connect(stream, caller, Purpose::Registry, whom).await?;
@@ -52,7 +54,7 @@ fn nodes_of_one_authority_believe_each_other() {
         (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "B.example"));
     let (caller, answerer) = meet(&a, b.name(), &b);
     caller.unwrap();
-    answerer.unwrap();
+    assert!(answerer.unwrap().is(a.name()));
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn a_certificate_of_another_node_is_refused() {
     let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
     let (caller, answerer) = meet(&a, &Name::new("lab", "c"), &b);
     assert!(caller.unwrap_err().to_string().contains("another node's"));
-    answerer.unwrap_err();
+    answerer.err().unwrap();
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn a_cluster_of_the_same_name_is_another_if_its_authority_is() {
     let (one, two) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
     let (a, b) = (equip(&one, dir.path(), "lab", "a"), equip(&two, other.path(), "lab", "b"));
     let (caller, answerer) = meet(&a, b.name(), &b);
-    assert!(matches!(answerer.unwrap_err(), HandshakeError::Door));
+    assert!(matches!(answerer.err().unwrap(), HandshakeError::Door));
     caller.unwrap_err();
 }
 
@@ -88,9 +90,58 @@ fn the_door_alone_opens_nothing() {
     std::fs::write(&files.authority, one.certificate()).unwrap();
     let thief = Identity::load(&Name::new("lab", "a"), &files).unwrap();
     let (caller, answerer) = meet(&thief, b.name(), &b);
-    let error = answerer.unwrap_err().to_string();
+    let error = answerer.err().unwrap().to_string();
     assert!(error.contains("not signed by this cluster's authority"), "{error}");
     caller.unwrap_err();
+}
+
+/// An authority that has others beside the nodes of one cluster, and that signs whatever it is asked to.
+struct Company {
+    key: rcgen::KeyPair,
+    params: rcgen::CertificateParams,
+    certificate: String,
+}
+
+impl Company {
+    fn new() -> Self {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let mut params = rcgen::CertificateParams::new([]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "Company");
+        let certificate = params.self_signed(&key).unwrap().pem();
+        Self { key, params, certificate }
+    }
+
+    fn equip(&self, dir: &Path, name: &Name, names: &[&str]) -> Identity {
+        let files = Files::within(&dir.join(&name.cluster).join(&name.node));
+        let key = NodeKey::generate().unwrap();
+        let names: Vec<String> = names.iter().copied().map(String::from).collect();
+        let leaf = rcgen::CertificateParams::new(names).unwrap();
+        let issuer = rcgen::Issuer::from_params(&self.params, &self.key);
+        let certificate = leaf.signed_by(&key.public(), &issuer).unwrap().pem();
+        files.write(&key, &certificate, &self.certificate).unwrap();
+        Identity::load(name, &files).unwrap()
+    }
+}
+
+#[test]
+fn whoever_is_no_node_of_this_cluster_is_refused_whoever_has_signed_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let company = Company::new();
+    let b = company.equip(dir.path(), &Name::new("lab", "b"), &["b.lab.cards"]);
+    for (node, names, is_believed) in [
+        ("a", &["www.example.org", "a.lab.cards"][..], true),
+        ("c", &["C.LAB.cards"], true),
+        ("d", &["d.prod.cards", "lab.cards", "x.d.lab.cards", "d.lab.cards.example.org"], false),
+    ] {
+        let name = Name::new(if is_believed { "lab" } else { "prod" }, node);
+        let caller = company.equip(dir.path(), &name, names);
+        let (_, answerer) = meet(&caller, b.name(), &b);
+        match answerer {
+            Ok(shown) => assert!(is_believed && shown.is(caller.name()), "{names:?}"),
+            Err(error) => assert!(!is_believed && error.to_string().contains("no node of this"), "{error}"),
+        }
+    }
 }
 
 #[test]
@@ -109,7 +160,7 @@ fn an_expired_certificate_is_refused_and_says_so() {
     let late = Identity::load(&Name::new("lab", "a"), &files).unwrap();
     assert!(late.ends().is_none());
     let (caller, answerer) = meet(&late, b.name(), &b);
-    let error = answerer.unwrap_err().to_string();
+    let error = answerer.err().unwrap().to_string();
     assert!(error.contains("its certificate has expired"), "{error}");
     assert!(caller.unwrap_err().to_string().contains("45"), "the alert for an expired certificate");
 }
@@ -193,7 +244,7 @@ fn an_authority_is_kept_in_two_files() {
     let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&again, dir.path(), "lab", "b"));
     let (caller, answerer) = meet(&a, b.name(), &b);
     caller.unwrap();
-    answerer.unwrap();
+    assert!(answerer.unwrap().is(a.name()));
 }
 
 #[test]
