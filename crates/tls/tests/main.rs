@@ -144,6 +144,34 @@ fn whoever_is_no_node_of_this_cluster_is_refused_whoever_has_signed_for_it() {
     }
 }
 
+/// A node's certificate is no authority's, whatever its owner signs with the key.
+#[test]
+fn a_node_signs_for_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (b, thief) =
+        (equip(&authority, dir.path(), "lab", "b"), equip(&authority, dir.path(), "lab", "thief"));
+    let files = Files::within(&dir.path().join("lab").join("thief"));
+    let signer = rcgen::KeyPair::from_pem(&std::fs::read_to_string(&files.key).unwrap()).unwrap();
+    let mut params = rcgen::CertificateParams::new([]).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, thief.name().to_string());
+    let issuer = rcgen::Issuer::from_params(&params, &signer);
+    let key = NodeKey::generate().unwrap();
+    let leaf = rcgen::CertificateParams::new(["a.lab.cards".to_owned()]).unwrap();
+    let forged = leaf.signed_by(&key.public(), &issuer).unwrap().pem();
+    let chain = forged + &std::fs::read_to_string(&files.certificate).unwrap();
+    let files = Files::within(&dir.path().join("lab").join("a"));
+    files.write(&key, &chain, authority.certificate()).unwrap();
+    let forged = Identity::load(&Name::new("lab", "a"), &files).unwrap();
+    assert!(forged.ends().is_none());
+    let (caller, answerer) = meet(&forged, b.name(), &b);
+    caller.unwrap_err();
+    answerer.err().unwrap();
+    let (caller, answerer) = meet(&b, forged.name(), &forged);
+    caller.unwrap_err();
+    answerer.err().unwrap();
+}
+
 #[test]
 fn an_expired_certificate_is_refused_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
