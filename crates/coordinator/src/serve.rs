@@ -1,10 +1,12 @@
 //! Answers other nodes out of a registry in a local file, over HTTP/1.1.
 //!
 //! One task per connection, and one that follows the registry and has its JSON made once per revision, however many
-//! nodes wait for it. Whoever holds a connection without using it loses it: [`Bounds`].
+//! nodes wait for it. Whoever holds a connection without using it loses it: [`Bounds`]. Whoever has not proven to be a node
+//! takes no member's place: [`Strangers`].
 
 mod answer;
 mod documents;
+mod strangers;
 mod stream;
 
 #[cfg(test)]
@@ -15,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_tls::{Identity, Proven, Purpose, Wire};
+use cards_tls::{Identity, Proven, Purpose, Shown, Wire};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,6 +31,7 @@ use crate::embedded::Embedded;
 use crate::wire::POLL;
 
 use answer::{Caller, Desk};
+use strangers::Strangers;
 use stream::Impatient;
 
 /// Pause after the system could not accept a connection, for want of file descriptors, say.
@@ -43,6 +46,9 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 struct Bounds {
     /// Connections at a time: two for each member, and some for tools. Others wait until one is closed.
     connections: usize,
+    /// Beside them, connections of those who have not proven to be nodes, where that is to be proven: with one more, one has
+    /// to go.
+    strangers: usize,
     /// How long a request may take to come, its head and then its body; also how long a connection may be idle.
     request: Duration,
     /// How long the client may take to read an answer, from when it first keeps the server waiting.
@@ -55,6 +61,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 2200,
+            strangers: 128,
             request: Duration::from_secs(5),
             answer: Duration::from_secs(10),
             poll: POLL,
@@ -92,18 +99,34 @@ async fn within(
         let registry = registry.clone();
         async move { registry.attend().await }
     });
-    let connections_max = bounds.connections;
+    let (connections_max, mut strangers) = (bounds.connections, Strangers::new(bounds.strangers));
     let desk = Arc::new(Desk::new(registry, office, bounds, documents, halted.clone()));
     let identity = identity.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
+        let (desk, halted) = (Arc::clone(&desk), halted.clone());
+        let has_room = connections.len() < connections_max;
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < connections_max => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(attend(stream, identity.clone(), Arc::clone(&desk), halted.clone()));
+            proven = strangers.next(), if has_room && !strangers.are_gone() => {
+                if let Some((wire, shown)) = proven.flatten() {
+                    connections.spawn(converse(wire, Caller::Node(shown), desk, halted));
+                }
+            }
+            accepted = listener.accept(), if has_room => match accepted {
+                Ok((stream, from)) => {
+                    // Without it answers are only slower.
+                    drop(stream.set_nodelay(true));
+                    match &identity {
+                        Some(identity) => {
+                            strangers.admit(from.ip(), receive(stream, Arc::clone(identity), desk, halted));
+                        }
+                        None => {
+                            connections.spawn(converse(Wire::plain(stream), Caller::Anybody, desk, halted));
+                        }
+                    }
                 }
                 Err(_) => sleep(PAUSE).await,
             },
@@ -111,38 +134,41 @@ async fn within(
     }
     drop(listener);
     halt.send_replace(true);
-    let drained = async { while connections.join_next().await.is_some() {} };
+    let drained = async {
+        while connections.join_next().await.is_some() {}
+        while !strangers.are_gone() {
+            strangers.next().await;
+        }
+    };
     // Who does not take its answer in time is dropped with the set.
     drop(timeout(GRACE, drained).await);
 }
 
-/// Answers the requests of one connection, one after the other.
-async fn attend(
+/// Has a stranger prove to be a node, and says which. One that wants to become a node is answered, and stays a stranger.
+async fn receive(
     stream: TcpStream,
-    identity: Option<Arc<Identity>>,
+    identity: Arc<Identity>,
     desk: Arc<Desk>,
-    mut halted: watch::Receiver<bool>,
-) {
-    // Without it answers are only slower.
-    drop(stream.set_nodelay(true));
-    let bounds = desk.bounds();
-    let (wire, caller) = match identity {
-        None => (Wire::plain(stream), Caller::Anybody),
-        Some(identity) => {
-            let purposes: &[Purpose] = match desk.signs() {
-                true => &[Purpose::Registry, Purpose::Join],
-                false => &[Purpose::Registry],
-            };
-            let proof = cards_tls::accept(stream, &identity, purposes);
-            match timeout(bounds.request, proof).await {
-                Ok(Ok(Proven { wire, purpose: Purpose::Join, .. })) => (wire, Caller::Machine),
-                Ok(Ok(Proven { wire, purpose: Purpose::Registry, shown })) => (wire, Caller::Node(shown)),
-                Ok(Ok(Proven { purpose: Purpose::Peer, .. })) => return,
-                // Strangers are told nothing, and whoever meant well sees it at its own end.
-                Ok(Err(_)) | Err(_) => return,
-            }
-        }
+    halted: watch::Receiver<bool>,
+) -> Option<(Wire, Shown)> {
+    let purposes: &[Purpose] = match desk.signs() {
+        true => &[Purpose::Registry, Purpose::Join],
+        false => &[Purpose::Registry],
     };
+    let proof = cards_tls::accept(stream, &identity, purposes);
+    // Strangers are told nothing, and whoever meant well sees it at its own end.
+    let Proven { purpose, wire, shown } = timeout(desk.bounds().request, proof).await.ok()?.ok()?;
+    match purpose {
+        Purpose::Registry => return Some((wire, shown)),
+        Purpose::Join => converse(wire, Caller::Machine, desk, halted).await,
+        Purpose::Peer => {}
+    }
+    None
+}
+
+/// Answers the requests of one connection, one after the other.
+async fn converse(wire: Wire, caller: Caller, desk: Arc<Desk>, mut halted: watch::Receiver<bool>) {
+    let bounds = desk.bounds();
     let caller = Arc::new(caller);
     let stream = Impatient::new(TokioIo::new(wire), bounds.answer);
     let mut builder = http1::Builder::new();
