@@ -1,12 +1,18 @@
 //! Clients that take without giving: with room for one connection, the next client is served only when the one before
 //! has lost its own.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
-use cards_tls::{Authority, Files, Identity, Name};
+use cards_tls::{Authority, Files, Identity, Name, Purpose};
+use hyper::rt::Write as _;
+use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::admission::Office;
 use crate::change::{Change, Join, Seat};
@@ -16,7 +22,7 @@ use crate::ids::{Epoch, Incarnation, Revision, WallClock};
 use crate::registry::Terms;
 use crate::remote::{Remote, RemoteConfig, RemoteError};
 
-use super::{Bounds, within};
+use super::{Bounds, Impatient, within};
 
 const SOON: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::from_secs(3600);
@@ -214,4 +220,28 @@ async fn strangers_keep_no_member_out() {
     let wire = cards_tls::connect_to_join(stream, &closed.authority.fingerprint(), &keeper).await.unwrap();
     closed.member().await.unwrap();
     drop(wire);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_the_end_of_its_answer_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (one, other) = (equip(&authority, dir.path(), "one"), equip(&authority, dir.path(), "other"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (called, answered) =
+        tokio::join!(cards_tls::connect(stream, &one, Purpose::Registry, other.name()), async {
+            cards_tls::accept(listener.accept().await.unwrap().0, &other, &[Purpose::Registry]).await
+        });
+    let _unread = called.unwrap().wire;
+    let mut stream = Impatient::new(TokioIo::new(answered.unwrap().wire), SOON);
+    let ended = async {
+        loop {
+            // Sealed, and taken; the system takes it until it does not.
+            poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, &[0; 10_000])).await?;
+            poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await?;
+        }
+    };
+    let ended: io::Result<()> = timeout(100 * SOON, ended).await.expect("it ends");
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }

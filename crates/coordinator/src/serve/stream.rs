@@ -25,7 +25,7 @@ impl Impatient {
     }
 
     /// A write has come to `written`; if to nothing yet, time runs.
-    fn timed(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_pending() {
             let limit = self.limit;
             ready!(self.late.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
@@ -64,13 +64,17 @@ impl Write for Impatient {
         self.timed(cx, written)
     }
 
-    /// Called when everything has been written.
+    /// Called when everything has been written. What is sealed may not have been sent even so.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.late = None;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_ready() {
+            self.late = None;
+        }
+        self.timed(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.timed(cx, closed)
     }
 }
