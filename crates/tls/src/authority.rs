@@ -154,6 +154,12 @@ impl Authority {
 /// The certificate of an authority, and the text of its file.
 pub(crate) fn authority_in(path: &Path) -> Result<(CertificateDer<'static>, String), Error> {
     let text = read(path)?;
+    // The text goes to whoever joins.
+    if text.contains(" PRIVATE KEY-----") {
+        let problem =
+            "this has a key as well; keep that in a file of its own, which nobody else can read".into();
+        return Err(Error::Content { path: path.into(), problem });
+    }
     let shown = CertificateDer::from_pem_slice(text.as_bytes()).map_err(|error| Error::Content {
         path: path.into(),
         problem: format!("this is no certificate of an authority ({error})"),

@@ -275,6 +275,19 @@ fn an_authority_is_kept_in_two_files() {
     assert!(answerer.unwrap().is(a.name()));
 }
 
+/// Whoever joins gets the file of the certificate as it is.
+#[test]
+fn a_key_beside_the_certificate_of_an_authority_is_not_given_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, key) = (dir.path().join("authority.pem"), dir.path().join("authority.key"));
+    let authority = Authority::create("lab").unwrap();
+    authority.save(&certificate, &key).unwrap();
+    let both = authority.certificate().to_owned() + &std::fs::read_to_string(&key).unwrap();
+    std::fs::write(&certificate, both).unwrap();
+    let error = Authority::load("lab", &certificate, &key).unwrap_err().to_string();
+    assert!(error.contains("authority.pem") && error.contains("a key as well"), "{error}");
+}
+
 #[test]
 fn a_key_of_another_authority_is_found_out() {
     let dir = tempfile::tempdir().unwrap();
