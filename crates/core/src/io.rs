@@ -290,7 +290,9 @@ pub enum Output {
         result: Result<(), IoError>,
     },
     /// The disk failed to sync: what was written before may be lost. Make durable that the persistence life is a higher
-    /// one, and then give it to all shards of the volume's primary by [`Input::Persistence`]. No flush is answered before that.
+    /// one, and then give it to all shards of the volume's primary by [`Input::Persistence`]. This shard answers no flush before
+    /// that. What others answer meanwhile is for the disk to see to: after a sync that has failed all later ones fail, until
+    /// it is opened anew.
     /// Of a disk that was still busy for an ended term, a shard says so that is no primary any more.
     SyncFailed {
         /// The volume.

@@ -114,6 +114,7 @@ enum Note {
     Dropped { node: u16, name: String, card: u64 },
     Attached { node: u16, name: String, card: u64, access: May },
     Released,
+    Parted { node: u16, name: String },
 }
 
 /// An [`Access`].
@@ -402,6 +403,7 @@ impl Note {
                 Self::Attached { node: node.0, name: name(node), card: card.0, access }
             }
             CardNote::Released => Self::Released,
+            CardNote::Parted(node) => Self::Parted { node: node.0, name: name(node) },
         }
     }
 }
@@ -424,6 +426,7 @@ impl Line {
                 (Some((node, name)), CardNote::Attached(NodeId(node), Generation(card), access))
             }
             Note::Released => (None, CardNote::Released),
+            Note::Parted { node, name } => (Some((node, name)), CardNote::Parted(NodeId(node))),
         };
         cards.apply(self.since, note);
         names.extend(named);

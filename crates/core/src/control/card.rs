@@ -130,11 +130,20 @@ impl Control {
             }
             return;
         }
-        if let Some(card) = self.cards.get_mut(&volume)
-            && card.wish == wish
-        {
-            card.tokens.push(token);
-            return;
+        if let Some(card) = self.cards.get(&volume) {
+            // What has its clients goes on for them, whoever else asks meanwhile.
+            let goes_on = card.wish.succeeds.is_some() && wish.succeeds.is_none();
+            let spec = self.specs.get(&volume).filter(|_| goes_on);
+            if let Some(Err(refusal)) = spec.map(|spec| wish.fits(spec, &*self.config.algorithms)) {
+                self.outputs.push_back(ControlOutput::AttachDone { token, volume, result: Err(refusal) });
+                return;
+            }
+            if (goes_on || card.wish == wish)
+                && let Some(card) = self.cards.get_mut(&volume)
+            {
+                card.tokens.push(token);
+                return;
+            }
         }
         let card = self.new_card(wish, Some(token));
         if let Some(superseded) = self.cards.insert(volume, card) {
@@ -379,7 +388,8 @@ impl Control {
         let Some(card) = self.cards.get_mut(&volume).filter(|card| card.wish.access.may_write()) else {
             return;
         };
-        card.wish.access = Access::Read;
+        // Nobody writes any more: what it reads is what there is.
+        (card.wish.access, card.wish.succeeds) = (Access::Read, None);
         if !card.tokens.is_empty() {
             self.refuse(volume, &Refusal::ReadOnly);
         }

@@ -401,6 +401,9 @@ impl Control {
 
     /// A node has begun a new life. The cards of the old one are gone if that `is_over`; else they run out.
     pub(super) fn desk_forgets(&mut self, node: NodeId, is_over: bool) {
+        if !is_over {
+            self.note_parted(node);
+        }
         let Some(guest) = self.desk.guests.get_mut(&node) else { return };
         guest.granted.clear();
         for volume in guest.cards.clone() {

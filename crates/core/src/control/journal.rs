@@ -29,7 +29,7 @@ pub struct CardJournal {
     /// The card that has the volume for itself, and where it is.
     pub exclusive: Option<(NodeId, Generation)>,
     /// The node that has had a card that may write last, if it has any more or not, and its first one since another node
-    /// had one.
+    /// was given one. Of two processes that go by one name nothing is said.
     pub writer: Option<(NodeId, Generation)>,
 }
 
@@ -42,6 +42,8 @@ pub enum CardNote {
     Attached(NodeId, Generation, Access),
     /// Nobody has the volume for itself any more.
     Released,
+    /// Another process speaks for the node than the one that could write, which may live on.
+    Parted(NodeId),
 }
 
 impl CardJournal {
@@ -63,6 +65,11 @@ impl CardJournal {
                 core::mem::replace(&mut self.exclusive, exclusive) != exclusive || is_new
             }
             CardNote::Released => self.exclusive.take().is_some(),
+            CardNote::Parted(node) => {
+                let named = self.writer.filter(|&(last, _)| last == node);
+                self.writer = self.writer.filter(|_| named.is_none());
+                named.is_some()
+            }
         }
     }
 
@@ -216,6 +223,14 @@ impl Control {
             self.note(volume, CardNote::Released);
             self.end_claim(volume);
         }
+    }
+
+    /// Another process speaks for the node: what the last one could write says nothing of it.
+    pub(super) fn note_parted(&mut self, node: NodeId) {
+        let of_node = |kept: &Kept| kept.now.writer.is_some_and(|(last, _)| last == node);
+        let volumes = self.desk.journals.volumes.iter().filter(|(_, kept)| of_node(kept));
+        let volumes: Vec<PgId> = volumes.map(|(&volume, _)| volume).collect();
+        volumes.into_iter().for_each(|volume| self.note(volume, CardNote::Parted(node)));
     }
 
     fn end_claim(&mut self, volume: PgId) {

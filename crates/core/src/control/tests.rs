@@ -1309,3 +1309,117 @@ fn who_waits_for_a_card_when_its_node_becomes_the_primary_hears_that_there_is_no
     assert!(p.outputs.iter().any(refused), "{:?}", p.outputs);
     assert!(p.controls[1].cards().next().is_none());
 }
+
+/// In one life both have had cards that may write, and nobody has the volume for itself when the other one gets another.
+#[test]
+fn a_later_writer_of_the_same_life_is_noted() {
+    let mut p = Pair::journaled();
+    p.meet_disk_node(1, 1);
+    p.meet_disk_node(2, 1);
+    for node in [2, 1] {
+        p.attach(node, "", Access::Write).unwrap();
+        p.give(node, ControlInput::Detach { volume: V });
+        p.run();
+    }
+    let mut journals = journal_of(&p);
+    let mut keep = |p: &Pair| {
+        for (node, output) in &p.outputs {
+            if let ControlOutput::Journal { volume, since, note, .. } = output
+                && *node == NodeId(0)
+            {
+                journals.entry(*volume).or_default().apply(*since, *note);
+            }
+        }
+    };
+    keep(&p);
+    let card = p.attach(1, "", Access::Exclusive).unwrap();
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    keep(&p);
+    p.attach(2, "", Access::Write).unwrap();
+    p.give(2, ControlInput::Detach { volume: V });
+    p.run();
+    keep(&p);
+    p.restart_with(2, journals);
+    p.meet_disk_node(1, 2);
+    assert_eq!(p.go_on(1, card), Err(Refusal::Overtaken(Some(NodeId(2)))));
+}
+
+/// The clients of a card that is lost live on, whatever else is asked for at their node.
+#[test]
+fn a_card_that_is_lost_goes_on_for_its_clients_whatever_else_is_asked_for() {
+    for access in [Access::Exclusive, Access::Write, Access::Read] {
+        let mut p = Pair::new(false);
+        p.attach(1, "", Access::Exclusive).unwrap();
+        p.cut = true;
+        p.pass(LEASE * 2);
+        p.wire.clear();
+        p.cut = false;
+        p.attach(2, "", Access::Write).unwrap();
+        p.give(2, ControlInput::Detach { volume: V });
+        p.run();
+        p.cut = true;
+        // Its node hears that the card is over, and is cut off before it has attached again.
+        let g = p.controls[1].claim(V).map(|(g, _)| g);
+        if let Some(generation) = g {
+            p.give(
+                1,
+                ControlInput::Message {
+                    from: NodeId(0),
+                    message: ControlMessage::Expired { volume: V, generation },
+                },
+            );
+        }
+        p.wire.clear();
+        assert!(!p.is_attached(1));
+        p.ask(1, "", access, false);
+        p.wire.clear();
+        p.cut = false;
+        p.outputs.clear();
+        p.pass(LEASE);
+        assert!(!p.is_attached(1), "{access:?}: its clients live on, and node 2 could write");
+    }
+}
+
+/// A name is stolen: the process that had the volume for itself lives on, the other one writes.
+#[test]
+fn a_stolen_name_is_another_writer() {
+    let mut p = Pair::new(false);
+    p.attach(1, "", Access::Exclusive).unwrap();
+    let old = std::mem::replace(&mut p.controls[1], Control::new(config(1, 7, false), p.now));
+    p.meet_successor(0, 1, 7, None);
+    p.meet(1, 0, 1);
+    p.ask(1, "", Access::Write, false);
+    p.run();
+    p.pass(LEASE * 2);
+    assert!(p.is_attached(1), "the thief has it, and writes");
+    p.give(1, ControlInput::Detach { volume: V });
+    p.run();
+    // The first one is back.
+    p.controls[1] = old;
+    p.wire.clear();
+    p.meet_successor(0, 1, 1, None);
+    p.outputs.clear();
+    p.meet(1, 0, 1);
+    p.run();
+    p.pass(LEASE * 3);
+    assert!(!p.is_attached(1), "its clients live on, and another process could write");
+}
+
+/// A card that had its volume for itself reads on when nobody writes that any more, whatever the journal knows.
+#[test]
+fn who_had_a_volume_for_itself_reads_on_when_nobody_writes_it() {
+    for lost in [false, true] {
+        let mut p = Pair::journaled();
+        p.meet_disk_node(1, 1);
+        p.attach(1, "", Access::Exclusive).unwrap();
+        let journal = if lost { CardJournal::default() } else { journal_of(&p)[&V].clone() };
+        p.outputs.clear();
+        let sealed = VolumeSpec { epoch: 2, ..spec(true) };
+        p.tell_of(0, sealed.clone(), Some(journal));
+        p.tell_of(1, sealed.clone(), None);
+        p.run();
+        p.pass(LEASE);
+        assert!(p.is_attached(1), "lost: {lost} {:?}", p.outputs);
+    }
+}

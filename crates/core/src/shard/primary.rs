@@ -57,7 +57,7 @@ pub(super) struct Primary {
     pub(super) loss: Loss,
     /// A sync has failed, and that is not durable yet: what is answered then.
     pub(super) unjudged: Option<Vec<(DiskCommand, Outcome)>>,
-    /// How many have failed of which the new life was not told.
+    /// How many have failed, less the new lives that this shard was told of since, its own or others'.
     pub(super) syncs_failed: u32,
     /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,

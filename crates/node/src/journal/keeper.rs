@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cards_core::{CardNote, ControlInput, DiskJournal, Input, Marks, PgId, Quiet};
+use cards_core::{CardNote, ControlInput, DiskJournal, Input, Loss, Marks, Persistence, PgId, Quiet};
 use cards_disk::{Disk, Engine, Job, Op};
 
 use super::{Journal, RETRY, remedy};
@@ -190,7 +190,10 @@ impl Keeper {
 
     /// A disk of this node failed to sync. Flushes are answered when that is durable.
     fn sync_failed(&self, volume: PgId) {
-        let Some(mut journal) = self.node.journal(volume) else { return };
+        let Some(mut journal) = self.node.journal(volume) else {
+            // Nobody writes it, so nothing is lost; what waits is answered.
+            return self.tell(Input::Persistence { volume, life: Persistence::NONE, loss: Loss::Sync });
+        };
         if let Err(error) = journal.sync_failed() {
             tracing::error!(
                 disk = self.node.own[usize::from(volume.disk())].name,
@@ -260,6 +263,8 @@ impl Keeper {
         let node = Arc::clone(&self.node);
         let Some(watch) = self.watches.get_mut(&volume) else { return };
         let Some((quiet, since)) = watch.syncing.take() else { return };
+        let now = Instant::now();
+        watch.not_before = Some(now + (now - since) * SEAL_SHARE);
         let spec = &node.own[usize::from(volume.disk())];
         let medium = match synced {
             Ok(Some(medium)) => medium,
@@ -287,10 +292,8 @@ impl Keeper {
         };
         let sealed = journal.seal(Some(&medium), node.config.block as u32, &marks);
         drop(journal);
-        let (now, watch) = (Instant::now(), self.watches.entry(volume).or_default());
-        watch.not_before = Some(now + (now - since) * SEAL_SHARE);
         if let Err(error) = sealed {
-            watch.not_before = Some(now + SEAL_RETRY);
+            self.watches.entry(volume).or_default().not_before = Some(now + SEAL_RETRY);
             let path = node.config.state_dir.display();
             tracing::warn!(
                 disk = spec.name,
@@ -316,13 +319,19 @@ pub(crate) fn close(node: &Node) {
         }
         let marks: Vec<Marks> =
             node.shards.iter().filter_map(|cell| cell.lock().shard.marks(spec.id)).collect();
-        let closed = match journal.may_be_synced() {
+        let mut has_failed = false;
+        let synced = match journal.may_be_synced() {
             true => sync(disk)
-                .and_then(|()| journal.look()())
-                .and_then(|medium| journal.seal(medium.as_ref(), node.config.block as u32, &marks)),
+                .inspect_err(|_| has_failed = disk.sync_failed())
+                .and_then(|()| journal.look()().inspect_err(|_| has_failed = true)),
             false => Err(io::Error::other("a sync has failed")),
         };
-        if let Err(error) = closed {
+        // The kernel has told of it, and tells the next daemon nothing.
+        if has_failed && let Err(error) = journal.sync_failed() {
+            tracing::error!(disk = spec.name, "state_dir: the journal cannot be written: {error}");
+        }
+        let seal = |medium: Option<Medium>| journal.seal(medium.as_ref(), node.config.block as u32, &marks);
+        if let Err(error) = synced.and_then(seal) {
             tracing::warn!(
                 disk = spec.name,
                 "not closed clean: {error}; unflushed writes may be lost with the machine, and caches elsewhere start cold"

@@ -92,6 +92,21 @@ fn a_failed_sync_is_not_forgotten_by_a_restart() {
     other.command(Command::Flush, 0, 0).expect("told once");
 }
 
+/// A clean stop syncs the disk. If that fails, who has unflushed writes hears of it from the next daemon.
+#[test]
+fn a_sync_that_fails_at_a_clean_stop_is_not_forgotten() {
+    let mut cluster = Cluster::with(2, 64 * BLOCK, |config| {
+        config.disks.iter_mut().for_each(|disk| disk.fault = Some("sync-eio=1+".into()));
+    });
+    let mut client = cluster.client(2);
+    client.write(0, &[1; BLOCK]).unwrap();
+    cluster.drain(1);
+    cluster.change(1, |config| config.disks[0].fault = None);
+    cluster.restart(1);
+    assert_eq!(client.command(Command::Flush, 0, 0), Err(Errno::Io));
+    client.command(Command::Flush, 0, 0).expect("told once");
+}
+
 #[test]
 fn writes_to_the_disk_are_counted_in_blocks() {
     let cluster = Cluster::start(2, 64 * BLOCK);

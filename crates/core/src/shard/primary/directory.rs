@@ -359,8 +359,10 @@ impl Shard {
         }
         let place = self.place(blocks.start);
         let has_room = self.enter(card, id, place.region, (place.bit(), turn)).is_some();
-        if !has_room {
-            let ((node, generation), index) = (card, blocks.start);
+        let ((node, generation), index) = (card, blocks.start);
+        if has_room && let Some(primary) = self.primary_mut(id) {
+            primary.revocations.came(node, index);
+        } else {
             let acquire = Waiting { node, generation, index, turn, ahead: 0, is_command: true };
             self.await_room(acquire, id);
         }

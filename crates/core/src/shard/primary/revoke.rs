@@ -78,6 +78,11 @@ impl Revocations {
         has_room
     }
 
+    /// A command has come again, and there was room.
+    pub(super) fn came(&mut self, node: NodeId, index: u32) {
+        self.waiting.retain(|known| !known.is_command || (known.node, known.index) != (node, index));
+    }
+
     fn may_ask(&self, cold: &Cold) -> bool {
         let of_node = || self.open.range((cold.node, 0)..=(cold.node, u32::MAX));
         of_node().all(|(&(_, region), _)| region != cold.region) && of_node().count() < AT_ONCE
