@@ -1423,3 +1423,14 @@ fn who_had_a_volume_for_itself_reads_on_when_nobody_writes_it() {
         assert!(p.is_attached(1), "lost: {lost} {:?}", p.outputs);
     }
 }
+
+/// The clock of the disk node went back, and its number with it: what the journal says of cards is of lives that are yet to come.
+#[test]
+fn a_journal_that_names_a_writer_of_a_later_life_says_nothing() {
+    let mut p = Pair::journaled();
+    let card = Generation(7 << 20 | 1);
+    let journal = CardJournal { since: 1, writer: Some((NodeId(1), card)), ..CardJournal::default() };
+    p.restart_with(2, [(V, journal)].into());
+    p.meet_disk_node(1, 2);
+    assert_eq!(p.go_on(1, card), Err(Refusal::Overtaken(None)));
+}

@@ -154,9 +154,11 @@ fn each_failed_sync_ends_a_life() {
     assert_eq!(applied, (AFTER, Ok(())));
     let told_again = fails(&mut one, second);
     for told in [told, told_again] {
+        assert_eq!(one.quiet(V), None, "a seal would say that nothing is lost");
         one.handle(Instant(0), told.clone());
         other.handle(Instant(0), told);
     }
+    assert!(one.quiet(V).is_some());
     let answers = outputs(&mut one);
     assert_eq!(answers.iter().filter(|o| matches!(o, Output::Done { .. })).count(), 2, "{answers:?}");
     let flush = begin(&mut other, CommandKind::Flush { since: applied.0 }, 0, 0);
