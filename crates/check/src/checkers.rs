@@ -264,7 +264,8 @@ impl Observers {
                 if let Some((card, before)) = self.cards.follow(*at, *from, *to, message) {
                     // Requests are numbered by the life that has made them: what is granted to one that is over, nobody has.
                     let lives = matches!(message, ControlMessage::Attached { request, .. }
-                        if world.is_running(*to) && request.0 >> 20 == world.incarnation(*to));
+                        if world.is_running(*to) && request.0 >> 20 == world.incarnation(*to)
+                            && self.takeovers.wants(card.volume, *to, *request));
                     self.granted(*at, world.life(*to), lives, &card, before.as_ref())?;
                 }
             }

@@ -23,6 +23,8 @@ pub(super) struct Takeovers {
     /// nobody withdraws. With the first other node that has had a card since which may write.
     alone: BTreeMap<(PgId, NodeId), Option<NodeId>>,
     flushes: BTreeSet<(NodeId, u16, RequestId)>,
+    /// The last request of each node for a card: it wants none that an earlier one gets it.
+    asked: BTreeMap<(PgId, NodeId), RequestId>,
 }
 
 #[derive(Debug)]
@@ -102,6 +104,11 @@ impl Takeovers {
         }
     }
 
+    /// The node has not asked for another card since that request.
+    pub(super) fn wants(&self, volume: PgId, node: NodeId, request: RequestId) -> bool {
+        self.asked.get(&(volume, node)).is_none_or(|&last| last <= request)
+    }
+
     /// The node gives its card up, or dies.
     pub(super) fn ends(&mut self, volume: PgId, node: NodeId) {
         if self.held.get(&volume).is_some_and(|held| held.node == node) {
@@ -159,8 +166,9 @@ impl Takeovers {
         let Seen::Sent { at, from, to, word, .. } = seen else { return Ok(false) };
         match word {
             // It gives its card up itself.
-            Word::Control(ControlMessage::Attach { volume, access, .. }) => {
+            Word::Control(ControlMessage::Attach { request, volume, access, .. }) => {
                 self.ends(*volume, *from);
+                self.asked.insert((*volume, *from), *request);
                 if *access != Access::Exclusive {
                     self.unclaimed(*volume, *from);
                 }
