@@ -424,3 +424,38 @@ fn what_the_disk_refuses_late_of_a_term_with_more_writes_than_stamps_is_not_take
     c.run();
     assert_eq!(c.answer_to(20), Some(Err(IoError::OutcomeUnknown)), "node 2 has written there since");
 }
+
+/// The disk may have done a part of both. They wait for a card, one of them for a slot as well, while another node writes there.
+#[test]
+fn what_an_earlier_term_may_have_done_is_not_done_again_when_the_role_comes_back() {
+    let limits = Limits { slots: 1, ..Limits::default() };
+    let mut c = Cluster::new(Setup { limits: Some(limits), ..RD });
+    c.hold_disk = true;
+    c.begin_write(0, 20, 7);
+    c.begin_write(0, 21, 8);
+    c.run();
+    let late = std::mem::take(&mut c.disk);
+    assert_eq!(late.len(), 2);
+    c.move_primary(0, 1, 2);
+    for (node, op) in late {
+        c.give(node.0, Input::DiskDone { op, result: Err(IoError::NotAttached) });
+    }
+    c.hold_disk = false;
+    c.give(1, Input::WritesAllowed { volume: V });
+    let (node, access) = (NodeId(2), Access::Write);
+    let generation = Generation(2 << 20 | 3);
+    c.give(1, Input::CardAttached { volume: V, node, life: 1, generation, access });
+    c.give(2, Input::Attached { volume: V, generation, access });
+    c.give(2, Input::Lease { volume: V, until: Instant::NEVER });
+    c.run();
+    c.write(2, 7);
+    c.write(2, 8);
+    c.move_primary(1, 0, 3);
+    c.give(0, Input::WritesAllowed { volume: V });
+    c.give(0, Input::RepeatFrom { volume: V, generation: Generation(3 << 20) });
+    c.give(0, Input::Attached { volume: V, generation: Generation(3 << 20 | 1), access });
+    c.run();
+    for token in [20, 21] {
+        assert_eq!(c.answer_to(token), Some(Err(IoError::OutcomeUnknown)), "{token}");
+    }
+}

@@ -528,23 +528,38 @@ impl Shard {
             let Some(command) = self.take_command(request) else { continue };
             let Command { client, change, fua, payload, sent_under, overtaken, .. } = command;
             let blocks = change.blocks(self.config.block_bytes);
-            let sent_under = sent_under.filter(|_| !blocks.is_empty());
-            let doubtful = sent_under.is_some_and(|sent_under| overtaken || sent_under < repeat_from);
             blocks.for_each(|index| self.end_writing(request, BlockId::new(id, index), None));
+            // What others' writes have passed is in doubt, whenever it was sent.
+            let repeat_from = if overtaken { Generation(u64::MAX) } else { repeat_from };
             match client {
-                Some(token) if !doubtful => taken.push(Wanted { token, change, fua, payload, sent_under }),
                 Some(token) => {
-                    self.put_back(payload);
-                    let (persistence, result) = (Persistence::NONE, Err(IoError::OutcomeUnknown));
-                    self.outputs.push_back(Output::Done { token, persistence, result });
+                    let wanted = Wanted { token, change, fua, payload, sent_under };
+                    taken.extend(self.if_repeatable(wanted, repeat_from));
                 }
                 None => self.put_back(payload),
             }
         }
+        // Those that wait for a slot may have been begun here, in an earlier term.
         let later = self.commands.later.take_of(id);
         self.wake_for_later();
-        taken.extend(later.into_iter().map(|later| later.wanted));
+        for Later { wanted, .. } in later {
+            taken.extend(self.if_repeatable(wanted, repeat_from));
+        }
         taken
+    }
+
+    /// A command that may be done, again if it was sent under that card or a later one. Else it fails.
+    fn if_repeatable(&mut self, wanted: Wanted, repeat_from: Generation) -> Option<Wanted> {
+        let Wanted { token, change, payload, .. } = wanted;
+        let undoes = !change.blocks(self.config.block_bytes).is_empty();
+        let sent_under = wanted.sent_under.filter(|_| undoes);
+        if sent_under.is_none_or(|sent_under| sent_under >= repeat_from) {
+            return Some(Wanted { sent_under, ..wanted });
+        }
+        self.put_back(payload);
+        let (persistence, result) = (Persistence::NONE, Err(IoError::OutcomeUnknown));
+        self.outputs.push_back(Output::Done { token, persistence, result });
+        None
     }
 
     /// The card is new: what was given up under the old one will not be done any more.
