@@ -4,9 +4,9 @@
 //! document's names. What is spoken here:
 //!
 //! - fixed newstyle handshake with `NO_ZEROES`; options `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO`,
-//!   `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and `SET_META_CONTEXT` for `base:allocation`;
+//!   `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and `SET_META_CONTEXT` for `base:allocation`; servers, `STARTTLS`;
 //! - simple and structured replies; all commands but `RESIZE`;
-//! - 32-bit headers (no extended headers), no TLS.
+//! - 32-bit headers (no extended headers).
 //!
 //! A server runs [`server::Handshake`] until it is ready, then takes requests off its receive buffer with
 //! [`Request::take`], judges each with [`validate`] and answers with the headers of [`reply`]. A client

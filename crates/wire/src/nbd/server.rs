@@ -19,6 +19,10 @@
 //!         Step::Ask(Question::Describe(name) | Question::Open(name)) => {
 //!             handshake.answer_export(Err(Refusal::new(RefusalKind::Unknown, format!("no volume {name}"))));
 //!         }
+//!         Step::StartTls => {
+//!             // Lead the handshake of TLS to its end on this connection, then
+//!             handshake.secured();
+//!         }
 //!         Step::Receive => break,             // receive more, or give up at the deadline
 //!         Step::Ready(ready) => break,        // `input` is what is left for the requests
 //!         Step::Closed(reason) => break,
@@ -48,6 +52,17 @@ pub const MAX_OPTION: u32 = 8192;
 /// The most options of one handshake. Real clients send about five; listing tools a few for each export.
 pub const MAX_OPTIONS: u32 = 128;
 
+/// Whether a client can, or must, have its connection secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// It cannot.
+    Never,
+    /// It can.
+    Offered,
+    /// It must, and learns nothing before.
+    Required,
+}
+
 /// What [`Handshake::advance`] wants next.
 #[derive(Debug)]
 pub enum Step {
@@ -55,6 +70,8 @@ pub enum Step {
     Send,
     /// Everything received was used; receive more.
     Receive,
+    /// Begin TLS, as the server of it, with nothing that was received so far; then [`Handshake::secured`].
+    StartTls,
     /// Answer, now or later, then come back.
     Ask(Question),
     /// The handshake is over, the export is open, and requests follow.
@@ -117,6 +134,14 @@ pub enum Closed {
     /// An option other than `NBD_OPT_EXPORT_NAME` by a client without fixed newstyle.
     #[error("option {0} needs fixed newstyle, which the client did not ask for")]
     NotFixedNewstyle(u32),
+    /// Something was received behind `NBD_OPT_STARTTLS` and before TLS.
+    #[error(
+        "bytes in the clear behind NBD_OPT_STARTTLS: somebody between the client and this server may have sent them"
+    )]
+    Injected,
+    /// `NBD_OPT_EXPORT_NAME`, which cannot report errors, in the clear.
+    #[error("the client does not ask for TLS, which is required: use nbds://, or see `nbd.tls`")]
+    NoTls,
     /// `NBD_OPT_EXPORT_NAME`, which cannot report errors, with a name that is none.
     #[error("export name is not a string of at most 4096 bytes of UTF-8")]
     BadName,

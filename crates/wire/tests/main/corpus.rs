@@ -103,6 +103,8 @@ fn handshakes() -> Seeds {
         ("list-with-data", one(NBD_OPT_LIST, vec![1, 2, 3])),
         ("list-flood", stream(FIXED, &vec![(NBD_OPT_LIST, vec![]); 130])),
         ("starttls", one(NBD_OPT_STARTTLS, vec![])),
+        ("starttls-late", after_structured(NBD_OPT_STARTTLS, vec![])),
+        ("starttls-with-data", one(NBD_OPT_STARTTLS, vec![1])),
         ("unknown", one(0x7fff_ffff, vec![0; 32])),
         ("export-name", one(NBD_OPT_EXPORT_NAME, b"disk".into())),
         ("export-name-zeroes", stream(0, &[(NBD_OPT_EXPORT_NAME, vec![])])),

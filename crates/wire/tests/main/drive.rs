@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cards_wire::nbd::consts::*;
-use cards_wire::nbd::server::{Closed, Question, Ready};
+use cards_wire::nbd::server::{Closed, Question, Ready, Tls};
 use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
@@ -45,7 +45,18 @@ pub(crate) enum Outcome {
 /// Feeds `pieces` to a server's handshake; gives what it sent, what came of it, and the unused bytes of the
 /// last piece it looked at.
 pub(crate) fn server_handshake<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Outcome, usize) {
-    let mut handshake = server::Handshake::new();
+    let (sent, outcome, unused, _) = server_handshake_with(Tls::Never, pieces);
+    (sent, outcome, unused)
+}
+
+/// The same with TLS, which lets bytes pass as they are: pieces behind the one that asks for it come through it. Gives
+/// also how much had been sent when it began.
+pub(crate) fn server_handshake_with<'a>(
+    tls: Tls,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<u8>, Outcome, usize, Option<usize>) {
+    let mut handshake = server::Handshake::with(tls);
+    let mut sealed_at = None;
     let (mut sent, mut outcome, mut unused) = (Vec::new(), Outcome::Hungry, 0);
     // One call without input first: the greeting does not wait for the client.
     for mut input in std::iter::once([].as_slice()).chain(pieces) {
@@ -66,6 +77,11 @@ pub(crate) fn server_handshake<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -
                 server::Step::Ask(Question::Describe(name) | Question::Open(name)) => {
                     handshake.answer_export(export(&name));
                 }
+                server::Step::StartTls => {
+                    assert!(input.is_empty() && sealed_at.is_none() && tls != Tls::Never);
+                    sealed_at = Some(sent.len());
+                    handshake.secured();
+                }
                 server::Step::Receive => break Outcome::Hungry,
                 server::Step::Ready(ready) => break Outcome::Ready(ready),
                 server::Step::Closed(reason) => break Outcome::Closed(reason),
@@ -73,7 +89,7 @@ pub(crate) fn server_handshake<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -
         };
         unused = input.len();
     }
-    (sent, outcome, unused)
+    (sent, outcome, unused, sealed_at)
 }
 
 /// Takes requests from `bytes` as a server does, judges them, and makes the header of each reply.
@@ -233,6 +249,18 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
 /// Whole, and byte by byte: the result must be the same.
 pub(crate) fn fuzz_nbd_handshake(bytes: &[u8]) {
     assert_eq!(server_handshake([bytes]), server_handshake(bytes.chunks(1)));
+    for tls in [Tls::Offered, Tls::Required] {
+        // What comes in one piece with the wish for TLS is not behind it.
+        for (sent, outcome, _, sealed_at) in
+            [server_handshake_with(tls, [bytes]), server_handshake_with(tls, bytes.chunks(1))]
+        {
+            if tls == Tls::Required {
+                let clear = &sent[..sealed_at.unwrap_or(sent.len())];
+                assert!(!clear.windows(4).any(|window| window == b"disk"), "an export is named in the clear");
+                assert!(sealed_at.is_some() || !matches!(outcome, Outcome::Ready(_)));
+            }
+        }
+    }
 }
 
 /// Requests are taken from the stream without regard to how they arrived.

@@ -34,6 +34,7 @@ fn join(name: &str) -> (Result<Step, HandshakeError>, Option<server::Ready>) {
                     opened = Some(*ready);
                     break;
                 }
+                server::Step::StartTls => unreachable!("there is none"),
                 server::Step::Receive | server::Step::Closed(_) => break,
             }
         }

@@ -1,11 +1,11 @@
 //! The server's handshake against whole client streams, good and bad.
 
 use cards_wire::nbd::consts::*;
-use cards_wire::nbd::server::{Closed, Handshake, MAX_OPTION, MAX_OPTIONS, Question, Step};
+use cards_wire::nbd::server::{Closed, Handshake, MAX_OPTION, MAX_OPTIONS, Question, Step, Tls};
 use proptest::prelude::*;
 
 use crate::allocations::measure;
-use crate::drive::{Outcome, cut, export, server_handshake};
+use crate::drive::{Outcome, cut, export, server_handshake, server_handshake_with};
 
 const FIXED: u32 = NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES;
 const GREETING: usize = 18;
@@ -193,6 +193,65 @@ fn malformed_options_are_refused_one_by_one() {
     }
 }
 
+/// Everything but the wish for TLS is refused before TLS, and nothing is told of exports.
+#[test]
+fn whoever_must_have_tls_learns_nothing_without() {
+    let options = [
+        (NBD_OPT_LIST, vec![]),
+        (NBD_OPT_INFO, info("disk", &[])),
+        (NBD_OPT_GO, info("absent", &[])),
+        (NBD_OPT_STRUCTURED_REPLY, vec![]),
+        (NBD_OPT_SET_META_CONTEXT, meta("disk", &["base:allocation"])),
+        (0x7fff_ffff, vec![7; 100]),
+    ];
+    let bytes = stream(FIXED, &options);
+    let (sent, outcome, _, _) = server_handshake_with(Tls::Required, [bytes.as_slice()]);
+    let told = replies(&sent[GREETING..]);
+    assert_eq!(told.len(), options.len());
+    assert!(told.iter().all(|(_, kind, words)| *kind == NBD_REP_ERR_TLS_REQD && *words == told[0].2));
+    assert_eq!(outcome, Outcome::Hungry);
+    let old = stream(FIXED, &[(NBD_OPT_EXPORT_NAME, b"disk".into())]);
+    let (sent, outcome, _, _) = server_handshake_with(Tls::Required, [old.as_slice()]);
+    assert_eq!((sent.len(), outcome), (GREETING, Outcome::Closed(Closed::NoTls)));
+}
+
+/// What was negotiated in the clear is forgotten when TLS begins, and the client's flags are not.
+#[test]
+fn nothing_that_was_negotiated_in_the_clear_is_kept() {
+    let clear = stream(
+        FIXED,
+        &[
+            (NBD_OPT_STRUCTURED_REPLY, vec![]),
+            (NBD_OPT_SET_META_CONTEXT, meta("disk", &["base:allocation"])),
+            (NBD_OPT_STARTTLS, vec![]),
+        ],
+    );
+    let sealed = &stream(FIXED, &[(NBD_OPT_STARTTLS, vec![]), (NBD_OPT_GO, info("disk", &[]))])[4..];
+    let (sent, outcome, _, at) = server_handshake_with(Tls::Offered, [clear.as_slice(), sealed]);
+    let told = kinds(&replies(&sent[GREETING..]));
+    assert_eq!(told[told.len() - 4], (NBD_OPT_STARTTLS, NBD_REP_ERR_INVALID), "once is enough");
+    assert!(at.is_some());
+    let Outcome::Ready(ready) = outcome else { panic!("{outcome:?}") };
+    assert!(!ready.session.structured_replies && ready.session.base_allocation.is_none() && ready.no_zeroes);
+}
+
+#[test]
+fn what_is_injected_before_tls_ends_the_connection() {
+    let mut bytes = stream(FIXED, &[(NBD_OPT_STARTTLS, vec![]), (NBD_OPT_GO, info("disk", &[]))]);
+    for tls in [Tls::Offered, Tls::Required] {
+        let (sent, outcome, _, at) = server_handshake_with(tls, [bytes.as_slice()]);
+        assert_eq!(kinds(&replies(&sent[GREETING..])), [(NBD_OPT_STARTTLS, NBD_REP_ACK)]);
+        assert_eq!((outcome, at), (Outcome::Closed(Closed::Injected), None));
+    }
+    bytes.truncate(4 + 16 + 1);
+    let (_, outcome, _, _) = server_handshake_with(Tls::Required, [bytes.as_slice()]);
+    assert_eq!(outcome, Outcome::Closed(Closed::Injected), "one byte is one too many");
+    let (sent, outcome, _, _) =
+        server_handshake_with(Tls::Required, [stream(FIXED, &[(NBD_OPT_STARTTLS, vec![1])]).as_slice()]);
+    assert_eq!(kinds(&replies(&sent[GREETING..])), [(NBD_OPT_STARTTLS, NBD_REP_ERR_INVALID)]);
+    assert_eq!(outcome, Outcome::Hungry);
+}
+
 #[test]
 fn the_longest_refusal_fits_its_limit() {
     // The name alone fills the longest message (the case of CVE-2020-10761).
@@ -331,6 +390,7 @@ proptest! {
                     Step::Ask(Question::Describe(name) | Question::Open(name)) => {
                         handshake.answer_export(export(&name));
                     }
+                    Step::StartTls => unreachable!("there is none"),
                     Step::Receive | Step::Ready(_) | Step::Closed(_) => break,
                 }
             }

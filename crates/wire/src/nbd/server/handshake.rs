@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::option::{BASE_ALLOCATION_ID, InfoRequest, MetaRequest, Replies, name};
-use super::{Closed, MAX_OPTION, MAX_OPTIONS, Question, Ready, Step};
+use super::{Closed, MAX_OPTION, MAX_OPTIONS, Question, Ready, Step, Tls};
 use crate::bytes::{Cursor, fill};
 use crate::nbd::consts::*;
 use crate::nbd::export::{ExportInfo, Refusal, Session};
@@ -21,6 +21,9 @@ pub struct Handshake {
     /// Bytes of the element under way: flags, an option's header, or its payload.
     partial: Vec<u8>,
     out: Vec<u8>,
+    tls: Tls,
+    /// What is received comes through TLS.
+    sealed: bool,
     client_flags: u32,
     options: u32,
     structured_replies: bool,
@@ -33,6 +36,7 @@ enum State {
     ClientFlags,
     Header,
     Payload { option: u32, length: usize },
+    StartTls,
     Asked(Pending),
     Ready(Box<Ready>),
     Closed(Closed),
@@ -81,8 +85,13 @@ impl Default for Handshake {
 }
 
 impl Handshake {
-    /// A handshake with a client that has just connected; the greeting is ready to be sent.
+    /// A handshake with a client that has just connected; the greeting is ready to be sent. There is no TLS.
     pub fn new() -> Self {
+        Self::with(Tls::Never)
+    }
+
+    /// The same, with TLS or without.
+    pub fn with(tls: Tls) -> Self {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&INIT_PASSWD.to_be_bytes());
         out.extend_from_slice(&OPTS_MAGIC.to_be_bytes());
@@ -91,6 +100,8 @@ impl Handshake {
             state: State::ClientFlags,
             partial: Vec::new(),
             out,
+            tls,
+            sealed: false,
             client_flags: 0,
             options: 0,
             structured_replies: false,
@@ -123,6 +134,12 @@ impl Handshake {
                 State::ClientFlags => 4,
                 State::Header => OPTION_HEADER,
                 State::Payload { length, .. } => *length,
+                // Whoever is in between has sent it, to have it taken for what the client says later (CVE-2021-3716).
+                State::StartTls if !input.is_empty() => {
+                    self.state = State::Closed(Closed::Injected);
+                    continue;
+                }
+                State::StartTls => return Step::StartTls,
                 State::Asked(pending) => return Step::Ask(pending.question()),
                 State::Ready(ready) => return Step::Ready(ready.clone()),
                 State::Closed(reason) => return Step::Closed(reason.clone()),
@@ -137,6 +154,19 @@ impl Handshake {
                 _ => self.client_flags(&element),
             };
         }
+    }
+
+    /// TLS has begun, after [`Step::StartTls`]: what is received from now on has come through it. Nothing that was
+    /// negotiated before is kept but the client's flags, which are not sent again.
+    ///
+    /// # Panics
+    /// If it was not to begin.
+    pub fn secured(&mut self) {
+        assert!(matches!(self.state, State::StartTls), "TLS begins where it was asked for");
+        let (client_flags, options) = (self.client_flags, self.options);
+        let fresh =
+            Self { sealed: true, state: State::Header, client_flags, options, ..Self::with(self.tls) };
+        *self = Self { out: Vec::new(), ..fresh };
     }
 
     /// Answers [`Question::List`] with names and descriptions.
@@ -203,7 +233,30 @@ impl Handshake {
     }
 
     fn option(&mut self, option: u32, payload: &[u8]) -> State {
+        if self.tls == Tls::Required && !self.sealed {
+            match option {
+                NBD_OPT_STARTTLS | NBD_OPT_ABORT => {}
+                // It cannot be told.
+                NBD_OPT_EXPORT_NAME => return State::Closed(Closed::NoTls),
+                _ => {
+                    let message =
+                        "this server speaks TLS only: connect with nbds:// and the certificate of a client";
+                    self.replies(option).error(NBD_REP_ERR_TLS_REQD, message);
+                    return State::Header;
+                }
+            }
+        }
         let pending = match option {
+            NBD_OPT_STARTTLS if self.tls != Tls::Never => {
+                if self.sealed {
+                    Err("TLS has begun already")
+                } else if !payload.is_empty() {
+                    Err("NBD_OPT_STARTTLS has no data")
+                } else {
+                    self.replies(option).ack();
+                    return State::StartTls;
+                }
+            }
             NBD_OPT_EXPORT_NAME => match name(payload) {
                 Some(name) => Ok(Pending::ExportName(name)),
                 None => return State::Closed(Closed::BadName),
