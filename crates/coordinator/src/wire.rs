@@ -45,6 +45,9 @@ pub(crate) struct Sign {
     pub(crate) secret: String,
     /// The name that the machine wants.
     pub(crate) node: String,
+    /// Names and addresses of the machine, by which clients that are no nodes will know it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
     /// The public half of its key, in base64.
     pub(crate) key: String,
 }

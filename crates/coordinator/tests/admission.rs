@@ -34,7 +34,7 @@ async fn keeper() -> Keeper {
     let authority = Authority::create("lab").unwrap();
     cards_tls::place(&at, |at| authority.save(&at.join("authority.pem"), &at.join("authority.key"))).unwrap();
     let files = Files::within(&dir.path().join("identity"));
-    authority.equip("n1", &files).unwrap();
+    authority.equip("n1", &[], &files).unwrap();
     let identity = Identity::load(&keeper_name(), &files).unwrap();
     let office = Office::open(&at, &identity).unwrap();
     assert!(office.is_some());
@@ -59,7 +59,7 @@ impl Keeper {
     async fn admits(&self, token: &Token, node: &str) -> Result<Identity, AdmitError> {
         let key = NodeKey::generate().unwrap();
         let address = self.address.to_string();
-        let admission = admit(&address, &keeper_name(), token, node, &key.public()).await?;
+        let admission = admit(&address, &keeper_name(), token, node, &[], &key.public()).await?;
         let files = Files::within(&self.dir.path().join("nodes").join(node));
         let _ = std::fs::remove_dir_all(files.key.parent().unwrap());
         files.write(&key, &admission.certificate, &admission.authority).unwrap();
@@ -216,7 +216,7 @@ fn a_keeper_without_the_key_signs_nothing() {
     let file = |name: &str| dir.path().join(name);
     let (authority, other) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
     let files = Files::within(Path::new(&file("identity")));
-    authority.equip("n1", &files).unwrap();
+    authority.equip("n1", &[], &files).unwrap();
     let identity = Identity::load(&keeper_name(), &files).unwrap();
     assert!(Office::open(dir.path(), &identity).unwrap().is_none());
     other.save(&file("authority.pem"), &file("authority.key")).unwrap();

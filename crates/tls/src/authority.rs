@@ -3,24 +3,25 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ED25519,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
 };
 use rustls::RootCertStore;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, DnsName, UnixTime};
 use rustls::server::ParsedCertificate;
 
 use crate::identity::Files;
 use crate::place::own_as;
 use crate::settings::provider;
-use crate::{Error, Fingerprint, Name, NodeKey, PublicKey};
+use crate::{ClientFiles, ClientName, Error, Fingerprint, Name, NodeKey, PublicKey};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How far clocks may differ: a certificate is valid from that long before it is made.
@@ -29,6 +30,8 @@ const SKEW: Duration = Duration::from_secs(2 * 24 * 3600);
 const AUTHORITY_DAYS: u32 = 20 * 365;
 /// How long a node's certificate is believed.
 const NODE_DAYS: u32 = 365;
+/// As what every node is known on its own machine.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// Longest file of a key or of certificates, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -88,7 +91,7 @@ impl Authority {
         if roots.add(certificate.clone()).is_err() {
             return Ok(false);
         }
-        let signed = self.sign("any", &NodeKey::generate()?.public())?;
+        let signed = self.sign("any", &[], &NodeKey::generate()?.public())?;
         let signed = CertificateDer::from_pem_slice(signed.as_bytes()).expect("what it has written");
         let signed = ParsedCertificate::try_from(&signed).map_err(Error::Settings)?;
         let suites = provider().signature_verification_algorithms.all;
@@ -104,6 +107,12 @@ impl Authority {
         write_new(certificate, &self.certificate, 0o644)
     }
 
+    /// Whose it is.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
     /// Its certificate (PEM): whom the nodes of the cluster believe.
     #[must_use]
     pub fn certificate(&self) -> &str {
@@ -116,38 +125,79 @@ impl Authority {
         self.fingerprint
     }
 
-    /// A certificate (PEM) by which the owner of a key is a node.
+    /// A certificate (PEM) by which the owner of a key is a node. Clients that are no nodes know it by these hosts, which
+    /// are names or addresses of its machine: that is what they compare.
     ///
     /// # Errors
-    /// The name does not fit a certificate.
-    pub fn sign(&self, node: &str, key: &PublicKey) -> Result<String, Error> {
-        self.sign_for(node, key, NODE_DAYS * DAY)
+    /// A name does not fit a certificate.
+    pub fn sign(&self, node: &str, hosts: &[String], key: &PublicKey) -> Result<String, Error> {
+        self.sign_for(node, hosts, key, NODE_DAYS * DAY)
     }
 
     /// The same, believed for so long from now.
     ///
     /// # Errors
-    /// The name does not fit a certificate.
-    pub fn sign_for(&self, node: &str, key: &PublicKey, life: Duration) -> Result<String, Error> {
+    /// A name does not fit a certificate.
+    pub fn sign_for(
+        &self,
+        node: &str,
+        hosts: &[String],
+        key: &PublicKey,
+        life: Duration,
+    ) -> Result<String, Error> {
         let name = Name::new(&self.cluster, node);
-        let mut node = CertificateParams::new([name.dns()?])?;
+        let mut names = vec![name.dns()?];
+        names.extend(LOCAL.map(String::from));
+        for host in hosts.iter().filter(|host| !LOCAL.contains(&host.as_str())) {
+            check_host(host)?;
+            names.push(host.clone());
+        }
+        let mut node = CertificateParams::new(names)?;
         node.distinguished_name = titled(&name.to_string());
-        node.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         node.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        node.not_before = (SystemTime::now() - SKEW).into();
-        node.not_after = (SystemTime::now() + life).into();
+        self.certify(node, key, life)
+    }
+
+    fn certify(
+        &self,
+        mut owner: CertificateParams,
+        key: &impl rcgen::PublicKeyData,
+        life: Duration,
+    ) -> Result<String, Error> {
+        owner.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        owner.not_before = (SystemTime::now() - SKEW).into();
+        owner.not_after = (SystemTime::now() + life).into();
         let params = params(&self.cluster)?;
-        Ok(node.signed_by(key, &Issuer::from_params(&params, &self.key))?.pem())
+        Ok(owner.signed_by(key, &Issuer::from_params(&params, &self.key))?.pem())
     }
 
     /// Makes the identity of a node, with a key of its own, and writes it into its files.
     ///
     /// # Errors
     /// The name does not fit a certificate, or a file is there or cannot be written.
-    pub fn equip(&self, node: &str, files: &Files) -> Result<(), Error> {
+    pub fn equip(&self, node: &str, hosts: &[String], files: &Files) -> Result<(), Error> {
         let key = NodeKey::generate()?;
-        files.write(&key, &self.sign(node, &key.public())?, &self.certificate)
+        files.write(&key, &self.sign(node, hosts, &key.public())?, &self.certificate)
+    }
+
+    /// Makes a key of a client and a certificate by which its owner is that client for so long, and writes them into the
+    /// files that clients of NBD look for. The certificate is for calling, not for answering, and its name is none of a
+    /// node: no node takes it for one's.
+    ///
+    /// # Errors
+    /// The name does not fit a certificate, or a file is there or cannot be written.
+    pub fn equip_client(&self, client: &str, life: Duration, files: &ClientFiles) -> Result<(), Error> {
+        let name = ClientName::new(&self.cluster, client);
+        let mut owner = CertificateParams::new([name.dns()?])?;
+        owner.distinguished_name = titled(&name.to_string());
+        owner.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        // Of a kind that all libraries of TLS have, and in a form that all read.
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let certificate = self.certify(owner, &key, life)?;
+        write_new(&files.key, &key.serialize_pem(), 0o600)?;
+        write_new(&files.certificate, &certificate, 0o644)?;
+        write_new(&files.authority, &self.certificate, 0o644)
     }
 }
 
@@ -165,6 +215,17 @@ pub(crate) fn authority_in(path: &Path) -> Result<(CertificateDer<'static>, Stri
         problem: format!("this is no certificate of an authority ({error})"),
     })?;
     Ok((shown, text))
+}
+
+/// Refuses a host by which one could be taken for a node or a client.
+///
+/// # Errors
+/// It is none, or such a one.
+pub fn check_host(host: &str) -> Result<(), Error> {
+    let is_reserved =
+        host.trim_end_matches('.').rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("cards"));
+    let is_host = host.parse::<IpAddr>().is_ok() || DnsName::try_from(host).is_ok_and(|_| !is_reserved);
+    if is_host { Ok(()) } else { Err(Error::Host { host: host.into() }) }
 }
 
 /// What the certificate of a cluster's authority says.

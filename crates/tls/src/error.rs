@@ -16,6 +16,15 @@ pub enum Error {
         /// Bytes that fit.
         label_max: usize,
     },
+    /// A host that a certificate must not name.
+    #[error(
+        "{host:?} is no host that a certificate can name: use an address, or a name of letters, digits, `-` and dots that does \
+         not end in `.cards`, as those of nodes and clients do"
+    )]
+    Host {
+        /// The host.
+        host: String,
+    },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {

@@ -11,7 +11,6 @@ use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, Un
 use rustls::{CommonState, ExtractedSecrets};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use webpki::EndEntityCert;
 
 use crate::identity::is_for;
 use crate::record::{self, RecordError};
@@ -38,18 +37,17 @@ pub struct Proven {
 pub struct Shown(Option<CertificateDer<'static>>);
 
 impl Shown {
+    fn first_of(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self(chain.into_iter().next())
+    }
+}
+
+impl Shown {
     /// It is this node's.
     #[must_use]
     pub fn is(&self, name: &Name) -> bool {
         let (Some(shown), Ok(dns)) = (&self.0, name.dns()) else { return false };
         ParsedCertificate::try_from(shown).is_ok_and(|shown| is_for(&shown, &dns))
-    }
-
-    /// It is some node's of this cluster.
-    fn is_of(&self, cluster: &str) -> bool {
-        let Some(shown) = &self.0 else { return false };
-        EndEntityCert::try_from(shown)
-            .is_ok_and(|shown| shown.valid_dns_names().any(|dns| Name::is_of(cluster, dns)))
     }
 }
 
@@ -67,9 +65,6 @@ pub enum HandshakeError {
         "the caller does not name this cluster's authority: it is no member, or it has the identity of another cluster"
     )]
     Door,
-    /// A caller's certificate is signed by an authority that signs for others as well.
-    #[error("the caller's certificate is that of no node of this cluster, though its authority is believed")]
-    Foreign,
     /// A caller wants what is not spoken here.
     #[error("the caller speaks none of the protocols of this port; run one release on all nodes")]
     Purpose,
@@ -103,6 +98,9 @@ fn explain(error: &rustls::Error) -> String {
         Error::InvalidCertificate(
             Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
         ) => "its certificate is another node's; check the addresses and the `node` key of both",
+        Error::InvalidCertificate(
+            Certificate::InvalidPurpose | Certificate::InvalidPurposeContext { .. },
+        ) => "its certificate is for something else: a client's is not a node's, nor a node's a client's",
         Error::NoCertificatesPresented => "it shows no certificate: give it an identity of this cluster",
         Error::AlertReceived(Alert::CertificateExpired) => {
             "it says that this node's certificate has expired: have it signed anew, and compare the clocks"
@@ -127,8 +125,8 @@ pub async fn connect(
 ) -> Result<Proven, HandshakeError> {
     let config = Arc::new(client(identity, purpose, whom)?);
     let end = UnbufferedClientConnection::new(config, named(&identity.believed[0].door))?;
-    let (shown, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown: proof(shown)? })
+    let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown: proof(Shown::first_of(chain))? })
 }
 
 /// Calls a node to become one, with nothing to show: what is known of the cluster is its authority's fingerprint. Nothing
@@ -143,8 +141,8 @@ pub async fn connect_to_join(
 ) -> Result<Wire, HandshakeError> {
     let config = Arc::new(client_to_join(authority, whom)?);
     let end = UnbufferedClientConnection::new(config, named(&Door::of(authority)))?;
-    let (shown, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-    proof(shown)?;
+    let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    proof(Shown::first_of(chain))?;
     Ok(Wire::sealed(stream, sealed))
 }
 
@@ -194,18 +192,16 @@ pub async fn accept(
         Purpose::Peer | Purpose::Registry => server(identity, purpose)?,
     };
     let end = UnbufferedServerConnection::new(Arc::new(config))?;
-    let (mut shown, sealed) = drive(&mut stream, end, &mut bytes).await?;
+    let (chain, sealed) = drive(&mut stream, end, &mut bytes).await?;
+    let mut shown = Shown::first_of(chain);
     if purpose != Purpose::Join {
         shown = proof(shown)?;
-        if !shown.is_of(&identity.name().cluster) {
-            return Err(HandshakeError::Foreign);
-        }
     }
     Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }
 
 /// The two ends of a handshake, of which the library has one type each.
-trait End: Sized {
+pub(crate) trait End: Sized {
     type Data: Send + 'static;
 
     fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -237,12 +233,12 @@ macro_rules! end {
 end!(UnbufferedClientConnection, ClientConnectionData);
 end!(UnbufferedServerConnection, ServerConnectionData);
 
-/// Leads a handshake to its end. What has arrived and not been used is in `bytes`.
-async fn drive<E>(
+/// Leads a handshake to its end, and gives what the other end has shown. What has arrived and not been used is in `bytes`.
+pub(crate) async fn drive<E>(
     stream: &mut TcpStream,
     mut end: E,
     bytes: &mut Vec<u8>,
-) -> Result<(Shown, Sealed), HandshakeError>
+) -> Result<(Vec<CertificateDer<'static>>, Sealed), HandshakeError>
 where
     E: End,
     KernelConnection<E::Data>: Secrets,
@@ -281,10 +277,10 @@ where
             };
         }
     }
-    let shown = end.common().peer_certificates().and_then(|chain| chain.first());
-    let shown = shown.map(|shown| shown.clone().into_owned());
+    let chain = end.common().peer_certificates().unwrap_or_default();
+    let chain = chain.iter().map(|shown| shown.clone().into_owned()).collect();
     let (ExtractedSecrets { tx, rx }, secrets) = end.finish()?;
-    Ok((Shown(shown), Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
+    Ok((chain, Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
 }
 
 /// Appends what the library encodes.

@@ -119,12 +119,7 @@ impl Identity {
         let key = PrivateKeyDer::from_pem_slice(read_secret(&files.key)?.as_bytes())
             .map_err(|error| content(&files.key, format!("there is no key here ({error})")))?;
 
-        let mut roots = RootCertStore::empty();
-        for authority in &authorities {
-            roots.add(authority.clone()).map_err(|error| {
-                content(&files.authority, format!("one of its certificates cannot be believed ({error})"))
-            })?;
-        }
+        let roots = roots_of(&files.authority, &authorities)?;
         let dns = name.dns()?;
         let shown = ParsedCertificate::try_from(&chain[0])
             .map_err(|error| content(&files.certificate, format!("this is no certificate ({error})")))?;
@@ -189,6 +184,22 @@ fn ends(chain: &[CertificateDer<'_>], authorities: &RootCertStore) -> Option<Sys
 /// A certificate is one of this DNS name.
 pub(crate) fn is_for(certificate: &ParsedCertificate<'_>, dns: &str) -> bool {
     ServerName::try_from(dns).is_ok_and(|name| verify_server_name(certificate, &name).is_ok())
+}
+
+/// Those who are believed for what they sign, in a file.
+pub(crate) fn roots_in(path: &Path) -> Result<RootCertStore, Error> {
+    roots_of(path, &certificates(path)?)
+}
+
+fn roots_of(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone()).map_err(|error| Error::Content {
+            path: path.into(),
+            problem: format!("one of its certificates cannot be believed ({error})"),
+        })?;
+    }
+    Ok(roots)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {

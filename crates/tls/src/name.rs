@@ -1,11 +1,14 @@
 //! What a certificate says of its owner.
 
 use std::fmt::{self, Write as _};
+use std::path::Path;
 
 use crate::Error;
+use crate::authority::authority_in;
+use crate::client::names;
 
 /// Longest label of a DNS name, in bytes (RFC 1035).
-const LABEL_MAX: usize = 63;
+pub(crate) const LABEL_MAX: usize = 63;
 
 /// A node of a cluster. In a certificate it is the DNS name `NODE.CLUSTER.cards`, in which whatever is not a lower-case
 /// letter, a digit or an inner `-` is written as `_` and two hexadecimal digits: `n1.lab.cards`, `_4e1.lab.cards`.
@@ -24,11 +27,22 @@ impl Name {
         Self { cluster: cluster.into(), node: node.into() }
     }
 
-    /// A name in a certificate is that of a node of this cluster.
-    pub(crate) fn is_of(cluster: &str, dns: &str) -> bool {
-        let rest = format!("{}.cards", label(cluster));
-        dns.split_once('.')
-            .is_some_and(|(node, behind)| !node.is_empty() && behind.eq_ignore_ascii_case(&rest))
+    /// The node of a certificate's file, the first of its certificates.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of no node.
+    pub fn in_file(path: &Path) -> Result<Self, Error> {
+        let (shown, _) = authority_in(path)?;
+        names(&shown).iter().find_map(|dns| Self::of(dns)).ok_or_else(|| Error::Content {
+            path: path.into(),
+            problem: "this is no certificate of a node; `cards cluster init` and `cards join` get one".into(),
+        })
+    }
+
+    /// The node that a DNS name is of.
+    pub(crate) fn of(dns: &str) -> Option<Self> {
+        let (node, cluster) = dns.strip_suffix(".cards")?.split_once('.')?;
+        Some(Self { node: named_by(node)?, cluster: named_by(cluster)? })
     }
 
     /// As a certificate says it.
@@ -54,7 +68,7 @@ impl fmt::Display for Name {
 }
 
 /// Names that differ have labels that differ, in letters of one case: DNS knows no other.
-fn label(text: &str) -> String {
+pub(crate) fn label(text: &str) -> String {
     let last = text.len().saturating_sub(1);
     text.bytes().enumerate().fold(String::new(), |mut label, (at, byte)| {
         match byte {
@@ -64,6 +78,22 @@ fn label(text: &str) -> String {
         }
         label
     })
+}
+
+/// The name that has this label; none if it is no name's.
+pub(crate) fn named_by(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut name = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        name.push(match byte {
+            b'_' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                (digit()? << 4 | digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(name).ok().filter(|name| label(name) == text)
 }
 
 #[cfg(test)]
@@ -78,6 +108,8 @@ mod tests {
         assert_eq!(dns("N1").unwrap(), "_4e1.lab.cards");
         assert_eq!(dns("rack-7.example.com").unwrap(), "rack-7_2eexample_2ecom.lab.cards");
         assert_eq!(dns("-a-").unwrap(), "_2da_2d.lab.cards");
+        assert_eq!(Name::of("_4e1.lab.cards"), Some(Name::new("lab", "N1")));
+        assert_eq!(Name::of("a.clients.lab.cards"), None);
         assert!(dns("").is_err());
         assert!(dns(&"a".repeat(63)).is_ok());
         assert!(dns(&"a".repeat(64)).is_err());
@@ -90,6 +122,12 @@ mod tests {
             prop_assert_eq!(a == b, one.eq_ignore_ascii_case(&other));
             let swapped = Name::new(&a, &c).dns().unwrap();
             prop_assert_eq!(a == c, swapped.eq_ignore_ascii_case(&one));
+        }
+
+        #[test]
+        fn a_label_names_one_name(name in "\\PC{0,20}", noise in "[a-f0-9_A-Z.-]{0,12}") {
+            prop_assert_eq!(named_by(&label(&name)), Some(name));
+            prop_assert!(named_by(&noise).is_none_or(|name| label(&name) == noise));
         }
     }
 }

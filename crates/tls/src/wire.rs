@@ -23,6 +23,8 @@ const OUTGOING: usize = 64 << 10;
 const IDLE_MAX: u32 = 32;
 /// What each of them costs. A record with data pays one back, and one more for each KiB: a byte now and then is no cover.
 const IDLE_COST: u32 = 16;
+/// The alert of TLS that says that nothing more is sent (RFC 8446, section 6.1): whoever is cut off misses it.
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 /// The message of TLS that says that the next key is used from now on (RFC 8446, section 4.6.3); the other end need not.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 
@@ -68,6 +70,8 @@ pub(crate) struct Sealed {
     idle: u32,
     /// The other end has said that it sends no more.
     ended: bool,
+    /// This end has.
+    ends: bool,
     /// Sealed, and from `sent` on not sent.
     outgoing: Vec<u8>,
     sent: usize,
@@ -99,6 +103,7 @@ impl Sealed {
             opened: 0..0,
             idle: 0,
             ended: false,
+            ends: false,
             outgoing: Vec::new(),
             sent: 0,
             update_asked: false,
@@ -240,6 +245,12 @@ impl Wire {
         &self.stream
     }
 
+    /// Something was received that has not been taken, so that the socket does not speak of it any more.
+    #[must_use]
+    pub fn holds_received(&self) -> bool {
+        self.sealed.as_ref().is_some_and(|sealed| !sealed.opened.is_empty() || !sealed.at.is_empty())
+    }
+
     /// Takes it from its event loop.
     ///
     /// # Errors
@@ -374,12 +385,29 @@ impl AsyncWrite for Wire {
         self.get_mut().poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
+        ready!(wire.poll_flush(cx))?;
+        if let Some(sealed) = wire.sealed.as_mut().filter(|sealed| !sealed.ends) {
+            sealed.ends = true;
+            sealed.to_send.seal(&mut sealed.outgoing, ALERT, |out| out.extend_from_slice(&CLOSE_NOTIFY));
+        }
         ready!(wire.poll_flush(cx))?;
         Pin::new(&mut wire.stream).poll_shutdown(cx)
     }

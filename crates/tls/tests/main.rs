@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 fn equip(authority: &Authority, dir: &Path, cluster: &str, node: &str) -> Identity {
     let files = Files::within(&dir.join(cluster).join(node));
-    authority.equip(node, &files).unwrap();
+    authority.equip(node, &[], &files).unwrap();
     Identity::load(&Name::new(cluster, node), &files).unwrap()
 }
 
@@ -85,7 +85,7 @@ fn the_door_alone_opens_nothing() {
     let (one, two) = (Authority::create("lab").unwrap(), Authority::create("lab").unwrap());
     let b = equip(&one, dir.path(), "lab", "b");
     let files = Files::within(&dir.path().join("lab").join("thief"));
-    two.equip("a", &files).unwrap();
+    two.equip("a", &[], &files).unwrap();
     // It believes the right authority, and has its certificate from another.
     std::fs::write(&files.authority, one.certificate()).unwrap();
     let thief = Identity::load(&Name::new("lab", "a"), &files).unwrap();
@@ -139,7 +139,7 @@ fn whoever_is_no_node_of_this_cluster_is_refused_whoever_has_signed_for_it() {
         let (_, answerer) = meet(&caller, b.name(), &b);
         match answerer {
             Ok(shown) => assert!(is_believed && shown.is(caller.name()), "{names:?}"),
-            Err(error) => assert!(!is_believed && error.to_string().contains("no node of this"), "{error}"),
+            Err(error) => assert!(!is_believed && error.to_string().contains("is not a node's"), "{error}"),
         }
     }
 }
@@ -183,7 +183,7 @@ fn an_expired_certificate_is_refused_and_says_so() {
 
     let files = Files::within(&dir.path().join("lab").join("a"));
     let key = rcgen_key(&files.key);
-    std::fs::write(&files.certificate, authority.sign_for("a", &key, Duration::ZERO).unwrap()).unwrap();
+    std::fs::write(&files.certificate, authority.sign_for("a", &[], &key, Duration::ZERO).unwrap()).unwrap();
     std::thread::sleep(Duration::from_millis(1100));
     let late = Identity::load(&Name::new("lab", "a"), &files).unwrap();
     assert!(late.ends().is_none());
@@ -238,9 +238,9 @@ fn files_that_make_no_identity_are_named() {
     let files = Files::within(&dir.path().join("a"));
     assert!(!files.any());
     assert!(matches!(Identity::load(&name, &files), Err(Error::File { .. })));
-    authority.equip("a", &files).unwrap();
+    authority.equip("a", &[], &files).unwrap();
     assert!(files.any());
-    assert!(authority.equip("a", &files).is_err(), "an identity is not written over");
+    assert!(authority.equip("a", &[], &files).is_err(), "an identity is not written over");
     assert!(matches!(Identity::load(&Name::new("lab", "b"), &files), Err(Error::Other { .. })));
 
     std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -254,7 +254,7 @@ fn files_that_make_no_identity_are_named() {
     }
     std::fs::write(&files.certificate, good).unwrap();
     let other = Files::within(&dir.path().join("b"));
-    authority.equip("a", &other).unwrap();
+    authority.equip("a", &[], &other).unwrap();
     std::fs::copy(&other.key, &files.key).unwrap();
     let error = Identity::load(&name, &files).unwrap_err().to_string();
     assert!(error.contains("not the key of"), "{error}");

@@ -75,7 +75,7 @@ impl Plan {
         }
         let authority = Authority::create("dev")?;
         let mut nodes = configs.iter();
-        Ok(nodes.try_for_each(|config| authority.equip(&config.node, &config.identity_files()))?)
+        Ok(nodes.try_for_each(|config| authority.equip(&config.node, &[], &config.identity_files()))?)
     }
 
     /// The configuration of every node, with files in `dir` and ports that were free a moment ago.
@@ -122,7 +122,8 @@ impl Plan {
                 let (mode, read_ahead) = (self.mode, self.read_ahead);
                 config.attach.push(Attach { mode, read_ahead, policy, ..Attach::new("disk") });
                 config.nbd.unix = Some(config.runtime_dir.join("nbd.sock"));
-                config.web = Some(Web { listen: format!("{}:0", Ipv4Addr::LOCALHOST), hosts: Vec::new() });
+                config.web =
+                    Some(Web { listen: format!("{}:0", Ipv4Addr::LOCALHOST), tls: None, hosts: Vec::new() });
                 config.nbd.tcp = tcp_ports.get(i).map(address);
                 config.insecure = self.insecure;
                 config.validate()?;

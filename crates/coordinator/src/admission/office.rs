@@ -15,6 +15,9 @@ use super::token::{Secret, from_base64};
 use super::tokens::{Granted, Tokens, Unused};
 use super::{NotAdmitted, TokenId};
 
+/// Most names and addresses of a machine.
+const HOSTS_MAX: usize = 16;
+
 /// The cluster's authority and its tokens.
 #[derive(Clone, Debug)]
 pub struct Office {
@@ -74,15 +77,24 @@ impl Office {
 
     /// Signs for a machine that may become a node. Its token has one use less before there is a signature.
     pub(crate) async fn sign(&self, registry: &Embedded, asked: &Sign) -> Result<Admission, Unsigned> {
-        let Sign { token, node, .. } = asked;
+        let Sign { token, node, hosts, .. } = asked;
         let malformed = |what: &str| Unsigned::Malformed(format!("the {what} is none"));
         let secret = Secret::received(&asked.secret).ok_or_else(|| malformed("secret"))?;
         let key = PublicKey(from_base64(&asked.key).ok_or_else(|| malformed("public key"))?);
         // Who has no token learns nothing of the registry.
         let granted = self.blocking(*token, &secret, node, Tokens::check).await?;
+        if hosts.len() > HOSTS_MAX {
+            return Err(malformed("list of hosts"));
+        }
+        let bad = |error: cards_tls::Error| NotAdmitted::BadName { problem: error.to_string() };
+        hosts
+            .iter()
+            .try_for_each(|host| cards_tls::check_host(host))
+            .map_err(|e| Unsigned::NotAdmitted(bad(e)))?;
         self.is_free(registry, node, &granted).await?;
         self.blocking(*token, &secret, node, Tokens::spend).await?;
-        let certificate = self.authority.sign(node, &key).map_err(|e| Unsigned::Failed(e.to_string()))?;
+        let certificate =
+            self.authority.sign(node, hosts, &key).map_err(|e| Unsigned::Failed(e.to_string()))?;
         Ok(Admission { certificate, authority: self.authority.certificate().into() })
     }
 

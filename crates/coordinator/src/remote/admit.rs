@@ -35,7 +35,7 @@ pub enum AdmitError {
     Unanswered(RemoteError),
 }
 
-/// Has the keeper at `address` sign that the owner of a key is `node`. The token is told to nobody else than a node of
+/// Has the keeper at `address` sign that the owner of a key is `node`, on a machine of these `hosts`. The token is told to nobody else than a node of
 /// that name whose certificate the token's authority has signed.
 ///
 /// # Errors
@@ -45,10 +45,17 @@ pub async fn admit(
     keeper: &Name,
     token: &Token,
     node: &str,
+    hosts: &[String],
     key: &PublicKey,
 ) -> Result<Admission, AdmitError> {
     let peer = Peer::of(address, &keeper.cluster, Shows::Joins(token.authority, keeper.clone()))?;
-    let sign = Sign { token: token.id, secret: token.secret.sent(), node: node.into(), key: base64(&key.0) };
+    let sign = Sign {
+        token: token.id,
+        secret: token.secret.sent(),
+        node: node.into(),
+        hosts: hosts.to_vec(),
+        key: base64(&key.0),
+    };
     let body = serde_json::to_vec(&sign).expect("it has only strings");
     let ask = Ask { path: SIGN.to_owned(), body: Some(body.into()) };
     let mut connection = connect(&peer).await?;

@@ -13,7 +13,7 @@ const SECRET: &[u8] = b"the secret";
 
 fn equip(authority: &Authority, dir: &Path, node: &str) -> Identity {
     let files = Files::within(&dir.join(node));
-    authority.equip(node, &files).unwrap();
+    authority.equip(node, &[], &files).unwrap();
     Identity::load(&Name::new("lab", node), &files).unwrap()
 }
 

@@ -16,7 +16,7 @@ use crate::{Authority, Files, Identity, Name, accept, connect};
 
 fn identity(authority: &Authority, dir: &Path, node: &str) -> Identity {
     let files = Files::within(&dir.join(node));
-    authority.equip(node, &files).unwrap();
+    authority.equip(node, &[], &files).unwrap();
     Identity::load(&Name::new("lab", node), &files).unwrap()
 }
 

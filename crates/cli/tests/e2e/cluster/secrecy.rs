@@ -3,10 +3,8 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cards_tls::{Authority, Files};
@@ -17,85 +15,8 @@ use crate::harness::cluster::Cluster;
 use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::tools::skip;
+use crate::harness::wiretap::{Wiretap, given_away};
 use crate::harness::{MIB, SHORT, content, scratch};
-
-/// Bytes in a row that give content away.
-const GIVES_AWAY: usize = 64;
-
-/// Everything that passes over the interfaces of a network namespace, while it lasts.
-struct Wiretap {
-    ends: Arc<AtomicBool>,
-    heard: JoinHandle<Vec<u8>>,
-}
-
-impl Wiretap {
-    /// In the namespace of a process.
-    fn begin(pid: u32) -> Wiretap {
-        let ends = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&ends);
-        let (ready, listens) = std::sync::mpsc::channel();
-        let heard = std::thread::spawn(move || {
-            let namespace = fs::File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
-            // SAFETY: takes a descriptor and a number, and moves this thread alone, which ends with the tap.
-            let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-            assert_eq!(moved, 0, "setns: {}", std::io::Error::last_os_error());
-            let socket = listen();
-            ready.send(()).expect("somebody waits");
-            let (mut heard, mut packet) = (Vec::new(), vec![0; 1 << 17]);
-            loop {
-                // SAFETY: the kernel writes at most the length of the buffer.
-                let count =
-                    unsafe { libc::recv(socket.as_raw_fd(), packet.as_mut_ptr().cast(), packet.len(), 0) };
-                match usize::try_from(count) {
-                    Ok(count) => heard.extend_from_slice(&packet[..count]),
-                    Err(_) if stop.load(Ordering::SeqCst) => return heard,
-                    Err(_) => {}
-                }
-            }
-        });
-        listens.recv().expect("the tap listens");
-        Wiretap { ends, heard }
-    }
-
-    fn end(self) -> Vec<u8> {
-        self.ends.store(true, Ordering::SeqCst);
-        self.heard.join().expect("the listener")
-    }
-}
-
-/// A socket that receives every packet of this thread's namespace.
-fn listen() -> OwnedFd {
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    // SAFETY: takes numbers and gives a descriptor, or -1.
-    let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, i32::from(all)) };
-    assert!(socket >= 0, "a packet socket: {}", std::io::Error::last_os_error());
-    // SAFETY: the descriptor is new and nobody else's.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    let (room, wait) = (256 << 20, libc::timeval { tv_sec: 0, tv_usec: 100_000 });
-    set(&socket, libc::SO_RCVBUFFORCE, &(room as libc::c_int));
-    set(&socket, libc::SO_RCVTIMEO, &wait);
-    socket
-}
-
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) {
-    // SAFETY: the value lives as long as the call, and its size is given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    assert_eq!(done, 0, "option {option}: {}", std::io::Error::last_os_error());
-}
-
-/// How many pieces of the content that was written are in what was heard.
-fn given_away(heard: &[u8], content: &[u8]) -> usize {
-    let pieces: std::collections::HashSet<&[u8]> = content.chunks_exact(GIVES_AWAY).collect();
-    heard.windows(GIVES_AWAY).filter(|window| pieces.contains(window)).count()
-}
 
 /// What passes between nodes while content is written at node 2, to node 1's disk, and read at node 3.
 fn overheard(content: &[u8], change: impl FnOnce(Plan) -> Plan) -> Vec<u8> {
@@ -163,7 +84,7 @@ fn a_node_with_an_authority_of_its_own_is_no_member() {
     let files = Files::within(&plan.runtime_dir(1).join("state/identity"));
     let mut cluster = Cluster::down(plan);
     fs::remove_dir_all(files.key.parent().unwrap()).unwrap();
-    Authority::create("lab").unwrap().equip("n2", &files).unwrap();
+    Authority::create("lab").unwrap().equip("n2", &[], &files).unwrap();
     for number in 1..=3 {
         cluster.node(number).spawn();
     }

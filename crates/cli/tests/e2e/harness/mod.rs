@@ -17,6 +17,7 @@ pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod reference;
 pub(crate) mod tools;
+pub(crate) mod wiretap;
 
 use std::path::{Path, PathBuf};
 use std::thread;
