@@ -1,5 +1,6 @@
-//! `cards cluster`: the authority of a cluster, and the tokens with which machines become nodes of it.
+//! `cards cluster`: the authority of a cluster, the tokens with which machines become nodes of it, and what clients need.
 
+mod client;
 mod init;
 mod token;
 
@@ -7,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::error::Error;
 
-/// Make a cluster's authority, and tokens with which machines join
+/// Make a cluster's authority, tokens with which machines join, and certificates for clients
 #[derive(Debug, Args)]
 pub(crate) struct Cluster {
     #[command(subcommand)]
@@ -18,6 +19,7 @@ pub(crate) struct Cluster {
 enum Verb {
     Init(init::Init),
     Token(token::Token),
+    Client(client::Client),
 }
 
 impl Cluster {
@@ -25,6 +27,7 @@ impl Cluster {
         match self.verb {
             Verb::Init(verb) => verb.run(),
             Verb::Token(verb) => verb.run(),
+            Verb::Client(verb) => verb.run(),
         }
     }
 }

@@ -5,7 +5,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use cards_coordinator::Token;
-use cards_node::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, size};
+use cards_node::config::{
+    Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size,
+};
 use cards_tls::{Files, Identity, Name, NodeKey};
 use clap::Args;
 
@@ -175,7 +177,8 @@ impl Join {
         config.disks = self.disk.iter().map(|text| disk(text)).collect::<Result<_, _>>()?;
         config.attach = self.attach.iter().map(|volume| Attach::new(volume)).collect();
         config.nbd.unix = Some(self.nbd.clone().unwrap_or_else(|| self.runtime_dir.join("nbd.sock")));
-        config.web = self.web.as_ref().map(|listen| Web { listen: listen.clone(), hosts: Vec::new() });
+        config.web =
+            self.web.as_ref().map(|listen| Web { listen: listen.clone(), tls: None, hosts: Vec::new() });
         config.runtime_dir.clone_from(&self.runtime_dir);
         config.state_dir.clone_from(&self.state_dir);
         Ok(config)
@@ -237,6 +240,7 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
         &keeper,
         token,
         &config.node,
+        &hosts(config),
         &key.public(),
     ))?;
     let dir = identity_dir(&config.state_dir);
@@ -247,6 +251,11 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
     })?;
     eprintln!("cards: {keeper} has signed that this machine is {name}: {}", dir.display());
     Ok(Got::New)
+}
+
+/// As what clients that are no nodes know this machine: the hosts by which others reach it.
+fn hosts(config: &Config) -> Vec<String> {
+    config.address.as_deref().and_then(host_of).map(String::from).into_iter().collect()
 }
 
 /// Where the identity of the node with this `state_dir` is.

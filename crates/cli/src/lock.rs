@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_client::{Client, Mode, Range, Wait};
-use cards_node::config::{duration, size};
+use cards_node::config::{duration, is_loopback, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
@@ -166,6 +166,12 @@ struct Api {
     /// Over TCP instead: the daemon's api.listen
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
     tcp: Option<String>,
+    /// Over TLS: a file with the certificate of the cluster's authority, identity/authority.pem of any node
+    #[arg(long, value_name = "PATH", env = "CARDS_API_AUTHORITY", requires = "tcp")]
+    authority: Option<PathBuf>,
+    /// Send the token over TCP in the clear, where others can read it
+    #[arg(long, requires = "tcp", conflicts_with = "authority")]
+    in_clear: bool,
     /// A file with the token in its first line, for --tcp
     #[arg(long, value_name = "PATH", env = "CARDS_API_TOKEN_FILE")]
     token_file: Option<PathBuf>,
@@ -178,7 +184,12 @@ impl Api {
         };
         let text = std::fs::read_to_string(path)
             .map_err(|source| LockError::TokenFile { path: path.clone(), source })?;
-        Ok(Client::tcp(tcp, text.lines().next().unwrap_or_default().trim()))
+        let token = text.lines().next().unwrap_or_default().trim();
+        match &self.authority {
+            Some(authority) => Ok(Client::tls(tcp, token, authority)?),
+            None if self.in_clear || is_loopback(tcp) => Ok(Client::tcp(tcp, token)),
+            None => Err(LockError::InClear { address: tcp.clone() }),
+        }
     }
 }
 

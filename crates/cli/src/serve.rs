@@ -25,7 +25,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Only check the configuration
+    /// Only check the configuration, and say who is refused by it
     #[arg(long)]
     check: bool,
 }
@@ -34,7 +34,11 @@ impl Serve {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
         let config = Config::load(&self.config)?;
         if self.check {
-            return crate::output::print(&format!("{}: ok\n", self.config.display()));
+            let mut said = format!("{}: ok\n", self.config.display());
+            for refused in cards_node::refuses(&config) {
+                said += &format!("refused: {refused}\n");
+            }
+            return crate::output::print(&said);
         }
         run(config, verbose)
     }

@@ -301,6 +301,7 @@ mod tests {
             epoch: 0,
             version: "0.1.0".into(),
             secure: true,
+            in_clear: Vec::new(),
             certificate_ends_s: None,
             uptime_s: 125,
             time_ms: 0,

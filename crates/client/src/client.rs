@@ -27,10 +27,24 @@ impl Client {
         Self { address: Address::Unix(path.as_ref().into()) }
     }
 
-    /// The API at `host:port`, with the token of its `token_file`.
+    /// The API at `host:port`, with the token of its `token_file`, in the clear: whoever is in between has the token.
     #[must_use]
     pub fn tcp(address: &str, token: &str) -> Self {
-        Self { address: Address::Tcp { address: address.into(), token: token.into() } }
+        Self { address: Address::Tcp { address: address.into(), token: token.into(), trust: None } }
+    }
+
+    /// The same over TLS, at a node whose certificate is for this host and signed by one of the authorities in a file:
+    /// `identity/authority.pem` of any node.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds something else.
+    pub fn tls(address: &str, token: &str, authorities: impl AsRef<Path>) -> Result<Self, Error> {
+        let file = authorities.as_ref();
+        let trust =
+            cards_tls::Trust::read(file).map_err(|error| Error::Trust { reason: error.to_string() })?;
+        Ok(Self {
+            address: Address::Tcp { address: address.into(), token: token.into(), trust: Some(trust) },
+        })
     }
 
     /// Opens a session that is closed when it was silent for `ttl`, 1 s to 1 h: what it holds is free then. It keeps

@@ -15,6 +15,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Whom to believe cannot be read.
+    #[error("{reason}; name a file like identity/authority.pem of a node")]
+    Trust {
+        /// Which file, and why.
+        reason: String,
+    },
     /// The answer is none.
     #[error("{address}: the answer is not understood ({reason}); are daemon and client of the same version?")]
     BadAnswer {
@@ -39,7 +45,7 @@ impl Error {
     pub const fn kind(&self) -> Option<ErrorKind> {
         match self {
             Self::Refused { kind, .. } => Some(*kind),
-            Self::Unreachable { .. } | Self::BadAnswer { .. } => None,
+            Self::Unreachable { .. } | Self::Trust { .. } | Self::BadAnswer { .. } => None,
         }
     }
 }

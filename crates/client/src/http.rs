@@ -15,6 +15,8 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use cards_tls::Trust;
+
 use crate::Error;
 use crate::body::{Refused, RefusedError};
 
@@ -25,7 +27,12 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     Unix(PathBuf),
-    Tcp { address: String, token: Arc<str> },
+    Tcp { address: String, token: Arc<str>, trust: Option<Trust> },
+}
+
+/// The host of `host:port`, without the brackets of an address.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']'])
 }
 
 impl Address {
@@ -51,10 +58,13 @@ impl Address {
                     let stream = UnixStream::connect(path_of_socket).await.map_err(failed)?;
                     self.exchange(stream, method, path, body).await
                 }
-                Self::Tcp { address, .. } => {
+                Self::Tcp { address, trust, .. } => {
                     let stream = TcpStream::connect(address).await.map_err(failed)?;
                     stream.set_nodelay(true).map_err(failed)?;
-                    self.exchange(stream, method, path, body).await
+                    let Some(trust) = trust else { return self.exchange(stream, method, path, body).await };
+                    let wire = trust.connect(stream, host_of(address)).await;
+                    let wire = wire.map_err(|error| self.unreachable(&format_args!("TLS: {error}")))?;
+                    self.exchange(wire, method, path, body).await
                 }
             }
         };

@@ -6,6 +6,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `listen` | sockets and connections |
+//! | `opening` | how a connection over TCP begins |
 //! | `patient` | a connection whose client must take what it is sent |
 //! | `token` | who may ask over TCP |
 //! | `visitors` | who may look without one |
@@ -24,6 +25,7 @@ mod listen;
 mod locks;
 mod map;
 mod names;
+mod opening;
 mod page;
 mod patient;
 mod read;
@@ -45,7 +47,9 @@ use crate::inquiry;
 use crate::node::Node;
 use crate::serve::ServeError;
 
+use cards_tls::Service;
 use listen::Listener;
+use opening::Opening;
 use token::Token;
 use visitors::Hosts;
 
@@ -99,8 +103,12 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _runtime = runtime.enter();
-        let tcp = tcp.map(|(listener, token)| Listener::tcp(listener, token)).transpose()?;
-        let web = web.map(|listener| Listener::web(listener, Hosts::of(&node.config))).transpose()?;
+        let service = node.identity.as_ref().map(Service::for_http).transpose()?;
+        let opening = |key| Opening::new(node.config.tls(key), service.clone());
+        let tcp =
+            tcp.map(|(listener, token)| Listener::tcp(listener, token, opening("api.listen"))).transpose()?;
+        let hosts = Hosts::of(&node.config);
+        let web = web.map(|listener| Listener::web(listener, hosts, opening("web.listen"))).transpose()?;
         [Some(Listener::unix(unix)?), tcp, web]
     };
     let (node, end) = (Arc::clone(node), Arc::clone(&ended));

@@ -6,6 +6,7 @@
 mod allow;
 mod api;
 mod attach;
+mod client;
 mod coordinator;
 mod disk;
 pub mod duration;
@@ -16,6 +17,7 @@ pub mod one_in;
 mod policy;
 pub mod replacement;
 pub mod size;
+mod tls;
 mod uri;
 mod validate;
 mod web;
@@ -31,13 +33,15 @@ use serde::{Deserialize, Serialize};
 pub use allow::Allow;
 pub use api::Api;
 pub use attach::{Attach, Mode, ReadAhead};
+pub use client::{Client, ClientMode};
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
 pub use identity::Identity;
 pub use nbd::Nbd;
 pub use policy::PolicySpec;
-pub(crate) use uri::host_of;
+pub use tls::{Listener, Tls};
+pub use uri::{host_of, is_loopback};
 pub use web::Web;
 
 /// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
@@ -126,6 +130,9 @@ pub struct Config {
     /// The NBD endpoints.
     #[serde(default)]
     pub nbd: Nbd,
+    /// What clients over NBD and TLS may do. Default: those of the cluster everything, others nothing.
+    #[serde(rename = "client", default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Client>,
     /// The HTTP API over TCP. Default: only over a unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
@@ -174,6 +181,7 @@ impl Config {
             disks: Vec::new(),
             attach: Vec::new(),
             nbd: Nbd::default(),
+            clients: Vec::new(),
             api: None,
             web: None,
         }
@@ -273,6 +281,21 @@ impl Config {
             .chain(self.address.as_deref())
             .chain(embedded);
         all.into_iter().find(|address| !uri::is_loopback(address))
+    }
+
+    /// Where others than nodes connect over TCP.
+    #[must_use]
+    pub fn listeners(&self) -> Vec<Listener<'_>> {
+        let new = |key, address, said| Listener::new(key, address, said, self.insecure);
+        let nbd = self.nbd.tcp.as_ref().map(|address| new("nbd.tcp", address, self.nbd.tls));
+        let api = self.api.as_ref().map(|api| new("api.listen", &api.listen, api.tls));
+        let web = self.web.as_ref().map(|web| new("web.listen", &web.listen, web.tls));
+        [nbd, api, web].into_iter().flatten().collect()
+    }
+
+    /// Whether those who connect to the address of this key speak TLS.
+    pub(crate) fn tls(&self, key: &str) -> Tls {
+        self.listeners().iter().find(|listener| listener.key == key).map_or(Tls::Off, |listener| listener.tls)
     }
 
     /// The path of the admin socket.

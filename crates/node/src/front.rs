@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `listen` | endpoints: accept, hand to a data thread |
+//! | `caller` | who asks for a volume |
 //! | `handshake` | a client until it has chosen an export |
 //! | `connection` | a client afterwards: one task that receives, parses, answers |
 //! | `client` | what a connection shares with its requests |
@@ -11,6 +12,7 @@
 //! | `read`, `command`, `status` | the kinds of requests |
 //! | `warm` | blocks that are fetched for nobody yet |
 
+mod caller;
 mod client;
 mod command;
 mod connection;

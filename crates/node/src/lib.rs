@@ -41,6 +41,7 @@ mod traffic;
 mod web;
 
 pub use front::EXCLUSIVE;
+pub use identity::refuses;
 pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};
 

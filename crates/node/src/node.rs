@@ -8,7 +8,7 @@ use cards_core::{
     BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_disk::Disk;
-use cards_tls::Identity;
+use cards_tls::{Identity, Service};
 
 use crate::arena::Arena;
 use crate::buffers::Buffers;
@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) config: Config,
     /// What this node proves itself with; none if its cluster does without.
     pub(crate) identity: Option<Identity>,
+    /// What clients come to over NBD and TLS; none if they cannot.
+    pub(crate) clients: Option<Service>,
     pub(crate) me: NodeId,
     pub(crate) life: Life,
     pub(crate) membership: Membership,

@@ -83,6 +83,7 @@ pub(crate) fn status(node: &Node) -> Status {
         epoch: node.members().epoch(),
         version: env!("CARGO_PKG_VERSION").into(),
         secure: node.identity.is_some(),
+        in_clear: in_clear(node),
         certificate_ends_s: node.identity.as_ref().and_then(Identity::ends).map(seconds),
         uptime_s: node.now().0 / 1_000_000_000,
         time_ms: node.clock.now_and_utc_us().1 / 1_000,
@@ -99,6 +100,12 @@ pub(crate) fn status(node: &Node) -> Status {
         losses: losses(node),
         disks: disks(node),
     }
+}
+
+/// Where other machines may connect without TLS.
+fn in_clear(node: &Node) -> Vec<String> {
+    let listeners = node.config.listeners();
+    listeners.iter().filter(|listener| listener.is_in_clear()).map(|listener| listener.key.into()).collect()
 }
 
 /// Cards of which a flush has failed because writes were lost.

@@ -14,7 +14,7 @@ use cards_core::{
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
-use cards_tls::Identity;
+use cards_tls::{Identity, Service};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -104,6 +104,21 @@ pub enum ServeError {
         /// Where it would be.
         dir: PathBuf,
         /// Where others come.
+        address: String,
+    },
+    /// Clients are to speak TLS, and this node has nothing to show them.
+    #[error(
+        "{key} = {address:?}: who connects is to speak TLS, and this node has no identity to show in {}: have `cards cluster init` make \
+         the cluster's first, or `cards join --token` get one from it; `tls = \"off\"` beside {key} does without, for a network \
+         where nobody else is",
+        dir.display()
+    )]
+    NoIdentityFor {
+        /// The key of the configuration.
+        key: &'static str,
+        /// Where it would be.
+        dir: PathBuf,
+        /// Where they come.
         address: String,
     },
     /// A socket cannot be bound.
@@ -243,6 +258,7 @@ impl Daemon {
         config.validate()?;
         fits_machine(config.cache)?;
         let identity = identity::read(&config)?;
+        let clients = identity::clients(&config, identity.as_ref())?;
         let block = config.block as u32;
         let opened = open_disks(&config, block)?;
         for card in &config.attach {
@@ -282,7 +298,7 @@ impl Daemon {
         };
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         sockets.0.push(config.admin_socket());
-        let node = Arc::new(build(config, identity, me, membership, life, opened, journals)?);
+        let node = Arc::new(build(config, (identity, clients), me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
             node,
@@ -329,10 +345,16 @@ impl Daemon {
             let access = if spec.read_only { ", read-only" } else { "" };
             tracing::info!(disk = spec.name, "{disk}, {}{access}", size::human(spec.size_bytes));
         }
-        if let Some(address) = config.nbd.open_to_others() {
+        for listener in config.listeners().iter().filter(|listener| listener.is_in_clear()) {
             tracing::warn!(
-                "nbd.tcp: everybody who reaches {address} can read and write the volumes of this node; listen on 127.0.0.1, \
-                 or keep others out by a firewall"
+                "{} = {:?}: whoever is on the way of what is said there reads and changes it, {}; remove `tls` beside it",
+                listener.key,
+                listener.address,
+                match listener.key {
+                    "nbd.tcp" => "and everybody who reaches it can read and write the volumes of this node",
+                    "api.listen" => "the token with it",
+                    _ => "which is what this node shows of itself",
+                }
             );
         }
     }
@@ -511,7 +533,7 @@ fn listen(
 
 fn build(
     config: Config,
-    identity: Option<Identity>,
+    (identity, clients): (Option<Identity>, Option<Service>),
     me: NodeId,
     membership: Membership,
     life: Life,
@@ -611,6 +633,7 @@ fn build(
     let threads = config.data_threads.max(1);
     Ok(Node {
         identity,
+        clients,
         me,
         life,
         membership,

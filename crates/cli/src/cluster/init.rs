@@ -20,6 +20,7 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   cards cluster init lab
+  cards cluster init lab --host 10.0.0.1 --host store1.lan
   cards cluster init lab --node n1 --state-dir /srv/cards --json")]
 pub(crate) struct Init {
     /// Name of the cluster
@@ -28,6 +29,11 @@ pub(crate) struct Init {
     /// Name of this node [default: the machine's]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+
+    /// A name or an address by which clients over TLS will call this machine; any number of times [default: the
+    /// machine's name]
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
 
     /// Directory of what the node must not forget
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
@@ -58,6 +64,7 @@ impl Init {
             None => machine_name()?,
         };
         check(&self.cluster, &node)?;
+        let hosts = self.hosts()?;
         let (authority_dir, identity) = (self.state_dir.join("authority"), identity_dir(&self.state_dir));
         if is_filled(&authority_dir) {
             return Err(Error::Usage {
@@ -82,7 +89,7 @@ impl Init {
         cards_tls::place(&authority_dir, |dir| {
             authority.save(&dir.join("authority.pem"), &dir.join("authority.key"))
         })?;
-        let equipped = cards_tls::place(&identity, |dir| authority.equip(&node, &Files::within(dir)));
+        let equipped = cards_tls::place(&identity, |dir| authority.equip(&node, &hosts, &Files::within(dir)));
         if let Err(error) = equipped {
             // Nobody has seen it yet: what was wrong can be corrected on the same command line.
             let _ = fs::remove_dir_all(&authority_dir);
@@ -108,6 +115,18 @@ impl Init {
             identity.display(),
             key.display(),
         ))
+    }
+}
+
+impl Init {
+    /// As what this machine is known to clients that are no nodes.
+    fn hosts(&self) -> Result<Vec<String>, Error> {
+        if !self.host.is_empty() {
+            self.host.iter().try_for_each(|host| cards_tls::check_host(host))?;
+            return Ok(self.host.clone());
+        }
+        // Not every machine has a name that others can use: then there is only what every node has.
+        Ok(machine_name().ok().filter(|name| cards_tls::check_host(name).is_ok()).into_iter().collect())
     }
 }
 

@@ -33,11 +33,14 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     listen.extend(config.web.as_ref().map(|web| ("web.listen", web.listen.as_str())));
     let mut found: Vec<Finding> =
         listen.into_iter().map(|(key, address)| port(key, address, running)).collect();
-    found.extend(config.nbd.open_to_others().map(|address| {
+    found.extend(config.listeners().iter().filter(|listener| listener.is_in_clear()).map(|listener| {
         Finding::warning(
-            "nbd.tcp",
-            format!("everybody who reaches {address} can read and write the volumes of this node"),
-            "listen on 127.0.0.1, or keep others out by a firewall",
+            listener.key,
+            format!(
+                "whoever reaches {} may speak in the clear, and need not say who it is",
+                listener.address
+            ),
+            "remove `tls` beside it, and `insecure`, so that TLS is required; or listen on 127.0.0.1",
         )
     }));
     found
@@ -137,7 +140,7 @@ mod tests {
         config.address = Some("127.0.0.1:0".into());
         config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "127.0.0.1:0")));
         config.nbd.tcp = Some("127.0.0.1:0".into());
-        config.web = Some(Web { listen: "127.0.0.1:0".into(), hosts: Vec::new() });
+        config.web = Some(Web { listen: "127.0.0.1:0".into(), tls: None, hosts: Vec::new() });
         let tried: Vec<String> = ports(&config, false).into_iter().map(|found| found.check).collect();
         assert_eq!(tried, ["address", "coordinator", "nbd.tcp", "web.listen"]);
     }

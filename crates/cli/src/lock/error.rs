@@ -18,6 +18,11 @@ pub(super) enum LockError {
     Command { command: String, source: std::io::Error },
     #[error("token_file: {}: {source}; name a file that can be read", path.display())]
     TokenFile { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{address} is not of this machine, and the token is not sent in the clear: give --authority FILE, the \
+         identity/authority.pem of a node; or --in-clear, where nobody else is"
+    )]
+    InClear { address: String },
     #[error("cannot start an event loop: {0}; raise the limit on open files")]
     Runtime(std::io::Error),
 }

@@ -27,8 +27,12 @@ impl Status {
         let wanted = self.volumes.iter().filter(|volume| volume.attached.is_some()).count();
         let of = if wanted > attached { format!(" of {wanted}") } else { String::new() };
         let alone = self.members.len() < 2;
+        let in_clear = match self.in_clear.is_empty() {
+            true => String::new(),
+            false => format!(", in the clear: {}", self.in_clear.join(" and ")),
+        };
         format!(
-            "{} of {} nodes up{}{}, {attached}{of} volume{} attached, version {}, up {}",
+            "{} of {} nodes up{}{}{in_clear}, {attached}{of} volume{} attached, version {}, up {}",
             self.members.iter().filter(|member| up(member.state)).count(),
             self.members.iter().filter(|member| member.state != MemberState::Left).count(),
             if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },

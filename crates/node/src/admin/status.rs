@@ -24,6 +24,9 @@ pub struct Status {
     /// Nodes prove to each other who they are, and encrypt what they say.
     #[serde(default)]
     pub secure: bool,
+    /// The keys of the addresses where other machines may connect without TLS: `nbd.tcp`, `api.listen`, `web.listen`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_clear: Vec<String>,
     /// When this node's certificate ends: seconds since 1970 (UTC). None without one, or if nobody believes it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_ends_s: Option<u64>,
@@ -32,7 +35,8 @@ pub struct Status {
     /// When this was counted, by the node's clock: milliseconds since 1970 (UTC).
     #[serde(default)]
     pub time_ms: u64,
-    /// Address and port of the web listener: the dashboard is at `http://` + this. None if there is none.
+    /// Address and port of the web listener: the dashboard is at `http://` + this, or `https://` where TLS is required.
+    /// None if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<String>,
     /// The unix socket of its NBD server, if it has one.

@@ -15,10 +15,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::answer::{self, Answer};
+use super::opening::Opening;
 use super::patient::Patient;
 use super::route;
 use super::token::Token;
 use super::visitors::{self, Hosts};
+use crate::lobby::Permit;
 use crate::node::Node;
 use crate::seldom::Seldom;
 
@@ -36,8 +38,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// A socket that listens.
 pub(super) enum Listener {
     Unix(UnixListener),
-    Tcp(TcpListener, Arc<Token>),
-    Web(TcpListener, Arc<Hosts>),
+    Tcp(TcpListener, Arc<Token>, Arc<Opening>),
+    Web(TcpListener, Arc<Hosts>, Arc<Opening>),
 }
 
 impl Listener {
@@ -45,22 +47,22 @@ impl Listener {
         UnixListener::from_std(listener).map(Self::Unix)
     }
 
-    pub(super) fn tcp(listener: std::net::TcpListener, token: Token) -> io::Result<Self> {
-        Ok(Self::Tcp(TcpListener::from_std(listener)?, Arc::new(token)))
+    pub(super) fn tcp(listener: std::net::TcpListener, token: Token, opening: Opening) -> io::Result<Self> {
+        Ok(Self::Tcp(TcpListener::from_std(listener)?, Arc::new(token), Arc::new(opening)))
     }
 
-    pub(super) fn web(listener: std::net::TcpListener, hosts: Hosts) -> io::Result<Self> {
-        Ok(Self::Web(TcpListener::from_std(listener)?, Arc::new(hosts)))
+    pub(super) fn web(listener: std::net::TcpListener, hosts: Hosts, opening: Opening) -> io::Result<Self> {
+        Ok(Self::Web(TcpListener::from_std(listener)?, Arc::new(hosts), Arc::new(opening)))
     }
 
     async fn accept(&self) -> io::Result<(Stream, Door)> {
         Ok(match self {
             Self::Unix(listener) => (Stream::Unix(listener.accept().await?.0), Door::Own),
-            Self::Tcp(listener, token) => {
-                (Stream::Tcp(listener.accept().await?.0), Door::Token(Arc::clone(token)))
+            Self::Tcp(listener, token, opening) => {
+                (Stream::tcp(listener.accept().await?.0, opening), Door::Token(Arc::clone(token)))
             }
-            Self::Web(listener, hosts) => {
-                (Stream::Tcp(listener.accept().await?.0), Door::Web(Arc::clone(hosts)))
+            Self::Web(listener, hosts, opening) => {
+                (Stream::tcp(listener.accept().await?.0, opening), Door::Web(Arc::clone(hosts)))
             }
         })
     }
@@ -79,11 +81,13 @@ impl Listener {
                 Ok((stream, door)) => drop(tokio::spawn(async move {
                     match stream {
                         Stream::Unix(stream) => talk(stream, node, door).await,
-                        Stream::Tcp(stream) => {
-                            // Answers are short and somebody waits for them.
-                            let _ = stream.set_nodelay(true);
-                            talk(stream, node, door).await;
+                        Stream::Tcp(stream, opening, Some(place)) => {
+                            if let Some(wire) = opening.begin(stream, place).await {
+                                talk(wire, node, door).await;
+                            }
                         }
+                        // All who begin have been through in the meantime, or it would have had to go.
+                        Stream::Tcp(_, _, None) => {}
                     }
                     drop(permit);
                 })),
@@ -101,7 +105,17 @@ impl Listener {
 /// A connection.
 enum Stream {
     Unix(UnixStream),
-    Tcp(TcpStream),
+    /// With what its socket demands, and its place among those that begin.
+    Tcp(TcpStream, Arc<Opening>, Option<Permit>),
+}
+
+impl Stream {
+    fn tcp(stream: TcpStream, opening: &Arc<Opening>) -> Self {
+        // Answers are short and somebody waits for them.
+        let _ = stream.set_nodelay(true);
+        let place = opening.admit(&stream);
+        Self::Tcp(stream, Arc::clone(opening), place)
+    }
 }
 
 /// What opens the door of a socket, and to what.

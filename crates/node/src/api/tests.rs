@@ -56,7 +56,8 @@ impl Cluster {
             config.disk_wait = Duration::from_secs(2);
             if i == 0 {
                 config.disks = vec![Disk::new("disk", Origin::Path(dir.path().join("disk.img")))];
-                config.api = Some(Api { listen: tcp.clone(), token_file: dir.path().join("token") });
+                config.api =
+                    Some(Api { listen: tcp.clone(), tls: None, token_file: dir.path().join("token") });
             }
             Daemon::start(config).unwrap()
         };

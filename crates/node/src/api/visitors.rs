@@ -107,7 +107,7 @@ mod tests {
             Member { name: "n2".into(), address: "store2.lab:7400".into() },
         ];
         let mut config = Config::new("test", "n1", members);
-        config.web = Some(Web { listen: "cards.lab:7480".into(), hosts: vec!["Dash.Lab".into()] });
+        config.web = Some(Web { listen: "cards.lab:7480".into(), tls: None, hosts: vec!["Dash.Lab".into()] });
         let hosts = Hosts::of(&config);
         for ours in [
             "127.0.0.1",

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::uri::is_loopback;
-use super::{duration, size};
+use super::{Tls, duration, size};
 
 /// Where the attached volumes are exported over NBD, and what one client may take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +17,14 @@ pub struct Nbd {
     /// Address and port of a TCP socket. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
+    /// Whether clients over TCP speak TLS and show a certificate: `required`, `offered` or `off`. Default `required`; on an
+    /// address of the machine alone `offered`; with `insecure` `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// A file with certificates of authorities whose clients are served beside the cluster's, each as [[client]] says.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<PathBuf>,
     /// Most connections at a time, over both endpoints. Default 100.
     #[serde(default = "default_connections")]
     pub connections: u32,
@@ -33,13 +40,6 @@ pub struct Nbd {
 impl Nbd {
     /// Smallest allowed `in_flight`: a request of the largest size must fit.
     pub const IN_FLIGHT_MIN: u64 = 32 << 20;
-
-    /// The TCP address if it is not one of the machine alone: whoever reaches it needs no leave.
-    #[must_use]
-    pub fn open_to_others(&self) -> Option<&str> {
-        let address = self.tcp.as_deref()?;
-        (!is_loopback(address)).then_some(address)
-    }
 }
 
 impl Default for Nbd {
@@ -47,6 +47,8 @@ impl Default for Nbd {
         Self {
             unix: None,
             tcp: None,
+            tls: None,
+            authority: None,
             connections: default_connections(),
             handshake: default_handshake(),
             in_flight: default_in_flight(),
@@ -64,23 +66,4 @@ fn default_handshake() -> Duration {
 
 fn default_in_flight() -> u64 {
     64 << 20
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_machine_itself_reaches_its_loopback() {
-        let open = |tcp: &str| {
-            Nbd { tcp: Some(tcp.into()), ..Nbd::default() }.open_to_others().map(ToOwned::to_owned)
-        };
-        for tcp in ["127.0.0.1:10809", "[::1]:10809", "localhost:10809"] {
-            assert_eq!(open(tcp), None);
-        }
-        for tcp in ["0.0.0.0:10809", "[::]:10809", "10.0.0.1:10809", "n1.lan:10809"] {
-            assert_eq!(open(tcp).as_deref(), Some(tcp));
-        }
-        assert_eq!(Nbd::default().open_to_others(), None);
-    }
 }

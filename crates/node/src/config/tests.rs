@@ -46,9 +46,17 @@ policy = "hscc depth=2"
 [nbd]
 unix = "/run/cards/nbd.sock"
 tcp = "0.0.0.0:10809"
+tls = "required"
+authority = "/etc/cards/clients.pem"
 connections = 100
 handshake = "10s"
 in_flight = "64M"
+[[client]]
+name = "backup"
+volumes = ["disk", "far"]
+mode = "ro"
+[[client]]
+dns = "app.example"
 "#;
 
 /// The least that works.
@@ -88,6 +96,8 @@ fn every_key_is_understood() {
     assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
+    assert_eq!((config.tls("nbd.tcp"), config.clients.len()), (Tls::Required, 2));
+    assert_eq!((config.clients[0].mode, config.clients[1].mode), (ClientMode::Ro, ClientMode::Rw));
     assert_eq!(config.node_index(), Some(0));
     assert_eq!(config.admin_socket(), Path::new("/run/cards/admin.sock"));
 }
@@ -109,8 +119,20 @@ const EXAMPLE: &str = include_str!("../../../../packaging/node.toml");
 fn the_example_is_valid_and_states_the_defaults() {
     let config = parse(EXAMPLE).unwrap();
     // Keys whose comment is an example, not the default.
-    let examples =
-        ["uri =", "tcp =", "data_threads =", "refuse the volume", "[[member]]", "listen =", "token_file ="];
+    let examples = [
+        "uri =",
+        "tcp =",
+        "tls =",
+        "authority =",
+        "data_threads =",
+        "refuse the volume",
+        "[[member]]",
+        "listen =",
+        "token_file =",
+        "name = \"backup\"",
+        "volumes =",
+        "mode = \"ro\"",
+    ];
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") && !examples.iter().any(|example| line.contains(example)) => {
             format!("{rest}\n")
@@ -253,6 +275,14 @@ fn numbers_are_in_range() {
     refused("connections = 100", "connections = 0", &["nbd.connections", "1 to 65536"]);
     refused("\"10s\"", "\"0s\"", &["nbd.handshake", "more than 0"]);
     refused("\"64M\"", "\"1M\"", &["nbd.in_flight = \"1M\"", "32M"]);
+    refused("\"required\"", "\"maybe\"", &["\"maybe\"", "offered", "off"]);
+    refused("lease = \"3s\"", "lease = \"3s\"\ninsecure = true", &["nbd.tls = \"required\"", "insecure"]);
+    refused("name = \"backup\"", "name = \"a/b\"", &["client.name = \"a/b\"", "letters"]);
+    refused("name = \"backup\"", "", &["client.name", "say who it is"]);
+    refused("dns = \"app", "name = \"app\"\ndns = \"app", &["client.name = \"app\"", "say who it is"]);
+    refused("dns = \"app.example\"", "dns = \"a b\"", &["client.dns = \"a b\"", "DNS name"]);
+    refused("authority = \"/etc/cards/clients.pem\"\n", "", &["client.dns = \"app.example\"", "[nbd]"]);
+    refused("\"far\"]", "\"\"]", &["client.volumes"]);
 }
 
 #[test]

@@ -34,12 +34,14 @@ pub(super) fn host_any_port(text: &str) -> Result<(&str, u16), Part> {
 }
 
 /// The host of `host:port`, without the brackets of an address.
-pub(crate) fn host_of(text: &str) -> Option<&str> {
+#[must_use]
+pub fn host_of(text: &str) -> Option<&str> {
     host_any_port(text).ok().map(|(host, _)| host)
 }
 
 /// Whoever comes to this address is on this machine.
-pub(super) fn is_loopback(address: &str) -> bool {
+#[must_use]
+pub fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     match host.parse::<std::net::IpAddr>() {
         Ok(ip) => ip.is_loopback(),

@@ -12,7 +12,7 @@ use super::error::remedy;
 use super::uri::{Part, host_any_port, host_port};
 use super::{
     Allow, Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem,
-    ReadAhead, Web, duration, size,
+    ReadAhead, Tls, Web, duration, size,
 };
 
 /// Most disks of a node.
@@ -37,6 +37,8 @@ const ETCD_LEASE_MIN: Duration = Duration::from_secs(2);
 const DISK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+/// Most entries of clients.
+const CLIENTS_MAX: usize = 4096;
 /// Most names of the web listener.
 const WEB_HOSTS_MAX: usize = 64;
 /// Policies that do not see to it that copies of a written block are dropped: RD's operations are all void (CARD-2), and
@@ -71,7 +73,9 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     disks(&config.disks)?;
     cache(config)?;
     attachments(&config.attach, &config.disks)?;
-    nbd(&config.nbd)
+    nbd(&config.nbd)?;
+    tls(config)?;
+    clients(config)
 }
 
 fn timeouts(config: &Config) -> Result<(), Problem> {
@@ -337,6 +341,47 @@ fn nbd(nbd: &Nbd) -> Result<(), Problem> {
     if nbd.in_flight < Nbd::IN_FLIGHT_MIN {
         let reason = "a request of 32M must fit; use 32M or more";
         return Err(value("nbd.in_flight", size::exact(nbd.in_flight), reason));
+    }
+    Ok(())
+}
+
+fn tls(config: &Config) -> Result<(), Problem> {
+    let said = config.listeners().into_iter().find(|listener| listener.is_said && listener.tls != Tls::Off);
+    if let Some(listener) = said.filter(|_| config.insecure) {
+        let key = format!("{}.tls", listener.key.split('.').next().unwrap_or_default());
+        let given = if listener.tls == Tls::Required { "required" } else { "offered" };
+        return Err(value(&key, given, "`insecure = true` does without certificates: remove one of the two"));
+    }
+    Ok(())
+}
+
+fn clients(config: &Config) -> Result<(), Problem> {
+    let clients = &config.clients;
+    if clients.len() > CLIENTS_MAX {
+        return Err(Problem::TooMany { what: "[[client]] entries", count: clients.len(), max: CLIENTS_MAX });
+    }
+    for client in clients {
+        let (key, given) = match (&client.name, &client.dns) {
+            (Some(given), None) => ("client.name", given),
+            (None, Some(given)) => ("client.dns", given),
+            (given, _) => {
+                let reason =
+                    "say who it is: `name` for a client of the cluster, or `dns` for one of nbd.authority";
+                return Err(value("client.name", given.clone().unwrap_or_default(), reason));
+            }
+        };
+        match client.dns {
+            None => name(key, given)?,
+            Some(_) if config.nbd.authority.is_none() => {
+                let reason = "name the authority that signs its certificate: authority = \"FILE\" in [nbd]";
+                return Err(value(key, given, reason));
+            }
+            Some(_) if cards_tls::check_host(given).is_err() => {
+                return Err(value(key, given, "use a DNS name that its certificate has"));
+            }
+            Some(_) => {}
+        }
+        client.volumes.iter().flatten().try_for_each(|volume| name("client.volumes", volume))?;
     }
     Ok(())
 }

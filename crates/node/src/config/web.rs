@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Tls;
+
 /// Where this node shows itself over HTTP without a token: `GET /metrics`, the dashboard and the routes of the API
 /// that only read. Nothing can be changed there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +12,10 @@ pub struct Web {
     /// Address and port; port 0 is one that is free, which `cards status` shows. Default `127.0.0.1:7480`.
     #[serde(default = "default_listen")]
     pub listen: String,
+    /// Whether requests come over TLS: `required`, `offered` or `off`. Default `required`; on an address of the machine
+    /// alone `offered`; with `insecure` `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// Names that requests may call this node by, besides addresses, `localhost`, the node's name and the hosts of
     /// `listen` and of its peer address. A page from elsewhere that has its own name resolve to this machine could
     /// read what is shown here otherwise.
@@ -19,7 +25,7 @@ pub struct Web {
 
 impl Default for Web {
     fn default() -> Self {
-        Self { listen: default_listen(), hosts: Vec::new() }
+        Self { listen: default_listen(), tls: None, hosts: Vec::new() }
     }
 }
 

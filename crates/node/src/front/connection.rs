@@ -118,7 +118,12 @@ impl Connection {
             self.closing |= local.node.draining() && self.has_all(received);
             local.route();
             let sent = self.send(cx)?;
-            if self.closing && self.client.requests() == 0 && self.client.replies.borrow().is_empty() {
+            let flushed = self.stream.poll_flush(cx)?.is_ready();
+            if self.closing
+                && flushed
+                && self.client.requests() == 0
+                && self.client.replies.borrow().is_empty()
+            {
                 return Ok(true);
             }
             if !received && !sent {

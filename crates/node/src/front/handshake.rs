@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use cards_core::{Coherence, PgId, VolumeSpec};
 use cards_policies::read_ahead::{ReadAhead as Detector, Window};
+use cards_tls::HandshakeError;
 use cards_wire::nbd::consts::*;
-use cards_wire::nbd::server::{Closed, Handshake, Question, Step};
+use cards_wire::nbd::server::{Closed, Handshake, Question, Step, Tls};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
 
+use super::caller::Caller;
 use super::client::Client;
 use super::connection::Connection;
 use super::stream::Stream;
 use crate::cards::{Card, CardState, Seat};
-use crate::config::ReadAhead;
+use crate::config::{self, ClientMode, ReadAhead};
 use crate::inbox::Accepted;
 use crate::lobby::Permit;
 use crate::local::{Local, spawn};
@@ -49,6 +51,8 @@ enum Failed {
     Leaving,
     #[error(transparent)]
     Closed(#[from] Closed),
+    #[error("TLS: {0}")]
+    Tls(#[from] HandshakeError),
     #[error("the client vanished during the handshake")]
     Vanished,
     #[error(transparent)]
@@ -63,6 +67,7 @@ struct Chosen {
     /// It has asked for [`EXCLUSIVE`].
     keeps: bool,
     tail: Vec<u8>,
+    stream: Stream,
 }
 
 impl Local {
@@ -78,7 +83,7 @@ impl Local {
     }
 
     async fn client(self: &Rc<Self>, accepted: Accepted, permit: Permit) {
-        let mut stream = match Stream::adopt(accepted) {
+        let stream = match Stream::adopt(accepted) {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a client cannot be served"),
         };
@@ -88,7 +93,7 @@ impl Local {
         }
         let deadline = self.node.config.nbd.handshake;
         let result = tokio::select! {
-            result = tokio::time::timeout(deadline, self.handshake(&mut stream, &permit)) => {
+            result = tokio::time::timeout(deadline, self.handshake(stream, &permit)) => {
                 result.unwrap_or(Err(Failed::Deadline(deadline)))
             }
             () = permit.evicted() => Err(Failed::Evicted),
@@ -104,7 +109,7 @@ impl Local {
                 return;
             }
         };
-        let Chosen { card, volume, session, keeps, tail } = chosen;
+        let Chosen { card, volume, session, keeps, tail, stream } = chosen;
         let window = match card.attach.read_ahead {
             ReadAhead::Auto => Window::Adaptive(self.node.config.cache / 16),
             ReadAhead::Off => Window::Off,
@@ -122,8 +127,9 @@ impl Local {
         }
     }
 
-    async fn handshake(&self, stream: &mut Stream, permit: &Permit) -> Result<Chosen, Failed> {
-        let mut handshake = Handshake::new();
+    async fn handshake(&self, mut stream: Stream, permit: &Permit) -> Result<Chosen, Failed> {
+        let mut handshake = Handshake::with(self.tls(&stream));
+        let mut caller = Caller::Anybody;
         let mut buffer = vec![0; RECEIVE];
         let mut received = Vec::new();
         let mut opened = None;
@@ -139,6 +145,13 @@ impl Local {
                         std::future::poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(handshake.output())]));
                     let sent = sent.await?;
                     handshake.sent(sent);
+                    std::future::poll_fn(|cx| stream.poll_flush(cx)).await?;
+                }
+                Step::StartTls => {
+                    let service = self.node.clients.as_ref().ok_or(Failed::Vanished)?;
+                    let (sealed, client) = stream.secure(service).await?;
+                    (stream, caller) = (sealed, Caller::Client(client));
+                    handshake.secured();
                 }
                 Step::Receive => {
                     let bytes = std::future::poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await?;
@@ -150,14 +163,15 @@ impl Local {
                 Step::Ask(Question::List) => {
                     let mut cards = self.node.cards.all();
                     cards.retain(|card| card.state() == CardState::Attached);
+                    cards.retain(|card| caller.may(&self.node.config, &card.attach.volume).is_some());
                     handshake.answer_list(cards.iter().map(|card| (card.attach.volume.as_str(), "")));
                 }
                 Step::Ask(Question::Describe(name)) => {
-                    let answer = self.export(&name, &mut patience).await;
+                    let answer = self.export(&caller, &name, &mut patience).await;
                     handshake.answer_export(answer.map(|(_, info)| info));
                 }
                 Step::Ask(Question::Open(name)) => {
-                    let answer = self.export(&name, &mut patience).await;
+                    let answer = self.export(&caller, &name, &mut patience).await;
                     // Before it is told so: a client that believes to be inside must not have to go.
                     if answer.is_ok() && opened.is_none() && !permit.settle() {
                         return Err(Failed::Evicted);
@@ -169,29 +183,60 @@ impl Local {
                     let card = opened.ok_or(Failed::Vanished)?;
                     let volume = card.volume().ok_or(Failed::Vanished)?;
                     let keeps = parse(&ready.export).1;
-                    return Ok(Chosen { card, volume, session: ready.session, keeps, tail: received });
+                    tracing::debug!("{caller} uses volume {:?}", card.attach.volume);
+                    return Ok(Chosen {
+                        card,
+                        volume,
+                        session: ready.session,
+                        keeps,
+                        tail: received,
+                        stream,
+                    });
                 }
                 Step::Closed(reason) => return Err(reason.into()),
             }
         }
     }
 
-    /// What there is to say about an export. A card that is still being attached is waited for while `patience` lasts.
+    /// Whether a client over this socket speaks TLS.
+    fn tls(&self, stream: &Stream) -> Tls {
+        match (stream, &self.node.clients) {
+            (Stream::Tcp(_), Some(_)) => match self.node.config.tls("nbd.tcp") {
+                config::Tls::Required => Tls::Required,
+                config::Tls::Offered => Tls::Offered,
+                config::Tls::Off => Tls::Never,
+            },
+            _ => Tls::Never,
+        }
+    }
+
+    /// What there is to say to somebody about an export. A card that is still being attached is waited for while `patience` lasts.
     async fn export(
         &self,
+        caller: &Caller,
         export: &str,
         patience: &mut Duration,
     ) -> Result<(Arc<Card>, ExportInfo), Refusal> {
         let (name, _) = parse(export);
+        // Of volumes that are others' a client does not even learn that they are there.
+        let granted = caller.may(&self.node.config, name);
         let unknown = || {
-            let names: Vec<String> =
-                self.node.cards.all().iter().map(|card| format!("{:?}", card.attach.volume)).collect();
+            let mut cards = self.node.cards.all();
+            cards.retain(|card| caller.may(&self.node.config, &card.attach.volume).is_some());
+            let names: Vec<String> = cards.iter().map(|card| format!("{:?}", card.attach.volume)).collect();
             let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-            let message = format!(
-                "no volume {name:?} is attached at this node (attached: {known}); run `cards volume attach`"
-            );
+            let message = match caller {
+                Caller::Anybody => format!(
+                    "no volume {name:?} is attached at this node (attached: {known}); run `cards volume attach`"
+                ),
+                Caller::Client(client) => format!(
+                    "there is no volume {name:?} at this node for {client} (there is: {known}); see `cards volume attach`, and \
+                     [[client]] in its configuration"
+                ),
+            };
             Refusal::new(RefusalKind::Unknown, message)
         };
+        let granted = granted.ok_or_else(unknown)?;
         loop {
             if self.node.draining() {
                 return Err(Refusal::new(
@@ -203,7 +248,7 @@ impl Local {
             match card.state() {
                 CardState::Attached => {
                     let spec = self.node.volume(&card.attach.volume).ok_or_else(unknown)?;
-                    let info = self.describe(&card, &spec);
+                    let info = self.describe(&card, &spec, granted);
                     return Ok((card, info));
                 }
                 CardState::Refused(_, reason) => return Err(Refusal::new(RefusalKind::Policy, reason)),
@@ -226,14 +271,15 @@ impl Local {
         }
     }
 
-    fn describe(&self, card: &Card, spec: &VolumeSpec) -> ExportInfo {
+    fn describe(&self, card: &Card, spec: &VolumeSpec, granted: ClientMode) -> ExportInfo {
         let mut flags = NBD_FLAG_SEND_CACHE;
         // Writes go through to the disk before they are answered, at whichever node: a flush at one makes durable what
         // has completed anywhere, and what is flushed is seen everywhere; the latter not if that is left to the policy.
         if spec.read_only || spec.coherence == Coherence::Confirmed {
             flags |= NBD_FLAG_CAN_MULTI_CONN;
         }
-        if !card.attach.mode.access(spec.read_only).may_write() || spec.read_only {
+        let reads_only = granted == ClientMode::Ro || spec.read_only;
+        if !card.attach.mode.access(spec.read_only).may_write() || reads_only {
             flags |= NBD_FLAG_READ_ONLY;
         } else {
             flags |= NBD_FLAG_SEND_FLUSH

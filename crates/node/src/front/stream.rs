@@ -1,10 +1,11 @@
-//! A client's socket, TCP or unix.
+//! A client's socket, TCP or unix, and what is sealed of it.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use cards_tls::{Client, HandshakeError, Service, Wire};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -20,6 +21,8 @@ const UNIX_SEND_BYTES: usize = 1 << 20;
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Over TCP, in records of TLS.
+    Sealed(Box<Wire>),
 }
 
 impl Stream {
@@ -46,6 +49,7 @@ impl Stream {
         let result = match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+            Self::Sealed(wire) => Pin::new(&mut **wire).poll_read(cx, &mut buffer),
         };
         result.map_ok(|()| buffer.filled().len())
     }
@@ -59,7 +63,26 @@ impl Stream {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Self::Sealed(wire) => wire.poll_write_vectored(cx, parts),
         }
+    }
+
+    /// Sends what was taken and has not left: what is sealed does not fit the socket in the portions it was taken in.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
+            Self::Sealed(wire) => wire.poll_flush(cx),
+        }
+    }
+
+    /// Begins TLS, in which the client proves who it is.
+    pub(super) async fn secure(self, service: &Service) -> Result<(Self, Client), HandshakeError> {
+        let Self::Tcp(stream) = self else {
+            return Err(HandshakeError::Noise("TLS is spoken over TCP, and once".into()));
+        };
+        let (wire, client) = service.accept(stream).await?;
+        let client = client.ok_or_else(|| HandshakeError::Noise("it shows no certificate".into()))?;
+        Ok((Self::Sealed(Box::new(wire)), client))
     }
 
     /// Whether there is something to receive, as the kernel knows it: the runtime may not have heard of it yet.
@@ -67,6 +90,8 @@ impl Stream {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),
             Self::Unix(stream) => SockRef::from(stream),
+            Self::Sealed(wire) if wire.holds_received() => return true,
+            Self::Sealed(wire) => SockRef::from(wire.stream()),
         };
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         socket.recv_with_flags(&mut [MaybeUninit::uninit()], flags).is_ok_and(|bytes| bytes > 0)
@@ -77,6 +102,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Sealed(wire) => Pin::new(&mut **wire).poll_shutdown(cx),
         }
     }
 }

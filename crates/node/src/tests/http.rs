@@ -9,7 +9,7 @@ use crate::config::{Config, Web};
 
 /// Gives a node a web listener, on a port that is free.
 pub(super) fn web(config: &mut Config) {
-    config.web = Some(Web { listen: "127.0.0.1:0".into(), hosts: vec!["dash.lab".into()] });
+    config.web = Some(Web { listen: "127.0.0.1:0".into(), tls: None, hosts: vec!["dash.lab".into()] });
 }
 
 /// Where a node's listener is.

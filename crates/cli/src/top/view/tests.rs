@@ -60,6 +60,7 @@ fn status(number: u64, second: u64) -> Status {
         epoch: 7,
         version: "0.1.0".into(),
         secure: true,
+        in_clear: Vec::new(),
         certificate_ends_s: None,
         uptime_s: 100 + second,
         time_ms: 1_000 * second,

@@ -1,0 +1,168 @@
+//! `cards cluster client`: a key and a certificate with which a program that is no node uses volumes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cards_node::config::duration;
+use cards_tls::{Authority, ClientFiles, ClientName, Files, Name};
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::join::identity_dir;
+use crate::output;
+
+/// Make a key and a certificate for a client of volumes over NBD and TLS
+///
+/// On the machine of the keeper, where `cards cluster init` has run. The files have the names that libnbd and QEMU look for:
+/// carry the directory to where the client runs, and keep client-key.pem secret. Which volumes the client may use, and whether
+/// it may write, is said by [[client]] in the configuration of each node; without any it may use all that are attached there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cards cluster client backup
+  cards cluster client backup --out /root/pki --ttl 2160h
+  nbdinfo --list 'nbds://store1.lan/?tls-certificates=/root/pki'
+  qemu-img info --object tls-creds-x509,id=tls,endpoint=client,dir=/root/pki \\
+    --image-opts driver=nbd,host=store1.lan,port=10809,export=data,tls-creds=tls")]
+pub(crate) struct Client {
+    /// Name of the client
+    name: String,
+
+    /// The directory to make [default: the client's name, here]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// How long the certificate is believed: s, m or h; 8760h is a year
+    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration::parse)]
+    ttl: Duration,
+
+    /// Directory of what the node must not forget
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
+    state_dir: PathBuf,
+
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest life of a client's certificate: there is no list of revoked ones.
+const LIFE_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Made<'a> {
+    cluster: &'a str,
+    client: &'a str,
+    /// The directory with the files.
+    directory: &'a Path,
+}
+
+impl Client {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        if self.ttl.is_zero() || self.ttl > LIFE_MAX {
+            return Err(Error::Usage { problem: "--ttl: use more than 0 and at most 87600h".into() });
+        }
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if !self.name.bytes().all(allowed) || !(1..=64).contains(&self.name.len()) {
+            let problem = format!(
+                "{:?} is no name of a client; use 1 to 64 letters, digits, dots, dashes and underscores",
+                self.name
+            );
+            return Err(Error::Usage { problem });
+        }
+        let authority = self.authority()?;
+        let name = ClientName::new(authority.cluster(), &self.name);
+        name.dns()?;
+        let dir = self.out.clone().unwrap_or_else(|| PathBuf::from(&self.name));
+        cards_tls::place(&dir, |new| {
+            authority.equip_client(&self.name, self.ttl, &ClientFiles::within(new))
+        })?;
+        if self.json {
+            let (cluster, client) = (authority.cluster(), self.name.as_str());
+            return output::print_json(&Made { cluster, client, directory: &dir });
+        }
+        output::print(&format!(
+            "{name}: {0}\n\nCarry the directory to the client; keep client-key.pem secret. There, with a host that is a node's:\n  \
+             nbdinfo 'nbds://HOST/VOLUME?tls-certificates={0}'\nTo give it some volumes only, at each node in node.toml:\n  \
+             [[client]]\n  name = {1:?}\n  volumes = [\"VOLUME\"]\n  mode = \"ro\"\n",
+            dir.display(),
+            self.name,
+        ))
+    }
+
+    /// The authority of the cluster that is kept here.
+    fn authority(&self) -> Result<Authority, Error> {
+        let dir = self.state_dir.join("authority");
+        let (certificate, key) = (dir.join("authority.pem"), dir.join("authority.key"));
+        if !key.exists() {
+            let problem = format!(
+                "{} has no authority: run this on the machine where `cards cluster init` was run, or name its --state-dir",
+                dir.display()
+            );
+            return Err(Error::Usage { problem });
+        }
+        let node = Name::in_file(&Files::within(&identity_dir(&self.state_dir)).certificate)?;
+        Ok(Authority::load(&node.cluster, &certificate, &key)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn a_client_gets_the_files_that_its_programs_look_for() {
+        let home = tempfile::tempdir().unwrap();
+        let (state, out) = (home.path().join("state"), home.path().join("pki"));
+        let cards = |line: &str| {
+            let (state, line) = (state.display().to_string(), line.to_owned());
+            let line = line.split(' ').map(String::from).chain(["--state-dir".into(), state]);
+            Cli::try_parse_from(line).unwrap().run().map(drop).map_err(|error| error.to_string())
+        };
+        let client =
+            |name: &str| cards(&format!("cards cluster client {name} --out {} --json", out.display()));
+        let refused = client("backup").unwrap_err();
+        assert!(refused.contains("has no authority") && refused.contains("cluster init"), "{refused}");
+        cards("cards cluster init Lab.1 --node n1 --host 10.0.0.1").unwrap();
+        for name in ["a/b", "é", &"a".repeat(65), &"A".repeat(40)] {
+            client(name).unwrap_err();
+            assert!(!out.exists(), "{name}");
+        }
+        client("backup").unwrap();
+        for (file, mode) in
+            [("", 0o700), ("ca-cert.pem", 0o644), ("client-cert.pem", 0o644), ("client-key.pem", 0o600)]
+        {
+            let is = std::fs::metadata(out.join(file)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(is, mode, "{file}");
+        }
+        let refused = client("backup").unwrap_err();
+        assert!(refused.contains("is there already"), "{refused}");
+        assert!(cards("cards cluster client x --ttl 90000h").unwrap_err().contains("87600h"));
+    }
+
+    #[test]
+    fn a_keeper_has_no_names_of_others() {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state").display().to_string();
+        let line = [
+            "cards",
+            "cluster",
+            "init",
+            "lab",
+            "--node",
+            "n1",
+            "--host",
+            "n2.lab.cards",
+            "--state-dir",
+            &state,
+        ];
+        let refused = Cli::try_parse_from(line).unwrap().run().map(drop).unwrap_err().to_string();
+        assert!(refused.contains("no host"), "{refused}");
+        assert!(!home.path().join("state").exists());
+    }
+}
