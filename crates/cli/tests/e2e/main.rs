@@ -33,6 +33,7 @@ mod restart;
 mod sharing;
 mod sim;
 mod suites;
+mod tls;
 mod top;
 mod ublk;
 mod web;

@@ -60,6 +60,8 @@ pub(crate) struct NodePlan {
     pub(crate) tcp: Option<SocketAddr>,
     /// Lines added to the `[nbd]` table.
     pub(crate) nbd: String,
+    /// Tables at the end of the file.
+    pub(crate) tables: String,
     /// Process whose network namespace the daemon joins, if it is another one than the plan's.
     pub(crate) namespace: Option<u32>,
 }
@@ -128,6 +130,7 @@ impl Plan {
             attach: Vec::new(),
             tcp: None,
             nbd: String::new(),
+            tables: String::new(),
             namespace: None,
         };
         let nodes = (1..=count).map(node).collect();
@@ -190,7 +193,8 @@ impl Plan {
                 authority
             }
         };
-        authority.equip(name, &files).expect("room for an identity");
+        let hosts: Vec<String> = self.nodes[index].tcp.iter().map(|tcp| tcp.ip().to_string()).collect();
+        authority.equip(name, &hosts, &files).expect("room for an identity");
     }
 
     /// Requests fail soon after their disk node is gone.
@@ -244,7 +248,7 @@ impl Plan {
         if let Some(tcp) = node.tcp {
             writeln!(text, "tcp = \"{tcp}\"").unwrap();
         }
-        text
+        text + &node.tables
     }
 }
 
