@@ -253,9 +253,10 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
     Ok(Got::New)
 }
 
-/// As what clients that are no nodes know this machine: the hosts by which others reach it.
+/// As what clients that are no nodes know this machine: the host by which others reach it, if a certificate can name it.
 fn hosts(config: &Config) -> Vec<String> {
-    config.address.as_deref().and_then(host_of).map(String::from).into_iter().collect()
+    let host = config.address.as_deref().and_then(host_of);
+    host.filter(|host| cards_tls::check_host(host).is_ok()).map(String::from).into_iter().collect()
 }
 
 /// Where the identity of the node with this `state_dir` is.

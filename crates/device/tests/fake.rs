@@ -308,7 +308,7 @@ fn open(stream: &mut UnixStream) -> Option<Vec<u8>> {
                 handshake.answer_export(Ok(ExportInfo { name, description, size, flags, preferred_block }));
             }
             Step::Ready(_) => return Some(received),
-            Step::Closed(_) => return None,
+            Step::StartTls | Step::Closed(_) => return None,
         }
     }
 }

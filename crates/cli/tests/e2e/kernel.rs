@@ -40,6 +40,8 @@ fn the_kernel_attaches_writes_and_reads_elsewhere() {
     plan.namespace = Some(namespace.pid());
     plan.nodes[0].tcp = Some(tcp(10809));
     plan.nodes[2].tcp = Some(tcp(10811));
+    // The kernel speaks no TLS.
+    plan.nodes.iter_mut().for_each(|node| node.nbd = "tls = \"off\"\n".into());
     let _cluster = Cluster::start(plan);
     works(&namespace, dir.path(), 10809, 10811);
 }

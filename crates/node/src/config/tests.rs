@@ -155,7 +155,7 @@ fn an_unknown_key_suggests_the_nearest() {
     refused("cache =", "cahce =", &[":4:", "\"cahce\"", "did you mean \"cache\"?"]);
     refused("block =", "blok =", &[":6:", "\"blok\"", "did you mean \"block\"?"]);
     refused("[[attach]]", "[[attached]]", &["\"attached\"", "did you mean \"attach\"?"]);
-    refused("handshake =", "colour =", &["\"colour\"", "known are unix, tcp, connections"]);
+    refused("handshake =", "colour =", &["\"colour\"", "known are unix, tcp, tls, authority, connections"]);
 }
 
 #[test]
