@@ -16,7 +16,7 @@ use crate::output;
 ///
 /// On the machine of the keeper, where `cards cluster init` has run. The files have the names that libnbd and QEMU look for:
 /// carry the directory to where the client runs, and keep client-key.pem secret. Which volumes the client may use, and whether
-/// it may write, is said by [[client]] in the configuration of each node; without any it may use all that are attached there.
+/// it may write, is said by `[[client]]` in the configuration of each node; without any it may use all that are attached there.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

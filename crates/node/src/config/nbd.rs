@@ -21,7 +21,7 @@ pub struct Nbd {
     /// address of the machine alone `offered`; with `insecure` `off`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// A file with certificates of authorities whose clients are served beside the cluster's, each as [[client]] says.
+    /// A file with certificates of authorities whose clients are served beside the cluster's, each as `[[client]]` says.
     /// Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<PathBuf>,
