@@ -17,6 +17,7 @@ pub mod coop;
 mod error;
 pub mod fio;
 pub mod interrupt;
+pub mod lanes;
 pub mod load;
 pub mod nbd;
 pub mod peers;

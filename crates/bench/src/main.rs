@@ -15,7 +15,7 @@ use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
-use cards_bench::{Error, Uri, bare, interrupt, proc, remote};
+use cards_bench::{Error, Uri, bare, interrupt, lanes, proc, remote};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 
@@ -61,6 +61,8 @@ enum Verb {
     Run(Common),
     /// A remote hit against a bare request/response
     Remote(Common),
+    /// Reads from a warm peer, with several data threads: encrypted and in the clear, two builds in turn
+    Lanes(LanesArgs),
     /// Several nodes that may write one volume: without conflict, with a few writes, and one block in turn
     Sharing(Common),
     /// The CARDs paper's Table 1 on this machine
@@ -139,6 +141,18 @@ struct Common {
     /// Markdown tables
     #[arg(long)]
     markdown: bool,
+}
+
+#[derive(Args)]
+struct LanesArgs {
+    /// Another build of the 'cards' program, measured in turn with the first in each round
+    #[arg(long, value_name = "CARDS")]
+    against: Option<PathBuf>,
+    /// Data threads of each node
+    #[arg(long, default_value_t = 2)]
+    data_threads: usize,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Args)]
@@ -243,6 +257,7 @@ fn run(verb: Verb) -> Result<(), Error> {
             measure(common, |part| filter.part(part))
         }
         Verb::Remote(common) => measure(common, |part| part == Part::Remote),
+        Verb::Lanes(args) => measure_lanes(args),
         Verb::Sharing(common) => measure(common, |part| part == Part::Sharing),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
@@ -369,6 +384,24 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
         println!("{report}");
     }
     if failures > 0 { Err(Error::Incomplete { failures }) } else { Ok(()) }
+}
+
+fn measure_lanes(args: LanesArgs) -> Result<(), Error> {
+    let LanesArgs { against, data_threads, common } = args;
+    let site = Site::new(&common.dir, common.size, common.cards.clone())?;
+    let effort = Effort {
+        duration: common.seconds,
+        rounds: common.rounds.into(),
+        deadline: Instant::now() + common.budget,
+        seed: common.seed.into(),
+    };
+    let rows = lanes::run(&site, against.as_deref(), data_threads, &effort)?;
+    if common.json {
+        println!("{}", json!({ "data_threads": data_threads, "rounds": common.rounds, "lanes": rows }));
+    } else {
+        println!("{}", lanes::format(&rows, if common.markdown { Style::Markdown } else { Style::Plain }));
+    }
+    Ok(())
 }
 
 /// Without the `cards` program, or if it fails, the other half of the table remains.

@@ -141,6 +141,9 @@ fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
         disk_delay: Duration::ZERO,
         read_only: true,
         network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
         handover: None,
         tcp: false,
     };

@@ -109,6 +109,9 @@ pub fn run(site: &Site, options: &Table1Options) -> Result<Table1, Error> {
         disk_delay: options.disk_delay,
         read_only: true,
         network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
         handover: None,
         tcp: false,
     };

@@ -213,6 +213,9 @@ fn cluster_options(options: &CoopOptions, policy: &'static str, disk: PathBuf) -
         disk_delay: options.disk_delay,
         read_only: true,
         network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
         handover: None,
         tcp: false,
     }

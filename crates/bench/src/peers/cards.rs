@@ -43,6 +43,12 @@ pub struct ClusterOptions {
     pub read_only: bool,
     /// The disk node keeps no copies of what others read.
     pub network_attached: bool,
+    /// Data threads of each node.
+    pub data_threads: usize,
+    /// The nodes talk in the clear.
+    pub insecure: bool,
+    /// The memory of the caches is taken at the start: else the kernel clears pages while reads are measured.
+    pub prefault: bool,
     /// Where readers get what others have written: `cache` or `disk`; `None` is the default of `cards`.
     pub handover: Option<&'static str>,
     /// Also listen on TCP.
@@ -121,7 +127,16 @@ impl Counters {
 impl Cluster {
     /// Starts a cluster and waits until every node told where it listens.
     pub fn start(site: &Site, options: &ClusterOptions) -> Result<Cluster, Error> {
-        let program = find_program(site.cards.as_deref())?;
+        Cluster::start_program(site, site.cards.as_deref(), options)
+    }
+
+    /// As [`Self::start`], with this `cards` program.
+    pub fn start_program(
+        site: &Site,
+        program: Option<&Path>,
+        options: &ClusterOptions,
+    ) -> Result<Cluster, Error> {
+        let program = find_program(program)?;
         let holder = std::env::current_exe().map_err(Error::io("finding this program"))?;
         // Several may run at the same time.
         static CLUSTERS: AtomicU32 = AtomicU32::new(0);
@@ -215,6 +230,9 @@ pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> 
         disk_delay: Duration::ZERO,
         read_only: false,
         network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
         handover: None,
         tcp: transport == Transport::Tcp,
     };
@@ -245,6 +263,15 @@ fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String
     }
     if options.network_attached {
         arguments.push("--attached=network".to_owned());
+    }
+    if options.data_threads > 1 {
+        arguments.push(format!("--data-threads={}", options.data_threads));
+    }
+    if options.insecure {
+        arguments.push("--insecure".to_owned());
+    }
+    if options.prefault {
+        arguments.push("--prefault".to_owned());
     }
     if let Some(handover) = options.handover {
         arguments.push(format!("--handover={handover}"));
@@ -353,6 +380,9 @@ mod tests {
             disk_delay: Duration::from_millis(10),
             read_only: true,
             network_attached: true,
+            data_threads: 1,
+            insecure: false,
+            prefault: false,
             handover: Some("disk"),
             tcp: true,
         };

@@ -26,6 +26,9 @@ pub(super) fn options(site: &Site, disk: &str) -> Result<ClusterOptions, Error> 
         disk_delay: Duration::ZERO,
         read_only: false,
         network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
         handover: None,
         tcp: false,
     })
