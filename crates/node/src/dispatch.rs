@@ -4,14 +4,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use cards_core::{
-    Body, ControlInput, ControlMessage, ControlOutput, Input, IoError, Message, Output, Patch, Payload, PgId,
-    Shard, Slot, VolumeSpec,
+    Body, ControlInput, ControlMessage, ControlOutput, Input, IoError, Message, NodeId, Output, Patch,
+    Payload, PgId, Shard, Slot, VolumeSpec,
 };
 
 use crate::inbox::Event;
 use crate::journal::Task;
 use crate::local::Local;
-use crate::net::{Frame, Outgoing};
+use crate::net::{Frame, Outgoing, Way};
 use crate::node::{Node, Place, ShardState};
 use crate::traffic::Traffic;
 
@@ -92,7 +92,19 @@ impl Local {
             let Some((shard, output)) = next else { break };
             self.route_one(shard, output);
         }
+        self.acquired.set(None);
         self.routing.set(false);
+    }
+
+    /// By which lane a message leaves, if it is a read or an answer: the one that has the turn, else that of this thread. A
+    /// read follows the question for its lock: if it went beside it, the block could be here first, and would wait.
+    fn way(&self, shard: u16, to: NodeId, body: &Body) -> Way {
+        match body {
+            Body::Acquire { .. } => self.acquired.set(Some((shard, to))),
+            Body::Read { .. } if self.acquired.get() == Some((shard, to)) => return Way::First,
+            _ => {}
+        }
+        self.way_back.get().unwrap_or(Way::Thread(self.index.into()))
     }
 
     fn route_one(self: &Rc<Self>, shard: u16, output: Output) {
@@ -108,15 +120,16 @@ impl Local {
                     },
                 };
                 let link = &self.node.links[usize::from(to.0)];
+                let way = self.way(shard, to, &message.body);
                 if let Err(Frame::Block { payload: Outgoing::Slot(place), message }) =
-                    link.push(&self.node, Frame::Block { message, payload })
+                    link.push(&self.node, way, Frame::Block { message, payload })
                 {
                     self.unpin([place], false);
                     if let Body::Data { request, block, .. } = message.body {
                         // Somebody waits for it: better a word than silence.
                         let body = Body::Nack { request, block, error: IoError::Busy };
                         let message = Message { body, ..message };
-                        let _ = link.push(&self.node, Frame::Block { message, payload: Outgoing::None });
+                        let _ = link.push(&self.node, way, Frame::Block { message, payload: Outgoing::None });
                     }
                 }
             }
@@ -268,7 +281,8 @@ impl Local {
         match output {
             ControlOutput::Send { to, message } => {
                 // A full queue drops it; the control repeats what it wants answered.
-                let _ = self.node.links[usize::from(to.0)].push(&self.node, Frame::Control(message));
+                let _ =
+                    self.node.links[usize::from(to.0)].push(&self.node, Way::First, Frame::Control(message));
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
             // Carried out where it was taken.

@@ -6,12 +6,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cards_core::{ControlInput, Extent, IoError, NodeId, Output, Token};
+use cards_core::{ControlInput, Extent, IoError, Output, Token};
 use tokio::sync::Notify;
 
 use crate::front::Permit;
 use crate::local::Local;
-use crate::net::Greeted;
 
 /// What one thread asks of another.
 pub(crate) enum Event {
@@ -31,8 +30,6 @@ pub(crate) enum Event {
     },
     /// A client to serve.
     Client(Accepted, Permit),
-    /// A peer has dialled and said who it is.
-    Peer(NodeId, Greeted),
     /// Something for the control state machine.
     Control(Box<ControlInput>),
     /// Something to be done on this thread.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cards_core::{ControlInput, Input, Output};
+use cards_core::{ControlInput, Input, NodeId, Output};
 use cards_disk::Engine;
 use tokio::sync::Notify;
 
@@ -17,7 +17,7 @@ use crate::disks::DiskJob;
 use crate::failures::Asked;
 use crate::front::{Client, Piece, Request, Warms};
 use crate::inbox::Event;
-use crate::net::{self, Link};
+use crate::net::{self, Link, Way};
 use crate::node::Node;
 use crate::prefault::Prefault;
 use crate::seldom::Seldom;
@@ -51,6 +51,10 @@ pub(crate) struct Local {
     /// Outputs of shards that wait to be routed, with their shard.
     pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
     pub(crate) routing: Cell<bool>,
+    /// Of what comes of what a lane has brought, in that lane's turn.
+    pub(crate) way_back: Cell<Option<Way>>,
+    /// The shard and the node of the last lock that was asked for, in this round of routing.
+    pub(crate) acquired: Cell<Option<(u16, NodeId)>>,
     /// Connections that have not finished their handshake or are served here.
     pub(crate) connections: Cell<u32>,
     /// Paces the lines about clients that were not served.
@@ -118,6 +122,8 @@ impl Local {
             bytes_read: Cell::new(0),
             outputs: RefCell::default(),
             routing: Cell::new(false),
+            way_back: Cell::new(None),
+            acquired: Cell::new(None),
             connections: Cell::new(0),
             refusals: Seldom::default(),
             ended: Notify::new(),
@@ -133,7 +139,7 @@ impl Local {
     /// Starts a task for each member of this thread that has none yet.
     fn meet_members(self: &Rc<Self>) {
         for (peer, _) in self.node.members().live() {
-            let mine = usize::from(peer.0) % self.node.threads.len() == usize::from(self.index);
+            let mine = net::thread_of_link(&self.node, peer) == usize::from(self.index);
             if mine && peer != self.node.me {
                 net::spawn(self, peer);
             }
@@ -151,7 +157,6 @@ impl Local {
                     Event::Output { shard, output } => self.outputs.borrow_mut().push_back((shard, output)),
                     Event::Extents { token, result } => self.extents_done(token, result),
                     Event::Client(stream, permit) => self.serve_client(stream, permit),
-                    Event::Peer(peer, greeted) => self.node.links[usize::from(peer.0)].offer(greeted),
                     Event::Control(input) => self.control(*input),
                     Event::Call(call) => call(self),
                     Event::Members => self.meet_members(),

@@ -60,7 +60,7 @@ use cards_locks::LockMessage;
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 9;
+pub const VERSION: u8 = 10;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 104;
@@ -82,6 +82,9 @@ pub const MAX_BODY: u32 = 128 << 10;
 
 /// The longest name (of a cluster, node or volume) in bytes.
 pub const MAX_NAME: usize = 255;
+
+/// The most lanes for reads that a link has, beside its first lane.
+pub const MAX_LANES: u16 = 16;
 
 /// The longest policy, with its parameters, in bytes.
 pub const MAX_POLICY: usize = 1023;

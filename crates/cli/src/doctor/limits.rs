@@ -1,6 +1,7 @@
 //! Limits of a process, as far as a configuration needs them.
 
 use cards_node::config::{Config, size};
+use cards_wire::peer::MAX_LANES;
 
 use super::finding::Finding;
 use super::machine::read;
@@ -14,11 +15,13 @@ const RING_BYTES: u64 = 64 << 10;
 /// From here on rings do not count as locked memory.
 const KERNEL_RINGS_FREE: &str = "5.12";
 
-/// Open files: each client, each peer, and each data thread's part of each disk needs some.
+/// Open files: each client, each peer and lane, and each data thread's part of each disk needs some.
 pub(super) fn files(config: &Config) -> Finding {
     let (threads, disks) = (config.data_threads as u64, config.disks.len() as u64);
     let members = if config.coordinator.is_some() { MEMBERS } else { config.members.len() as u64 };
-    let need = FILES_BASE + u64::from(config.nbd.connections) + 4 * members + (4 + 4 * disks) * threads;
+    let lanes = threads.min(MAX_LANES.into());
+    let need =
+        FILES_BASE + u64::from(config.nbd.connections) + (4 + lanes) * members + (4 + 4 * disks) * threads;
     let says = |limit: &str| format!("{limit} for this shell; this configuration needs about {need}");
     match limit("Max open files") {
         Some(limit) if limit < need => {

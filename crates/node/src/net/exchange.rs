@@ -1,4 +1,4 @@
-//! A connection to a peer while it lasts: one task that receives, lets the core work, and sends all that
+//! A lane to a peer while it lasts: one task that receives, lets the core work, and sends all that
 //! came of it with one vectored write.
 
 use std::future::Future;
@@ -13,6 +13,7 @@ use cards_wire::peer::FrameError;
 
 use super::credit::{Connection, Overdrawn};
 use super::incoming::Incoming;
+use super::outbox::Way;
 use super::outgoing::{Frame, PARTS_MAX, Sending};
 use crate::local::Local;
 use crate::locks::Mail;
@@ -45,22 +46,26 @@ pub(super) enum Broken {
     Block(u32, usize),
     #[error("{0}")]
     Credit(#[from] Overdrawn),
+    #[error("a frame on lane {0} that is neither a read nor its answer")]
+    Lane(u16),
 }
 
-/// Serves the connection until it breaks.
+/// Serves a lane until it breaks.
 pub(super) fn run(
     local: &Rc<Local>,
     connection: Connection,
+    lane: u16,
     wire: Wire,
-) -> impl Future<Output = Result<(), Broken>> {
+) -> impl Future<Output = Broken> {
     let peer = connection.peer;
     Exchange {
-        incoming: Incoming::new(local, connection),
+        incoming: Incoming::new(local, connection, lane),
         local: Rc::clone(local),
         peer,
+        lane,
         wire,
         sending: Sending::default(),
-        locks: local.node.locks.mail(peer),
+        locks: (lane == 0).then(|| local.node.locks.mail(peer)),
         frames: Vec::new(),
         unpin: Vec::new(),
     }
@@ -70,9 +75,11 @@ struct Exchange {
     incoming: Incoming,
     local: Rc<Local>,
     peer: NodeId,
+    lane: u16,
     wire: Wire,
     sending: Sending,
-    locks: Mail,
+    /// What the lock service sends: by the first lane.
+    locks: Option<Mail>,
     frames: Vec<Frame>,
     unpin: Vec<Place>,
 }
@@ -109,8 +116,9 @@ impl Exchange {
         let link = &node.links[usize::from(self.peer.0)];
         loop {
             if self.sending.is_empty() {
-                self.locks.take(cx.waker()).into_iter().for_each(|frame| self.sending.push_locks(frame));
-                link.take(&mut self.frames, cx.waker());
+                let locks = self.locks.as_mut().map(|mail| mail.take(cx.waker()));
+                locks.into_iter().flatten().for_each(|frame| self.sending.push_locks(frame));
+                link.take(self.lane, &mut self.frames, cx.waker());
                 if self.frames.is_empty() && self.sending.is_empty() {
                     return self.wire.poll_flush(cx);
                 }
@@ -134,10 +142,14 @@ impl Exchange {
 }
 
 impl Future for Exchange {
-    type Output = Result<(), Broken>;
+    type Output = Broken;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.turn(cx).map(Err)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Broken> {
+        // What comes of what has arrived by this lane leaves by this lane.
+        self.local.way_back.set(Some(Way::back(self.lane)));
+        let result = self.turn(cx);
+        self.local.way_back.set(None);
+        result
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_core::NodeId;
-use cards_tls::{Adrift, HandshakeError, Name, Proven, Purpose, Wire};
-use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, Mismatch};
+use cards_tls::{HandshakeError, Name, Proven, Purpose, Wire};
+use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::Level;
 
+use super::offers::{Greeted, GreetedLane, Offered};
 use crate::config::Member;
-use crate::inbox::Event;
 use crate::lobby::Lobby;
 use crate::local::{Local, spawn};
 use crate::membership::Members;
@@ -28,12 +28,6 @@ const STRANGERS_MAX: u32 = 128;
 const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// A connection whose ends have introduced themselves.
-pub(crate) struct Greeted {
-    pub(crate) wire: Adrift,
-    pub(crate) hello: Hello,
-}
 
 /// Why an introduction failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +57,10 @@ pub(super) enum GreetError {
     Membership { node: String, theirs: u64, known: u64 },
     #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
     Behind { node: String, theirs: u64, ours: u64 },
+    #[error("node {node} answers for another lane or another life than it was dialled for")]
+    Lane { node: String },
+    #[error("node {node} dials lane {lane} of a link that has {lanes}")]
+    NoLane { node: String, lane: u16, lanes: u16 },
 }
 
 impl From<HandshakeError> for GreetError {
@@ -80,8 +78,10 @@ impl GreetError {
         use io::ErrorKind::{
             ConnectionRefused, HostUnreachable, InvalidInput, NetworkUnreachable, PermissionDenied, TimedOut,
         };
-        if let Self::Behind { .. } = self {
-            return "it hears of this node in a moment";
+        match self {
+            Self::Behind { .. } => return "it hears of this node in a moment",
+            Self::Lane { .. } => return "it has restarted in this moment, perhaps",
+            _ => {}
         }
         let Self::Io(error) = self else {
             return "is it overloaded, or another program there? look into its log";
@@ -105,7 +105,7 @@ impl GreetError {
 
     /// The peer is there and refuses, or is refused; not a matter of waiting.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Io(_) | Self::Silent | Self::Behind { .. })
+        !matches!(self, Self::Io(_) | Self::Silent | Self::Behind { .. } | Self::Lane { .. })
     }
 }
 
@@ -122,7 +122,8 @@ fn other_block(members: &[Member], theirs: u64) -> Option<u32> {
     BLOCK_BITS.map(|bits| 1 << bits).find(|block| digest(members, *block) == theirs)
 }
 
-fn ours(node: &Node) -> Hello {
+/// What this node says on lane `lane` of link `link`.
+fn ours(node: &Node, link: u64, lane: u16) -> Hello {
     Hello {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
@@ -132,8 +133,24 @@ fn ours(node: &Node) -> Hello {
         succeeds: node.life.succeeds,
         membership: Some(node.membership.membership.load(Ordering::SeqCst)).filter(|&number| number > 0),
         epoch: node.members().epoch(),
+        lanes: lanes_wanted(node),
+        lane,
+        link,
         disks: node.own.clone(),
     }
+}
+
+/// A lane for each data thread. With one thread there is nothing to gain: reads go by the first lane.
+fn lanes_wanted(node: &Node) -> u16 {
+    match node.threads.len() {
+        1 => 0,
+        threads => threads.min(usize::from(MAX_LANES)) as u16,
+    }
+}
+
+/// Lanes of a link between the two, the first one included.
+fn lanes_between(ours: &Hello, theirs: &Hello) -> u16 {
+    1 + ours.lanes.max(theirs.lanes)
 }
 
 /// A member as its certificate names it.
@@ -141,8 +158,28 @@ fn named(node: &Node, name: &str) -> Name {
     Name::new(&node.config.cluster, name)
 }
 
-/// Dials a peer and exchanges introductions.
+/// Dials a peer: all lanes of a new link, one after the other.
 pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
+    let link = node.links[usize::from(peer.0)].next_number();
+    let (GreetedLane { wire, hello }, lanes) = dial_lane(node, peer, link, 0).await?;
+    let mut wires = vec![wire];
+    for lane in 1..lanes {
+        let (other, _) = dial_lane(node, peer, link, lane).await?;
+        if (other.hello.incarnation, other.hello.lanes) != (hello.incarnation, hello.lanes) {
+            return Err(GreetError::Lane { node: hello.node });
+        }
+        wires.push(other.wire);
+    }
+    Ok(Greeted { wires, hello })
+}
+
+/// Dials one lane and exchanges introductions; says how many lanes there are.
+async fn dial_lane(
+    node: &Node,
+    peer: NodeId,
+    link: u64,
+    lane: u16,
+) -> Result<(GreetedLane, u16), GreetError> {
     let members = node.members();
     let Some(member) = members.live_one(peer) else {
         return Err(GreetError::Who { node: node.name(peer), what: "no member any more" });
@@ -156,7 +193,7 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
             }
             None => Wire::plain(stream),
         };
-        let ours = ours(node);
+        let ours = ours(node, link, lane);
         send(&mut wire, &ours).await?;
         let hello = receive(&mut wire).await?;
         check(node, &hello, &ours)?;
@@ -168,7 +205,11 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
         if hello.epoch < joined {
             return Err(GreetError::Behind { node: hello.node, theirs: hello.epoch, ours: joined });
         }
-        Ok(Greeted { wire: wire.set_adrift()?, hello })
+        if (hello.link, hello.lane) != (link, lane) {
+            return Err(GreetError::Lane { node: hello.node });
+        }
+        let lanes = lanes_between(&ours, &hello);
+        Ok((GreetedLane { wire: wire.set_adrift()?, hello }, lanes))
     };
     tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
 }
@@ -192,7 +233,7 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Accepts peers and hands each to the thread that has its link.
+/// Accepts peers and gives each lane to its link.
 pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
     // Whoever is known by name leaves it: half of the places are never taken.
     let lobby = Lobby::new(2 * STRANGERS_MAX);
@@ -215,9 +256,9 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
                 () = permit.evicted() => return,
             };
             match greeted.unwrap_or(Err(GreetError::Silent.into())) {
-                Ok((peer, greeted)) => {
-                    let thread = usize::from(peer.0) % node.threads.len();
-                    node.threads[thread].post(Event::Peer(peer, greeted));
+                Ok(answered) => {
+                    drop(permit);
+                    offer(&local, answered).await;
                 }
                 Err(Refused { error, member }) => {
                     // A peer comes again and again, and anybody may knock: what is known is not said twice.
@@ -239,8 +280,33 @@ pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
     }
 }
 
+/// A lane of a peer that has dialled.
+struct Answered {
+    peer: NodeId,
+    lane: GreetedLane,
+    /// Of the link.
+    lanes: u16,
+}
+
+/// Gives a lane to its link, which has to be complete soon.
+async fn offer(local: &Local, answered: Answered) {
+    let Answered { peer, lane, lanes } = answered;
+    let link = &local.node.links[usize::from(peer.0)];
+    let number = lane.hello.link;
+    match link.offer(lane, lanes) {
+        Offered::Complete => {}
+        Offered::Stray => {
+            tracing::debug!(peer = local.node.name(peer), "a lane of a link that is not being made");
+        }
+        Offered::Waiting(here) => {
+            tokio::time::sleep(DEADLINE).await;
+            link.forget(number, here);
+        }
+    }
+}
+
 /// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why.
-async fn answer(node: &Node, stream: TcpStream) -> Result<(NodeId, Greeted), Refused> {
+async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
     stream.set_nodelay(true)?;
     let (mut wire, proven) = match &node.identity {
         Some(identity) => {
@@ -251,7 +317,8 @@ async fn answer(node: &Node, stream: TcpStream) -> Result<(NodeId, Greeted), Ref
         None => (Wire::plain(stream), None),
     };
     let hello = receive(&mut wire).await;
-    let ours = ours(node);
+    let (link, lane) = hello.as_ref().map_or((0, 0), |hello| (hello.link, hello.lane));
+    let ours = ours(node, link, lane);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
         send(&mut wire, &ours).await?;
     }
@@ -269,7 +336,12 @@ async fn answer(node: &Node, stream: TcpStream) -> Result<(NodeId, Greeted), Ref
             GreetError::Who { node: hello.node, what: "a member that does not dial this node" }.into()
         );
     }
-    Ok((NodeId(peer as u16), Greeted { wire: wire.set_adrift()?, hello }))
+    let lanes = lanes_between(&ours, &hello);
+    if lane >= lanes {
+        return Err(GreetError::NoLane { node: hello.node, lane, lanes }.into());
+    }
+    let lane = GreetedLane { wire: wire.set_adrift()?, hello };
+    Ok(Answered { peer: NodeId(peer as u16), lane, lanes })
 }
 
 /// The member that has been refused for its version, if it said so much.

@@ -14,6 +14,7 @@ use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, Loc
 
 use super::credit::Connection;
 use super::exchange::Broken;
+use super::outgoing;
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::node::Place;
@@ -27,6 +28,7 @@ pub(super) struct Incoming {
     local: Rc<Local>,
     peer: NodeId,
     connection: Connection,
+    lane: u16,
     buffer: Box<[u8; BUFFER]>,
     start: usize,
     end: usize,
@@ -56,11 +58,12 @@ enum Target {
 }
 
 impl Incoming {
-    pub(super) fn new(local: &Rc<Local>, connection: Connection) -> Self {
+    pub(super) fn new(local: &Rc<Local>, connection: Connection, lane: u16) -> Self {
         Self {
             local: Rc::clone(local),
             peer: connection.peer,
             connection,
+            lane,
             buffer: Box::new([0; BUFFER]),
             start: 0,
             end: 0,
@@ -194,6 +197,11 @@ impl Incoming {
 
     /// Begins with the frame of a header.
     fn begin(&mut self, header: Header) -> Result<(), Broken> {
+        let is_of_read =
+            matches!(&header, Header::Message { message, .. } if outgoing::is_of_read(&message.body));
+        if self.lane > 0 && !is_of_read {
+            return Err(Broken::Lane(self.lane));
+        }
         let (message, length) = match header {
             Header::Body(header) => {
                 self.state = State::Body { header, body: Vec::with_capacity(header.length()) };

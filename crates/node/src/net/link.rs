@@ -1,6 +1,5 @@
 //! One peer: dial it or be dialled, tell the core when it is up and down, queue what it is to be sent.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +13,10 @@ use tokio::sync::{Notify, watch};
 
 use super::credit::Connection;
 use super::exchange;
-use super::greet::{Greeted, dial};
+use super::greet::dial;
+use super::lanes::Lanes;
+use super::offers::{Greeted, GreetedLane, Offered, Offers};
+use super::outbox::{Outbox, Refused as NotQueued, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
 use crate::admin::MemberState;
@@ -28,13 +30,6 @@ use crate::traffic::{PeerTraffic, Traffic};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// First and longest pause before a peer is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// Most bytes that may wait for a peer before blocks are dropped; at most a quarter of the cache, at least
-/// [`QUEUE_BLOCKS`].
-const QUEUE_BYTES: usize = 64 << 20;
-/// Blocks that may wait for a peer however small the cache.
-const QUEUE_BLOCKS: usize = 32;
-/// Messages about blocks that may be held for a peer before more are dropped.
-const HELD_MAX: usize = 1 << 16;
 /// How often unused credit is looked for.
 const REST: Duration = Duration::from_secs(2);
 /// Bytes that the kernel takes before it has sent the last ones.
@@ -45,13 +40,13 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// What all threads see of a peer.
 pub(crate) struct Link {
-    outbox: Mutex<Outbox>,
+    outbox: Outbox,
     status: Mutex<LinkStatus>,
-    offered: Mutex<Option<Greeted>>,
+    offers: Mutex<Offers>,
     offer: Notify,
+    /// Links to it that this node has begun to make.
+    dialled: AtomicU64,
     pub(crate) traffic: PeerTraffic,
-    block: usize,
-    bytes_max: usize,
     /// It has a task.
     met: AtomicBool,
     /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
@@ -74,127 +69,114 @@ struct Refused {
     warned: bool,
 }
 
-#[derive(Default)]
-struct Outbox {
-    queue: Queue,
-    /// Messages about blocks do not leave unless they are told to: see [`Link::hold`].
-    hold: bool,
-    held: VecDeque<Frame>,
-}
-
 impl Link {
     pub(crate) fn new(cache: u64, block: usize) -> Self {
         Self {
-            outbox: Mutex::default(),
+            outbox: Outbox::new(cache, block),
             status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None, refused: None }),
-            offered: Mutex::new(None),
+            offers: Mutex::default(),
             offer: Notify::new(),
+            dialled: AtomicU64::new(0),
             traffic: PeerTraffic::default(),
-            block,
-            bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
             met: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
         }
     }
 
-    fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Queues a frame; the connection's task is woken once per turn.
+    /// Queues a frame; a read, or the answer to one, leaves by the lane that `way` says.
     ///
     /// # Errors
     /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
     /// protocol repeats what it needs.
-    pub(crate) fn push(&self, node: &Node, frame: Frame) -> Result<(), Frame> {
-        let mut outbox = self.outbox();
-        let Outbox { queue, hold, held } = &mut *outbox;
-        if queue.connection().is_none() {
-            return Err(frame);
-        }
-        let is_held = *hold && matches!(frame, Frame::Block { .. });
-        let has_room = match is_held {
-            true => held.len() < HELD_MAX,
-            false => queue.has_room(&frame, self.block, self.bytes_max),
-        };
-        if !has_room {
-            Traffic::add(&node.traffic.messages_dropped, 1);
-            return Err(frame);
-        }
-        match is_held {
-            true => held.push_back(frame),
-            false => queue.add(frame, self.block),
-        }
-        Ok(())
+    pub(crate) fn push(&self, node: &Node, way: Way, frame: Frame) -> Result<(), Frame> {
+        self.outbox.push(way, frame).map_err(|(frame, refused)| {
+            if refused == NotQueued::Full {
+                Traffic::add(&node.traffic.messages_dropped, 1);
+            }
+            frame
+        })
     }
 
     /// Holds messages about blocks, or lets them all leave again.
     pub(crate) fn hold(&self, hold: bool) {
-        self.outbox().hold = hold;
-        while !hold && self.release() {}
+        self.outbox.hold(hold);
     }
 
     /// Lets the next held message leave, if there is one.
     pub(crate) fn release(&self) -> bool {
-        let mut outbox = self.outbox();
-        let Some(frame) = outbox.held.pop_front() else { return false };
-        outbox.queue.add(frame, self.block);
-        true
+        self.outbox.release()
     }
 
     /// Nothing is on its way to the peer.
     pub(crate) fn is_idle(&self) -> bool {
-        let outbox = self.outbox();
-        outbox.queue.is_idle() && outbox.held.is_empty()
+        self.outbox.is_idle()
     }
 
     /// Messages that are held.
     pub(crate) fn held(&self) -> u32 {
-        self.outbox().held.len() as u32
+        self.outbox.held() as u32
     }
 
     /// The peer has answered a command.
     pub(super) fn answered(&self, name: Name) {
-        self.outbox().queue.answered(name);
+        self.outbox.with_first(|queue| queue.answered(name));
     }
 
     /// Bytes of writes that wait for the peer's credit, or for the connection.
     pub(crate) fn writes_waiting(&self) -> usize {
-        self.outbox().queue.writes_waiting()
+        self.outbox.with_first(|queue| queue.writes_waiting())
     }
 
-    /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
-    pub(super) fn take(&self, frames: &mut Vec<Frame>, waker: &Waker) {
-        self.outbox().queue.take(frames, waker);
+    /// Moves what leaves next by a lane to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
+    pub(super) fn take(&self, lane: u16, frames: &mut Vec<Frame>, waker: &Waker) {
+        self.outbox.take(lane, frames, waker);
     }
 
     /// The peer has said what this node may send.
     pub(super) fn has_credit(&self, credit: &Credit) {
-        self.outbox().queue.has_credit(credit.granted);
+        self.outbox.with_first(|queue| queue.has_credit(credit.granted));
     }
 
     /// What the peer may send on this connection, if that is still the one there is.
     pub(super) fn grant(&self, connection: Connection, granted: u64) {
-        let mut outbox = self.outbox();
-        if outbox.queue.connection() == Some(connection) {
-            outbox.queue.grant(granted);
+        self.outbox.with_first(|queue| {
+            if queue.connection() == Some(connection) {
+                queue.grant(granted);
+            }
+        });
+    }
+
+    pub(super) fn open(&self, connection: Connection, lanes: u16) {
+        self.outbox.open(connection, lanes);
+    }
+
+    /// The number of the next link that this node makes.
+    pub(super) fn next_number(&self) -> u64 {
+        self.dialled.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn offers(&self) -> MutexGuard<'_, Offers> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane of a link that the peer makes, of `lanes` in all. The last one completes the link, which replaces the one there
+    /// is: the peer would not dial if that were still of use.
+    pub(super) fn offer(&self, lane: GreetedLane, lanes: u16) -> Offered {
+        let offered = self.offers().add(lane, lanes);
+        if offered == Offered::Complete {
+            self.offer.notify_one();
         }
+        offered
     }
 
-    pub(super) fn open(&self, connection: Connection) {
-        self.outbox().queue.open(connection);
-    }
-
-    /// A connection that the peer has opened. It replaces the one there is: the peer would not dial if that
-    /// were still of use.
-    pub(crate) fn offer(&self, greeted: Greeted) {
-        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = Some(greeted);
-        self.offer.notify_one();
+    /// Forgets a link of which so many lanes were offered, if no more have come since.
+    pub(super) fn forget(&self, number: u64, lanes: usize) {
+        self.offers().forget(number, lanes);
     }
 
     async fn offered(&self) -> Greeted {
         loop {
-            if let Some(greeted) = self.offered.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(greeted) = self.offers().take() {
                 return greeted;
             }
             self.offer.notified().await;
@@ -203,7 +185,7 @@ impl Link {
 
     /// Waits until there is a newer connection.
     async fn superseded(&self) {
-        while self.offered.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        while !self.offers().is_complete() {
             self.offer.notified().await;
         }
     }
@@ -390,7 +372,7 @@ fn watch(stream: &std::net::TcpStream) -> std::io::Result<()> {
 async fn rest(link: &Link) -> Infallible {
     loop {
         tokio::time::sleep(REST).await;
-        link.outbox().queue.rest();
+        link.outbox.with_first(Queue::rest);
     }
 }
 
@@ -403,19 +385,19 @@ async fn serve(
     news: bool,
 ) -> Result<(), exchange::Broken> {
     let link = &local.node.links[usize::from(peer.0)];
-    let Greeted { wire, hello } = greeted;
-    watch(wire.stream())?;
-    let wire = wire.moor()?;
+    let Greeted { wires, hello } = greeted;
+    wires.iter().try_for_each(|wire| watch(wire.stream()))?;
     if news {
         tracing::info!(peer = hello.node, "connected");
     }
-    let connection = local.node.writes.connected(&local.node, peer);
+    let connection = local.node.writes.connected(&local.node, peer, wires.len() as u16 - 1);
     link.set_status(MemberState::Up, None);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
     local.all_shards(&Input::PeerUp { node: peer });
     local.route();
     local.node.threads[0].post(Event::ResolveCards);
+    let mut lanes = Lanes::start(&local.node, connection, wires);
 
     let result = tokio::select! {
         biased;
@@ -425,15 +407,12 @@ async fn serve(
             Err(exchange::Broken::NoMember)
         }
         never = rest(link) => match never {},
-        result = exchange::run(local, connection, wire) => result,
+        broken = lanes.broken() => Err(broken),
     };
+    // Of what comes by a lane nothing is handled after the peer is down.
+    lanes.end().await;
 
-    let unsent = {
-        let mut outbox = link.outbox();
-        let held = std::mem::take(&mut outbox.held);
-        outbox.queue.close().chain(held)
-    };
-    let slots = unsent.filter_map(|frame| match frame {
+    let slots = link.outbox.close().into_iter().filter_map(|frame| match frame {
         Frame::Block { payload: Outgoing::Slot(place), .. } => Some(place),
         _ => None,
     });

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use cards_core::{ControlMessage, Message};
+use cards_core::{Body, ControlMessage, Message};
 use cards_wire::peer::{self, Credit, HEADER_SIZE};
 
 use crate::arena::Arena;
@@ -34,7 +34,16 @@ pub(crate) enum Outgoing {
     Bytes(Bytes),
 }
 
+/// Whether a message is a read or its answer: what leaves by the lanes for reads. Nothing else does.
+pub(super) const fn is_of_read(body: &Body) -> bool {
+    matches!(body, Body::Read { .. } | Body::Data { .. } | Body::Nack { .. })
+}
+
 impl Frame {
+    pub(super) const fn is_of_read(&self) -> bool {
+        matches!(self, Self::Block { message, .. } if is_of_read(&message.body))
+    }
+
     /// Bytes on the wire, or nearly.
     pub(super) fn len(&self, block: usize) -> usize {
         HEADER_SIZE

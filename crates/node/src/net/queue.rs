@@ -38,13 +38,13 @@ pub(super) struct Queue {
     control: VecDeque<Frame>,
     headers: VecDeque<Frame>,
     /// Blocks and inquiries, and invalidations behind them.
-    blocks: Lane,
+    blocks: Fifo,
     /// Commands with their bytes.
     writes: Writes,
     /// A write was taken later than a block.
     write_was_last: bool,
     /// Blocks that were evicted.
-    stores: Lane,
+    stores: Fifo,
     purse: Purse,
     /// What the peer may send, all in all.
     granted: u64,
@@ -56,7 +56,7 @@ pub(super) struct Queue {
 
 /// Frames and their lengths.
 #[derive(Default)]
-struct Lane {
+struct Fifo {
     /// None was taken out of the middle; never the first.
     frames: VecDeque<(Option<Frame>, usize)>,
     bytes: usize,
@@ -64,7 +64,7 @@ struct Lane {
     gone: u64,
 }
 
-impl Lane {
+impl Fifo {
     /// Adds a frame and names its place.
     fn push(&mut self, frame: Frame, length: usize) -> u64 {
         self.bytes += length;
@@ -150,7 +150,7 @@ impl Queue {
 
     /// There is room for a frame. Blocks may have `bytes_max` together, evicted ones a quarter of that.
     pub(super) fn has_room(&self, frame: &Frame, block: usize, bytes_max: usize) -> bool {
-        let fits = |lane: &Lane, max| !lane.is_full() && lane.bytes + frame.len(block) <= max;
+        let fits = |fifo: &Fifo, max| !fifo.is_full() && fifo.bytes + frame.len(block) <= max;
         match Kind::of(frame) {
             Kind::Control => self.control.len() < FRAMES_MAX,
             Kind::Block => fits(&self.blocks, bytes_max),
@@ -242,6 +242,11 @@ impl Queue {
             self.tells = true;
             self.wake();
         }
+    }
+
+    /// Bytes of blocks that wait, but for evicted ones.
+    pub(super) const fn block_bytes(&self) -> usize {
+        self.blocks.bytes
     }
 
     /// Bytes of writes that wait.

@@ -37,12 +37,12 @@ impl Writes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection begins.
-    pub(super) fn connected(&self, node: &Node, peer: NodeId) -> Connection {
+    /// A link begins that has so many lanes for reads.
+    pub(super) fn connected(&self, node: &Node, peer: NodeId, lanes: u16) -> Connection {
         self.change(node, |budget| {
             let connection = budget.connected(peer);
             // Before it is told anything.
-            node.links[usize::from(peer.0)].open(connection);
+            node.links[usize::from(peer.0)].open(connection, lanes);
             connection
         })
     }

@@ -125,22 +125,106 @@ fn frame(stream: &mut TcpStream) -> std::io::Result<(Header, Vec<u8>)> {
     Ok((header, body))
 }
 
-/// A connection of node n1 to a daemon that takes it for n1.
-fn impostor(address: &str) -> TcpStream {
+/// Says `hello` to a daemon; the connection, and what it says of itself.
+fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&encode_hello(hello).unwrap()).unwrap();
+    let (Header::Body(header), body) = frame(&mut stream).unwrap() else { panic!() };
+    let peer::Body::Hello(theirs) = header.decode(&body).unwrap() else { panic!() };
+    (stream, theirs)
+}
+
+/// A link of node n1 to a daemon that takes it for n1: all lanes.
+fn impostor(address: &str) -> Vec<TcpStream> {
     let mut hello =
         Hello { cluster: "lab".into(), node: "n1".into(), shards: 16, incarnation: 1, ..Hello::default() };
     // Who asks is told the digest of the members.
-    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
-    let (Header::Body(header), body) = frame(&mut stream).unwrap() else { panic!() };
-    let peer::Body::Hello(theirs) = header.decode(&body).unwrap() else { panic!() };
-    hello.members = theirs.members;
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
-    frame(&mut stream).unwrap();
-    stream
+    let (_, theirs) = introduce(address, &hello);
+    (hello.members, hello.link) = (theirs.members, 7);
+    let lane = |lane| {
+        let (stream, theirs) = introduce(address, &Hello { lane, ..hello.clone() });
+        assert_eq!((theirs.lane, theirs.link), (lane, 7));
+        stream
+    };
+    (0..=theirs.lanes).map(lane).collect()
+}
+
+/// Reads until the daemon hangs up.
+fn hangs_up(mut stream: TcpStream) {
+    let mut said = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut said) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+    }
+}
+
+/// Waits until the daemon shows n1 as connected, or not.
+#[track_caller]
+fn connected(daemon: &Daemon, is_up: bool) {
+    let start = Instant::now();
+    while (status(daemon).members[1].state == MemberState::Up) != is_up {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).members[1]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A daemon with two data threads, whose links have three lanes, and a link of n1 to it.
+fn linked(dir: &std::path::Path) -> (Daemon, Vec<TcpStream>) {
+    let [mut config, _] = pair(dir);
+    config.data_threads = 2;
+    let address = config.members[0].address.clone();
+    let daemon = Daemon::start(config).unwrap();
+    let lanes = impostor(&address);
+    assert_eq!(lanes.len(), 3);
+    connected(&daemon, true);
+    (daemon, lanes)
+}
+
+#[test]
+fn with_one_lane_all_lanes_end() {
+    for broken in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let (daemon, mut lanes) = linked(dir.path());
+        drop(lanes.remove(broken));
+        lanes.into_iter().for_each(hangs_up);
+        connected(&daemon, false);
+    }
+}
+
+#[test]
+fn a_lane_for_reads_carries_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (daemon, mut lanes) = linked(dir.path());
+    lanes[2].write_all(&peer::encode_credit(&Credit::default())).unwrap();
+    lanes.into_iter().for_each(hangs_up);
+    connected(&daemon, false);
+    let reason = status(&daemon).members[1].reason.clone().unwrap_or_default();
+    assert!(reason.contains("lane 2"), "{reason}");
+}
+
+#[test]
+fn a_link_that_lacks_a_lane_is_no_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let [mut config, _] = pair(dir.path());
+    config.data_threads = 2;
+    let address = config.members[0].address.clone();
+    let daemon = Daemon::start(config).unwrap();
+    let mut hello =
+        Hello { cluster: "lab".into(), node: "n1".into(), shards: 16, incarnation: 1, ..Hello::default() };
+    hello.members = introduce(&address, &hello).1.members;
+    let lane = |link, lane| introduce(&address, &Hello { link, lane, ..hello.clone() }).0;
+    let first = [lane(1, 0), lane(1, 1)];
+    // One of another link, one of this that is here already, one that no link has.
+    for stray in [lane(2, 2), lane(1, 1), lane(1, 9)] {
+        hangs_up(stray);
+    }
+    assert_ne!(status(&daemon).members[1].state, MemberState::Up);
+    // A newer link takes the place of what was begun.
+    let second = [lane(3, 0), lane(3, 1), lane(3, 2)];
+    connected(&daemon, true);
+    first.into_iter().for_each(hangs_up);
+    drop(second);
+    connected(&daemon, false);
 }
 
 #[test]
@@ -149,9 +233,10 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
     let [config, _] = pair(dir.path());
     let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let mut stream = impostor(&address);
+    let mut lanes = impostor(&address);
+    let stream = &mut lanes[0];
     let granted = loop {
-        if let (Header::Credit(Credit { granted, .. }), _) = frame(&mut stream).unwrap() {
+        if let (Header::Credit(Credit { granted, .. }), _) = frame(stream).unwrap() {
             break granted;
         }
     };
@@ -183,12 +268,12 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
     for _ in 0..2 {
         stream.write_all(&write(128 << 10)).unwrap();
     }
-    while !matches!(frame(&mut stream).unwrap().0, Header::Credit(Credit { granted, .. }) if granted >= 384 << 10)
+    while !matches!(frame(stream).unwrap().0, Header::Credit(Credit { granted, .. }) if granted >= 384 << 10)
     {
     }
     assert_eq!(daemon.node.writes.promised(), 256 << 10);
     let _ = stream.write_all(&write(MAX_BLOCK));
-    while frame(&mut stream).is_ok() {}
+    while frame(stream).is_ok() {}
     let start = Instant::now();
     while daemon.node.writes.promised() > 0 {
         assert!(start.elapsed() < Duration::from_secs(10), "{}", daemon.node.writes.promised());

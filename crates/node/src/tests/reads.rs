@@ -44,6 +44,25 @@ fn what_one_node_has_read_the_next_gets_from_its_memory() {
 }
 
 #[test]
+fn nodes_with_different_numbers_of_threads_read_from_each_other() {
+    let cluster = Cluster::with(4, 64 * BLOCK, |config| {
+        config.data_threads = [3, 1, 4, 2][config.node_index().unwrap()];
+    });
+    for node in [2, 3, 4, 1] {
+        // One client on each thread.
+        for first in 0..4 {
+            let mut client = cluster.client(node);
+            for block in (first..64).step_by(4) {
+                let at = block * BLOCK;
+                let read = client.read(at as u64, BLOCK).unwrap();
+                assert!(read == cluster.content[at..at + BLOCK], "block {block} at node {node}");
+            }
+        }
+    }
+    assert_eq!(cluster.status(1).disks[0].counters.reads, 64);
+}
+
+#[test]
 fn many_requests_in_flight_get_their_own_answers() {
     let cluster = Cluster::start(3, 64 * BLOCK);
     let mut client = cluster.client(2);

@@ -4,7 +4,7 @@ use cards_core::{Coherence, Handover, PgId, VolumeSpec};
 use thiserror::Error;
 
 use super::body::{Reader, Writer};
-use super::{FrameError, MAX_BLOCK, MAX_NAME, MAX_POLICY};
+use super::{FrameError, MAX_BLOCK, MAX_LANES, MAX_NAME, MAX_POLICY};
 
 /// The smallest block in bytes.
 const MIN_BLOCK: u32 = 4096;
@@ -32,6 +32,13 @@ pub struct Hello {
     pub membership: Option<u64>,
     /// The highest epoch the node has heard of; zero without a coordinator.
     pub epoch: u64,
+    /// Lanes for reads that the node wants beside the first lane, at most [`MAX_LANES`]. A link has as many as the end
+    /// that wants more; with none, reads go by the first lane.
+    pub lanes: u16,
+    /// The lane of its link that this connection is, from 0. The end that is dialled repeats it, and the next field.
+    pub lane: u16,
+    /// The number of the link, from the node that dials: later links of one incarnation have higher ones.
+    pub link: u64,
     /// The volumes on the node's disks, at most [`PgId::MAX_DISKS`].
     pub disks: Vec<VolumeSpec>,
 }
@@ -105,6 +112,9 @@ impl Hello {
         out.u64(self.succeeds.unwrap_or(0));
         out.u64(self.membership.unwrap_or(0));
         out.u64(self.epoch);
+        out.u16(self.lanes);
+        out.u16(self.lane);
+        out.u64(self.link);
         out.length("list of disks", self.disks.len(), usize::from(PgId::MAX_DISKS))?;
         for disk in &self.disks {
             encode_disk(&mut out, disk)?;
@@ -125,11 +135,35 @@ impl Hello {
         let succeeds = Some(reader.u64("incarnation before")?).filter(|&life| life > 0);
         let membership = Some(reader.u64("membership")?).filter(|&membership| membership > 0);
         let epoch = reader.u64("epoch")?;
+        let lanes = lane_number(&mut reader, "number of lanes")?;
+        let lane = lane_number(&mut reader, "lane")?;
+        let link = reader.u64("number of the link")?;
         let count = reader.length("list of disks", usize::from(PgId::MAX_DISKS))?;
         let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
         reader.end()?;
-        Ok(Self { cluster, node, members, shards, incarnation, succeeds, membership, epoch, disks })
+        Ok(Self {
+            cluster,
+            node,
+            members,
+            shards,
+            incarnation,
+            succeeds,
+            membership,
+            epoch,
+            lanes,
+            lane,
+            link,
+            disks,
+        })
     }
+}
+
+fn lane_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u16, FrameError> {
+    let value = reader.u16(what)?;
+    if value > MAX_LANES {
+        return Err(FrameError::Field { what, value: value.into() });
+    }
+    Ok(value)
 }
 
 /// The sender of a Hello of an unknown version, `node of cluster`, as far as it can be read.

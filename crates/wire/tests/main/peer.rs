@@ -6,8 +6,8 @@ use cards_core::{
     VolumeSpec,
 };
 use cards_wire::peer::{
-    self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_NAME, MAX_POLICY,
-    Mismatch, decode_header, encode_control, encode_credit, encode_hello, encode_message,
+    self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
+    MAX_POLICY, Mismatch, decode_header, encode_control, encode_credit, encode_hello, encode_message,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -266,8 +266,9 @@ fn disks() -> impl Strategy<Value = VolumeSpec> {
 fn hellos() -> impl Strategy<Value = Hello> {
     let number = || proptest::option::of(1..=u64::MAX);
     let numbers = (any::<u64>(), number(), number(), any::<u64>());
-    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, numbers, proptest::collection::vec(disks(), 0..5))
-        .prop_map(|(cluster, node, members, shift, numbers, disks)| Hello {
+    let lanes = (0..=MAX_LANES, 0..=MAX_LANES, any::<u64>());
+    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, numbers, lanes, proptest::collection::vec(disks(), 0..5))
+        .prop_map(|(cluster, node, members, shift, numbers, lanes, disks)| Hello {
             cluster,
             node,
             members,
@@ -276,6 +277,9 @@ fn hellos() -> impl Strategy<Value = Hello> {
             succeeds: numbers.1,
             membership: numbers.2,
             epoch: numbers.3,
+            lanes: lanes.0,
+            lane: lanes.1,
+            link: lanes.2,
             disks,
         })
 }
@@ -392,7 +396,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: PgId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 9, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 10, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x14, 0, 0x31, 0x32, 0x21]);
     expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -409,7 +413,15 @@ fn strangers_are_refused_by_name() {
     let length = (newer.len() - HEADER_SIZE) as u32;
     newer[8..12].copy_from_slice(&length.to_le_bytes());
     let error = decode(&newer).unwrap_err();
-    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 10"), "{error}");
+    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 11"), "{error}");
+}
+
+#[test]
+fn a_link_has_no_more_lanes_than_the_limit() {
+    for hello in [Hello { lanes: MAX_LANES + 1, ..hello() }, Hello { lane: MAX_LANES + 1, ..hello() }] {
+        let error = decode(&encode_hello(&hello).unwrap()).unwrap_err();
+        assert!(matches!(error, FrameError::Field { value: 17, .. }), "{error}");
+    }
 }
 
 #[test]

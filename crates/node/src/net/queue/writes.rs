@@ -10,7 +10,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use cards_core::{PgId, RequestId};
 use cards_wire::peer::HEADER_SIZE;
 
-use super::{FRAMES_MAX, Kind, Lane};
+use super::{FRAMES_MAX, Fifo, Kind};
 use crate::net::PIECE;
 use crate::net::credit::Purse;
 use crate::net::outgoing::Frame;
@@ -24,7 +24,7 @@ pub(in crate::net) type Name = (u16, RequestId);
 
 #[derive(Default)]
 pub(super) struct Writes {
-    lanes: BTreeMap<PgId, Lane>,
+    fifos: BTreeMap<PgId, Fifo>,
     /// Where those are that wait.
     waiting: BTreeMap<Name, (PgId, u64)>,
     /// Those that have left, with their bytes.
@@ -41,7 +41,7 @@ impl Writes {
     /// Adds a write; one that waits under the same name, for another card, is forgotten.
     pub(super) fn push(&mut self, name: Name, volume: PgId, frame: Frame, length: usize) {
         self.forget(name);
-        let place = self.lanes.entry(volume).or_default().push(frame, length);
+        let place = self.fifos.entry(volume).or_default().push(frame, length);
         self.waiting.insert(name, (volume, place));
         self.in_flight.entry(volume).or_default();
     }
@@ -49,7 +49,7 @@ impl Writes {
     /// One that waits does not leave any more.
     pub(super) fn forget(&mut self, name: Name) {
         if let Some((volume, place)) = self.waiting.remove(&name) {
-            self.take(volume, |lane| lane.take(place));
+            self.take(volume, |fifo| fifo.take(place));
         }
     }
 
@@ -59,17 +59,17 @@ impl Writes {
 
     /// The next one of at most `room` bytes for which there is credit.
     pub(super) fn next(&mut self, purse: &mut Purse, room: usize) -> Option<(Frame, usize)> {
-        let later = self.lanes.range((self.last.map_or(Unbounded, Excluded), Unbounded));
-        let earlier = self.last.into_iter().flat_map(|last| self.lanes.range(..=last));
-        let (volume, length) = later.chain(earlier).find_map(|(&volume, lane)| {
-            let (_, length) = lane.first(room)?;
+        let later = self.fifos.range((self.last.map_or(Unbounded, Excluded), Unbounded));
+        let earlier = self.last.into_iter().flat_map(|last| self.fifos.range(..=last));
+        let (volume, length) = later.chain(earlier).find_map(|(&volume, fifo)| {
+            let (_, length) = fifo.first(room)?;
             let bytes = (length - HEADER_SIZE) as u64;
             (bytes + self.reserve(volume, purse.unused()) <= purse.unused()).then_some((volume, length))
         })?;
         let bytes = (length - HEADER_SIZE) as u64;
         purse.take(bytes);
         self.last = Some(volume);
-        let frame = self.take(volume, Lane::take_first)?;
+        let frame = self.take(volume, Fifo::take_first)?;
         if let Kind::Write(name, _) = Kind::of(&frame) {
             self.waiting.remove(&name);
             self.answered(name);
@@ -99,17 +99,17 @@ impl Writes {
         }
     }
 
-    fn take(&mut self, volume: PgId, which: impl FnOnce(&mut Lane) -> Option<Frame>) -> Option<Frame> {
-        let lane = self.lanes.get_mut(&volume)?;
-        let frame = which(lane);
-        if lane.is_empty() {
-            self.lanes.remove(&volume);
+    fn take(&mut self, volume: PgId, which: impl FnOnce(&mut Fifo) -> Option<Frame>) -> Option<Frame> {
+        let fifo = self.fifos.get_mut(&volume)?;
+        let frame = which(fifo);
+        if fifo.is_empty() {
+            self.fifos.remove(&volume);
         }
         frame
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        self.fifos.is_empty()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -118,7 +118,7 @@ impl Writes {
 
     /// Bytes that wait.
     pub(super) fn bytes(&self) -> usize {
-        self.lanes.values().map(|lane| lane.bytes).sum::<usize>() - self.waiting.len() * HEADER_SIZE
+        self.fifos.values().map(|fifo| fifo.bytes).sum::<usize>() - self.waiting.len() * HEADER_SIZE
     }
 
     /// Credit that is wanted for what is left to others.
@@ -128,7 +128,7 @@ impl Writes {
 
     /// Bytes of the shortest write that could be next.
     pub(super) fn shortest(&self) -> Option<u64> {
-        let first = |lane: &Lane| lane.first(usize::MAX).map(|(_, length)| (length - HEADER_SIZE) as u64);
-        self.lanes.values().filter_map(first).min()
+        let first = |fifo: &Fifo| fifo.first(usize::MAX).map(|(_, length)| (length - HEADER_SIZE) as u64);
+        self.fifos.values().filter_map(first).min()
     }
 }

@@ -1,0 +1,229 @@
+//! What waits for a peer: a queue for each lane of its link, and what is held.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+
+use cards_wire::peer::MAX_LANES;
+
+use super::credit::Connection;
+use super::outgoing::Frame;
+use super::queue::Queue;
+
+/// Most bytes that may wait for a peer before blocks are dropped; at most a quarter of the cache, at least
+/// [`QUEUE_BLOCKS`].
+const QUEUE_BYTES: usize = 64 << 20;
+/// Blocks that may wait for a peer however small the cache.
+const QUEUE_BLOCKS: usize = 32;
+/// Messages about blocks that may be held for a peer before more are dropped.
+const HELD_MAX: usize = 1 << 16;
+
+/// See the module's head.
+pub(super) struct Outbox {
+    /// Locked before any of `reads`.
+    first: Mutex<First>,
+    /// The queues of the lanes for reads, made with the first link that has any.
+    reads: OnceLock<Box<[Mutex<Queue>]>>,
+    /// How many of them the present link has.
+    lanes: AtomicU16,
+    /// Bytes of blocks that wait in `reads`.
+    blocks: AtomicUsize,
+    /// As `First::hold`, for a look without the lock.
+    hold: AtomicBool,
+    block: usize,
+    bytes_max: usize,
+}
+
+/// What the lock of the first lane guards.
+#[derive(Default)]
+struct First {
+    queue: Queue,
+    /// Messages about blocks do not leave unless they are told to: see [`Outbox::hold`].
+    hold: bool,
+    /// With their lanes.
+    held: VecDeque<(u16, Frame)>,
+}
+
+/// By which lane a read, or the answer to one, leaves. All else leaves by the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    First,
+    /// The lane of this data thread: of this node, or of the other end if it has more.
+    Thread(u16),
+}
+
+impl Way {
+    /// By the lane that has the turn.
+    pub(super) fn back(lane: u16) -> Self {
+        lane.checked_sub(1).map_or(Self::First, Self::Thread)
+    }
+}
+
+/// Why a frame does not leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    /// There is no connection.
+    Down,
+    /// Too much waits.
+    Full,
+}
+
+impl Outbox {
+    pub(super) fn new(cache: u64, block: usize) -> Self {
+        Self {
+            first: Mutex::default(),
+            reads: OnceLock::new(),
+            lanes: AtomicU16::new(0),
+            blocks: AtomicUsize::new(0),
+            hold: AtomicBool::new(false),
+            block,
+            bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
+        }
+    }
+
+    fn first(&self) -> MutexGuard<'_, First> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the queue of lane `lane`, a lane for reads, and counts what it has more or less afterwards.
+    fn reads<R>(&self, lane: u16, call: impl FnOnce(&mut Queue) -> R) -> R {
+        let queues =
+            self.reads.get_or_init(|| (0..MAX_LANES).map(|_| Mutex::new(Queue::default())).collect());
+        let mut queue = queues[usize::from(lane) - 1].lock().unwrap_or_else(PoisonError::into_inner);
+        let before = queue.block_bytes();
+        let result = call(&mut queue);
+        let after = queue.block_bytes();
+        if after > before {
+            self.blocks.fetch_add(after - before, Ordering::Relaxed);
+        } else if before > after {
+            self.blocks.fetch_sub(before - after, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// The lane by which a frame leaves.
+    fn lane_of(&self, way: Way, frame: &Frame) -> u16 {
+        match (way, self.lanes.load(Ordering::Relaxed)) {
+            (Way::Thread(thread), lanes) if lanes > 0 && frame.is_of_read() => 1 + thread % lanes,
+            _ => 0,
+        }
+    }
+
+    /// Queues a frame; the task of its lane is woken once per turn.
+    pub(super) fn push(&self, way: Way, frame: Frame) -> Result<(), (Frame, Refused)> {
+        let lane = self.lane_of(way, &frame);
+        if lane > 0 && !self.hold.load(Ordering::SeqCst) {
+            return self.push_read(lane, frame);
+        }
+        let mut first = self.first();
+        let First { queue, hold, held } = &mut *first;
+        if queue.connection().is_none() {
+            return Err((frame, Refused::Down));
+        }
+        if *hold && matches!(frame, Frame::Block { .. }) {
+            if held.len() >= HELD_MAX {
+                return Err((frame, Refused::Full));
+            }
+            held.push_back((lane, frame));
+            return Ok(());
+        }
+        if lane > 0 {
+            return self.push_read(lane, frame);
+        }
+        if !queue.has_room(&frame, self.block, self.bytes_max) {
+            return Err((frame, Refused::Full));
+        }
+        queue.add(frame, self.block);
+        Ok(())
+    }
+
+    fn push_read(&self, lane: u16, frame: Frame) -> Result<(), (Frame, Refused)> {
+        let (block, most) = (self.block, self.bytes_max);
+        self.reads(lane, |queue| {
+            if queue.connection().is_none() {
+                return Err((frame, Refused::Down));
+            }
+            // What the other lanes have is not theirs alone.
+            let elsewhere = self.blocks.load(Ordering::Relaxed).saturating_sub(queue.block_bytes());
+            if !queue.has_room(&frame, block, most.saturating_sub(elsewhere)) {
+                return Err((frame, Refused::Full));
+            }
+            queue.add(frame, block);
+            Ok(())
+        })
+    }
+
+    /// Holds messages about blocks, or lets them all leave again.
+    pub(super) fn hold(&self, hold: bool) {
+        {
+            let mut first = self.first();
+            first.hold = hold;
+            self.hold.store(hold, Ordering::SeqCst);
+        }
+        while !hold && self.release() {}
+    }
+
+    /// Lets the next held message leave, if there is one.
+    pub(super) fn release(&self) -> bool {
+        let mut first = self.first();
+        match first.held.pop_front() {
+            None => return false,
+            Some((0, frame)) => first.queue.add(frame, self.block),
+            // Under the lock of the first lane, without which no lane is closed.
+            Some((lane, frame)) => self.reads(lane, |queue| queue.add(frame, self.block)),
+        }
+        true
+    }
+
+    /// Nothing is on its way to the peer.
+    pub(super) fn is_idle(&self) -> bool {
+        let first = self.first();
+        let lanes = self.lanes.load(Ordering::Relaxed);
+        first.queue.is_idle()
+            && first.held.is_empty()
+            && (1..=lanes).all(|lane| self.reads(lane, |queue| queue.is_idle()))
+    }
+
+    /// Messages that are held.
+    pub(super) fn held(&self) -> usize {
+        self.first().held.len()
+    }
+
+    /// Calls the queue of the first lane: credit, and answers to commands.
+    pub(super) fn with_first<R>(&self, call: impl FnOnce(&mut Queue) -> R) -> R {
+        call(&mut self.first().queue)
+    }
+
+    /// Moves what leaves next by a lane to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
+    pub(super) fn take(&self, lane: u16, frames: &mut Vec<Frame>, waker: &Waker) {
+        match lane {
+            0 => self.first().queue.take(frames, waker),
+            lane => self.reads(lane, |queue| queue.take(frames, waker)),
+        }
+    }
+
+    /// A link begins that has so many lanes for reads.
+    pub(super) fn open(&self, connection: Connection, lanes: u16) {
+        let mut first = self.first();
+        first.queue.open(connection);
+        for lane in 1..=lanes {
+            self.reads(lane, |queue| queue.open(connection));
+        }
+        self.lanes.store(lanes, Ordering::Relaxed);
+    }
+
+    /// The link has ended: what has not left.
+    pub(super) fn close(&self) -> Vec<Frame> {
+        let mut first = self.first();
+        let held = std::mem::take(&mut first.held).into_iter().map(|(_, frame)| frame);
+        let mut unsent: Vec<Frame> = held.chain(first.queue.close()).collect();
+        for lane in 1..=self.lanes.swap(0, Ordering::Relaxed) {
+            unsent.extend(self.reads(lane, Queue::close));
+        }
+        unsent
+    }
+}
+
+#[cfg(test)]
+mod tests;
