@@ -20,8 +20,9 @@ use crate::locks::Mail;
 use crate::node::Place;
 use crate::traffic::Traffic;
 
-/// Receives per turn, before what they led to is sent and others run.
+/// Receives per turn, and bytes, before what they led to is sent and others run.
 const RECEIVES: u32 = 32;
+const RECEIVED: usize = 1 << 20;
 /// Turns before others run.
 const TURNS: u32 = 4;
 
@@ -87,10 +88,11 @@ struct Exchange {
 impl Exchange {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
         for _ in 0..TURNS {
-            let mut blocked = false;
+            let (mut blocked, mut received) = (false, 0);
             for _ in 0..RECEIVES {
                 match self.incoming.poll(cx, &mut self.wire) {
-                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Ok(bytes)) if received + bytes < RECEIVED => received += bytes,
+                    Poll::Ready(Ok(_)) => break,
                     Poll::Ready(Err(broken)) => return Poll::Ready(broken),
                     Poll::Pending => {
                         blocked = true;

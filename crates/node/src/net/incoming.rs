@@ -1,8 +1,11 @@
 //! What arrives from a peer: headers are decoded as they come, payloads are received straight into the slot
-//! that the shard names.
+//! that the shard names, or copied there where that is cheaper.
 //!
-//! While a payload arrives, one `readv` takes the rest of it and the header behind it, so a stream of blocks
-//! costs one system call per block and no copy. While no payloads come, more headers are read at a time.
+//! *Large blocks*, and whatever is encrypted: while a payload arrives, one `readv` takes the rest of it and the header
+//! behind it, so a stream of blocks costs one system call per block and no copy. While no payloads come, more headers are
+//! read at a time. *Small blocks* in the clear: one `readv` takes all there is into the thread's buffer, and the blocks are
+//! copied from there. A system call costs more than such a copy. (What is encrypted lies in a buffer already, from which
+//! it is opened straight into the slot.)
 
 use std::io::{self, IoSliceMut};
 use std::rc::Rc;
@@ -20,8 +23,10 @@ use crate::local::Local;
 use crate::node::Place;
 use crate::traffic::Traffic;
 
-/// Bytes of the buffer for headers and bodies, and for payloads that nobody wants.
-const BUFFER: usize = 4096;
+/// Bytes of headers, bodies, and payloads that nobody wants, that are received at a time beside large blocks.
+const BESIDE: usize = 4096;
+/// Blocks up to this size are copied from the thread's buffer.
+const SMALL: usize = 16 << 10;
 
 /// The receiving end of a connection.
 pub(super) struct Incoming {
@@ -29,9 +34,8 @@ pub(super) struct Incoming {
     peer: NodeId,
     connection: Connection,
     lane: u16,
-    buffer: Box<[u8; BUFFER]>,
-    start: usize,
-    end: usize,
+    /// What has come of the next header.
+    tail: Vec<u8>,
     /// Headers to read at a time.
     headers: usize,
     state: State,
@@ -64,38 +68,41 @@ impl Incoming {
             peer: connection.peer,
             connection,
             lane,
-            buffer: Box::new([0; BUFFER]),
-            start: 0,
-            end: 0,
+            tail: Vec::with_capacity(HEADER_SIZE),
             headers: 1,
             state: State::Header,
         }
     }
 
-    /// Receives once and handles what is complete.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Result<(), Broken>> {
-        let received = ready!(self.receive(cx, wire))?;
+    /// Receives once and handles what is complete; says how many bytes have come.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Result<usize, Broken>> {
+        let local = Rc::clone(&self.local);
+        let mut buffer = local.receive.borrow_mut();
+        let (received, end) = ready!(self.receive(cx, wire, &mut buffer))?;
         if received == 0 {
             return Poll::Ready(Err(Broken::Closed));
         }
-        let node = &self.local.node;
+        let node = &local.node;
         Traffic::add(&node.traffic.bytes_received, received);
         Traffic::add(&node.links[usize::from(self.peer.0)].traffic.received, received);
-        self.advance()?;
-        Poll::Ready(Ok(()))
+        self.tail.clear();
+        self.advance(&buffer[..end])?;
+        Poll::Ready(Ok(received))
     }
 
-    /// Fills the target of the payload, if there is one, and then the buffer.
-    fn receive(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<io::Result<usize>> {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        } else if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
+    /// Fills the target of the payload, if there is one, and then the buffer, behind the tail. Says how much was received,
+    /// and where the buffer's contents end.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Wire,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, usize)>> {
         let arena = &self.local.node.arena;
+        let kept = self.tail.len();
+        buffer[..kept].copy_from_slice(&self.tail);
         let (target, ahead): (&mut [u8], usize) = match &mut self.state {
-            State::Header => (&mut [], (self.headers * HEADER_SIZE - self.end.min(HEADER_SIZE)).max(1)),
+            State::Header => (&mut [], (self.headers * HEADER_SIZE - kept).max(1)),
             State::Payload { target, arrived, length, .. } => match target {
                 Target::Slot(place) => {
                     // SAFETY: the shard has named the slot as the landing of this payload: nobody else uses it.
@@ -103,40 +110,40 @@ impl Incoming {
                     (&mut slot[*arrived..*length], HEADER_SIZE)
                 }
                 Target::Buffer(bytes) => (&mut bytes[*arrived..], HEADER_SIZE),
-                Target::Nowhere => (&mut [], BUFFER.min(*length - *arrived)),
+                Target::Nowhere => (&mut [], BESIDE.min(*length - *arrived)),
             },
-            State::Body { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
-            State::Locks { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
-            State::Inquiry { header, body } => (&mut [], (header.length() - body.len()).min(BUFFER)),
+            State::Body { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
+            State::Locks { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
+            State::Inquiry { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
         };
-        let limit = (self.end + ahead).min(BUFFER);
+        let is_small = arena.block() <= SMALL && !wire.is_sealed();
+        let limit = if is_small { buffer.len() } else { kept + ahead };
         let wanted = target.len();
-        let mut parts = [IoSliceMut::new(target), IoSliceMut::new(&mut self.buffer[self.end..limit])];
+        let mut parts = [IoSliceMut::new(target), IoSliceMut::new(&mut buffer[kept..limit])];
         let received = ready!(wire.poll_read_vectored(cx, &mut parts))?;
         let straight = received.min(wanted);
         if let State::Payload { arrived, target: Target::Slot(_) | Target::Buffer(_), .. } = &mut self.state {
             *arrived += straight;
         }
-        self.end += received - straight;
-        Poll::Ready(Ok(received))
+        Poll::Ready(Ok((received, kept + received - straight)))
     }
 
-    /// Handles what is complete.
-    fn advance(&mut self) -> Result<(), Broken> {
+    /// Handles what is complete, and keeps what has come of the next header.
+    fn advance(&mut self, mut here: &[u8]) -> Result<(), Broken> {
         loop {
-            let here = self.start..self.end;
             match &mut self.state {
                 State::Header => {
-                    let Some(header) = self.buffer[here].first_chunk::<HEADER_SIZE>() else { return Ok(()) };
-                    let header = peer::decode_header(header)?;
-                    self.start += HEADER_SIZE;
-                    self.begin(header)?;
+                    let Some((header, rest)) = here.split_first_chunk::<HEADER_SIZE>() else {
+                        self.tail.extend_from_slice(here);
+                        return Ok(());
+                    };
+                    here = rest;
+                    self.begin(peer::decode_header(header)?)?;
                 }
                 State::Payload { target, arrived, length, .. } => {
-                    // What came with the header is copied; the rest will not be.
-                    let take = here.len().min(*length - *arrived);
-                    let bytes = &self.buffer[self.start..self.start + take];
-                    let to = *arrived..*arrived + take;
+                    // What came with the header is copied; the rest will not be, unless blocks are small.
+                    let bytes = split(&mut here, *length - *arrived);
+                    let to = *arrived..*arrived + bytes.len();
                     match target {
                         // SAFETY: as in `receive`.
                         Target::Slot(place) => unsafe {
@@ -147,19 +154,16 @@ impl Incoming {
                         Target::Nowhere => {}
                     }
                     if !matches!(target, Target::Nowhere) {
-                        Traffic::add(&self.local.node.traffic.bytes_copied, take);
+                        Traffic::add(&self.local.node.traffic.bytes_copied, bytes.len());
                     }
-                    self.start += take;
-                    *arrived += take;
+                    *arrived += bytes.len();
                     if *arrived < *length {
                         return Ok(());
                     }
                     self.landed();
                 }
                 State::Body { header, body } => {
-                    let take = here.len().min(header.length() - body.len());
-                    body.extend_from_slice(&self.buffer[self.start..self.start + take]);
-                    self.start += take;
+                    body.extend_from_slice(split(&mut here, header.length() - body.len()));
                     if body.len() < header.length() {
                         return Ok(());
                     }
@@ -170,9 +174,7 @@ impl Incoming {
                     self.local.control(ControlInput::Message { from: self.peer, message });
                 }
                 State::Locks { header, body } => {
-                    let take = here.len().min(header.length() - body.len());
-                    body.extend_from_slice(&self.buffer[self.start..self.start + take]);
-                    self.start += take;
+                    body.extend_from_slice(split(&mut here, header.length() - body.len()));
                     if body.len() < header.length() {
                         return Ok(());
                     }
@@ -181,9 +183,7 @@ impl Incoming {
                     self.local.node.locks.message(self.peer, message);
                 }
                 State::Inquiry { header, body } => {
-                    let take = here.len().min(header.length() - body.len());
-                    body.extend_from_slice(&self.buffer[self.start..self.start + take]);
-                    self.start += take;
+                    body.extend_from_slice(split(&mut here, header.length() - body.len()));
                     if body.len() < header.length() {
                         return Ok(());
                     }
@@ -227,7 +227,7 @@ impl Incoming {
             return Err(Broken::Shard(message.shard));
         }
         if length == 0 {
-            self.headers = (self.headers * 2).min(BUFFER / HEADER_SIZE);
+            self.headers = (self.headers * 2).min(BESIDE / HEADER_SIZE);
             self.handle(message, Payload::None);
             return Ok(());
         }
@@ -295,4 +295,11 @@ impl Incoming {
             Target::Nowhere => {}
         }
     }
+}
+
+/// Takes up to `most` bytes off the front.
+fn split<'a>(here: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (bytes, rest) = here.split_at(most.min(here.len()));
+    *here = rest;
+    bytes
 }
