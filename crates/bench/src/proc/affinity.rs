@@ -55,7 +55,11 @@ pub fn pin_thread(thread: libc::pid_t, core: usize) -> io::Result<()> {
 pub fn pin_process(pid: i32, core: usize) -> io::Result<()> {
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         if let Some(thread) = task?.file_name().to_str().and_then(|name| name.parse().ok()) {
-            pin_thread(thread, core)?;
+            match pin_thread(thread, core) {
+                // It has ended meanwhile, as those do that take a cache's memory at the start.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                result => result?,
+            }
         }
     }
     Ok(())

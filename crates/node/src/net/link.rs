@@ -16,7 +16,7 @@ use super::exchange;
 use super::greet::dial;
 use super::lanes::Lanes;
 use super::offers::{Greeted, GreetedLane, Offered, Offers};
-use super::outbox::{Outbox, Refused as NotQueued, Way};
+use super::outbox::{Outbox, Pushed, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
 use crate::admin::MemberState;
@@ -89,12 +89,14 @@ impl Link {
     /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
     /// protocol repeats what it needs.
     pub(crate) fn push(&self, node: &Node, way: Way, frame: Frame) -> Result<(), Frame> {
-        self.outbox.push(way, frame).map_err(|(frame, refused)| {
-            if refused == NotQueued::Full {
+        match self.outbox.push(way, frame) {
+            Pushed::Queued => Ok(()),
+            Pushed::Down(frame) => Err(frame),
+            Pushed::Full(frame) => {
                 Traffic::add(&node.traffic.messages_dropped, 1);
+                Err(frame)
             }
-            frame
-        })
+        }
     }
 
     /// Holds messages about blocks, or lets them all leave again.

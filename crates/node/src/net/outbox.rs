@@ -60,13 +60,13 @@ impl Way {
     }
 }
 
-/// Why a frame does not leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
+/// What has become of a frame.
+pub(super) enum Pushed {
+    Queued,
     /// There is no connection.
-    Down,
+    Down(Frame),
     /// Too much waits.
-    Full,
+    Full(Frame),
 }
 
 impl Outbox {
@@ -111,7 +111,7 @@ impl Outbox {
     }
 
     /// Queues a frame; the task of its lane is woken once per turn.
-    pub(super) fn push(&self, way: Way, frame: Frame) -> Result<(), (Frame, Refused)> {
+    pub(super) fn push(&self, way: Way, frame: Frame) -> Pushed {
         let lane = self.lane_of(way, &frame);
         if lane > 0 && !self.hold.load(Ordering::SeqCst) {
             return self.push_read(lane, frame);
@@ -119,38 +119,38 @@ impl Outbox {
         let mut first = self.first();
         let First { queue, hold, held } = &mut *first;
         if queue.connection().is_none() {
-            return Err((frame, Refused::Down));
+            return Pushed::Down(frame);
         }
         if *hold && matches!(frame, Frame::Block { .. }) {
             if held.len() >= HELD_MAX {
-                return Err((frame, Refused::Full));
+                return Pushed::Full(frame);
             }
             held.push_back((lane, frame));
-            return Ok(());
+            return Pushed::Queued;
         }
         if lane > 0 {
             return self.push_read(lane, frame);
         }
         if !queue.has_room(&frame, self.block, self.bytes_max) {
-            return Err((frame, Refused::Full));
+            return Pushed::Full(frame);
         }
         queue.add(frame, self.block);
-        Ok(())
+        Pushed::Queued
     }
 
-    fn push_read(&self, lane: u16, frame: Frame) -> Result<(), (Frame, Refused)> {
+    fn push_read(&self, lane: u16, frame: Frame) -> Pushed {
         let (block, most) = (self.block, self.bytes_max);
         self.reads(lane, |queue| {
             if queue.connection().is_none() {
-                return Err((frame, Refused::Down));
+                return Pushed::Down(frame);
             }
             // What the other lanes have is not theirs alone.
             let elsewhere = self.blocks.load(Ordering::Relaxed).saturating_sub(queue.block_bytes());
             if !queue.has_room(&frame, block, most.saturating_sub(elsewhere)) {
-                return Err((frame, Refused::Full));
+                return Pushed::Full(frame);
             }
             queue.add(frame, block);
-            Ok(())
+            Pushed::Queued
         })
     }
 

@@ -37,6 +37,10 @@ fn invalidate() -> Frame {
     Frame::Block { message: message(body), payload: Outgoing::None }
 }
 
+fn is_queued(pushed: Pushed) -> bool {
+    matches!(pushed, Pushed::Queued)
+}
+
 /// The blocks of the reads and answers that leave by a lane.
 fn leave(outbox: &Outbox, lane: u16) -> Vec<u32> {
     let mut frames = Vec::new();
@@ -55,9 +59,9 @@ fn leave(outbox: &Outbox, lane: u16) -> Vec<u32> {
 fn what_is_of_a_read_leaves_by_the_lane_of_its_thread_and_all_else_by_the_first() {
     let outbox = open(3);
     for thread in 0..5 {
-        assert!(outbox.push(Way::Thread(thread), data(thread.into())).is_ok());
-        assert!(outbox.push(Way::Thread(thread), nack(10 + u32::from(thread))).is_ok());
-        assert!(outbox.push(Way::Thread(thread), invalidate()).is_ok());
+        assert!(is_queued(outbox.push(Way::Thread(thread), data(thread.into()))));
+        assert!(is_queued(outbox.push(Way::Thread(thread), nack(10 + u32::from(thread)))));
+        assert!(is_queued(outbox.push(Way::Thread(thread), invalidate())));
     }
     // Messages without a payload go first.
     assert_eq!(leave(&outbox, 1), [10, 13, 0, 3]);
@@ -74,31 +78,32 @@ fn what_is_of_a_read_leaves_by_the_lane_of_its_thread_and_all_else_by_the_first(
 #[test]
 fn what_came_by_the_first_lane_is_answered_by_it() {
     let outbox = open(3);
-    assert!(outbox.push(Way::back(0), data(1)).is_ok());
-    assert!(outbox.push(Way::back(3), data(2)).is_ok());
+    assert!(is_queued(outbox.push(Way::back(0), data(1))));
+    assert!(is_queued(outbox.push(Way::back(3), data(2))));
     assert_eq!((leave(&outbox, 0), leave(&outbox, 3)), (vec![1], vec![2]));
 }
 
 #[test]
 fn without_lanes_for_reads_all_leaves_by_the_first() {
     let outbox = open(0);
-    assert!(outbox.push(Way::Thread(3), data(7)).is_ok());
+    assert!(is_queued(outbox.push(Way::Thread(3), data(7))));
     assert_eq!(leave(&outbox, 0), [7]);
 }
 
 #[test]
 fn all_lanes_together_may_have_no_more_blocks_than_one() {
     let outbox = open(2);
-    let sent =
-        (0..100).filter(|&block| outbox.push(Way::Thread((block % 2) as u16), data(block)).is_ok()).count();
+    let sent = (0..100)
+        .filter(|&block| is_queued(outbox.push(Way::Thread((block % 2) as u16), data(block))))
+        .count();
     let room = (CACHE / 4) as usize / BLOCK;
     assert!(sent < room && sent > room - 3, "{sent} of {room}");
-    assert!(matches!(outbox.push(Way::Thread(0), data(100)), Err((_, Refused::Full))));
+    assert!(matches!(outbox.push(Way::Thread(0), data(100)), Pushed::Full(_)));
     leave(&outbox, 2);
-    assert!(outbox.push(Way::Thread(0), data(100)).is_ok());
+    assert!(is_queued(outbox.push(Way::Thread(0), data(100))));
     // With the link all is forgotten.
     assert!(!outbox.close().is_empty());
-    assert!(matches!(outbox.push(Way::Thread(0), data(0)), Err((_, Refused::Down))));
+    assert!(matches!(outbox.push(Way::Thread(0), data(0)), Pushed::Down(_)));
     assert_eq!(outbox.blocks.load(Ordering::Relaxed), 0);
     assert!(outbox.is_idle());
 }
@@ -108,23 +113,23 @@ fn what_is_held_leaves_in_order_by_its_lane() {
     let outbox = open(2);
     outbox.hold(true);
     for block in 0..4 {
-        assert!(outbox.push(Way::Thread((block % 2) as u16), data(block)).is_ok());
+        assert!(is_queued(outbox.push(Way::Thread((block % 2) as u16), data(block))));
     }
     assert_eq!((outbox.held(), leave(&outbox, 1), leave(&outbox, 2)), (4, vec![], vec![]));
     assert!(outbox.release());
     assert_eq!((leave(&outbox, 1), leave(&outbox, 2)), (vec![0], vec![]));
     outbox.hold(false);
     assert_eq!((leave(&outbox, 1), leave(&outbox, 2)), (vec![2], vec![1, 3]));
-    assert!(outbox.push(Way::Thread(1), data(9)).is_ok());
+    assert!(is_queued(outbox.push(Way::Thread(1), data(9))));
     assert_eq!(leave(&outbox, 2), [9]);
 }
 
 #[test]
 fn a_later_link_may_have_fewer_lanes() {
     let outbox = open(4);
-    assert!(outbox.push(Way::Thread(3), data(3)).is_ok());
+    assert!(is_queued(outbox.push(Way::Thread(3), data(3))));
     assert_eq!(outbox.close().len(), 1);
     outbox.open(Connection { peer: NodeId(1), number: 2 }, 2);
-    assert!(outbox.push(Way::Thread(3), data(3)).is_ok());
+    assert!(is_queued(outbox.push(Way::Thread(3), data(3))));
     assert_eq!((leave(&outbox, 2), leave(&outbox, 4)), (vec![3], vec![]));
 }
