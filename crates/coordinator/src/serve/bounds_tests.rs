@@ -67,7 +67,7 @@ async fn closed(bounds: Bounds) -> Closed {
 
 fn equip(authority: &Authority, dir: &std::path::Path, node: &str) -> Identity {
     let files = Files::within(&dir.join(node));
-    authority.equip(node, &files).unwrap();
+    authority.equip(node, &[], &files).unwrap();
     Identity::load(&Name::new("lab", node), &files).unwrap()
 }
 
