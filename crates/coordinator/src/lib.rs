@@ -72,5 +72,5 @@ pub use registry::{
     NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
-pub use serve::serve;
+pub use serve::{network, serve};
 pub use view::View;

@@ -32,6 +32,7 @@ use crate::wire::POLL;
 
 use answer::{Caller, Desk};
 use strangers::Strangers;
+pub use strangers::network;
 use stream::Impatient;
 
 /// Pause after the system could not accept a connection, for want of file descriptors, say.

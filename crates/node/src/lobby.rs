@@ -1,7 +1,7 @@
 //! Who may come in: a cap on connections, which silent ones cannot use up.
 //!
 //! At most half of the cap may be in their handshake. When one more comes, or the cap is reached, one of those has to
-//! go, the oldest of the address that has most: a flood of connections that say nothing never keeps a client out
+//! go, the oldest of the network that has most (of IPv6 the first 64 bits): a flood of connections that say nothing never keeps a client out
 //! (CVE-2024-7409), and costs those of other addresses nothing.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cards_coordinator::network;
 use tokio::sync::Notify;
 
 /// Counts the connections of all endpoints.
@@ -28,7 +29,7 @@ struct State {
 
 struct Greeting {
     number: u64,
-    /// None for a client of this machine.
+    /// Its network. None for a client of this machine.
     from: Option<IpAddr>,
     evicted: Arc<Notify>,
 }
@@ -58,7 +59,7 @@ impl Lobby {
         let (number, evicted) = (state.next, Arc::new(Notify::new()));
         state.next += 1;
         state.inside += 1;
-        state.greeting.push_back(Greeting { number, from, evicted: Arc::clone(&evicted) });
+        state.greeting.push_back(Greeting { number, from: from.map(network), evicted: Arc::clone(&evicted) });
         Some(Permit { lobby: Arc::clone(self), number, evicted, settled: AtomicBool::new(false) })
     }
 
@@ -74,7 +75,7 @@ impl State {
         at.and_then(|at| self.greeting.remove(at)).is_some()
     }
 
-    /// The oldest of the address that has most places; of several such addresses, the oldest of all.
+    /// The oldest of the network that has most places; of several such networks, the oldest of all.
     fn whose_turn_it_is_to_go(&self) -> Option<usize> {
         let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
         self.greeting.iter().for_each(|greeting| *counts.entry(greeting.from).or_default() += 1);
@@ -122,13 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_from_one_address_makes_way_for_others() {
-        let lobby = Lobby::new(8);
-        let at = |last| Some(IpAddr::from([10, 0, 0, last]));
-        let (alone, mut crowd) = (lobby.admit(at(1)).unwrap(), Vec::new());
-        crowd.extend((0..100).map(|_| lobby.admit(at(2)).unwrap()));
-        assert!(alone.settle(), "the only one of its address was sent away");
-        assert_eq!(crowd.iter().filter(|permit| permit.settle()).count(), 3);
+    fn a_crowd_from_one_network_makes_way_for_others() {
+        let v4: [fn(u16) -> IpAddr; 2] = [|_| [10, 0, 0, 1].into(), |_| [10, 0, 0, 2].into()];
+        // One machine has as many addresses there as it likes.
+        let v6: [fn(u16) -> IpAddr; 2] = [
+            |_| [0x2001, 0xdb8, 0, 1, 0, 0, 0, 1].into(),
+            |number| [0x2001, 0xdb8, 0, 2, 0, 0, 0, number].into(),
+        ];
+        for [alone, crowd] in [v4, v6] {
+            let lobby = Lobby::new(8);
+            let alone = lobby.admit(Some(alone(0))).unwrap();
+            let crowd: Vec<Permit> =
+                (0..100).map(|number| lobby.admit(Some(crowd(number))).unwrap()).collect();
+            assert!(alone.settle(), "the only one of its network was sent away");
+            assert_eq!(crowd.iter().filter(|permit| permit.settle()).count(), 3);
+        }
     }
 
     #[test]

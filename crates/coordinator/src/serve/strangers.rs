@@ -48,7 +48,8 @@ impl<T: Send + 'static> Strangers<T> {
 }
 
 /// By what it counts from where somebody comes: with IPv6 one machine has as many addresses as it likes, in one network.
-fn network(from: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,

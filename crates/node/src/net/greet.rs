@@ -305,7 +305,8 @@ async fn offer(local: &Local, answered: Answered) {
     }
 }
 
-/// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why.
+/// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why; not so if it says
+/// that it is another than it has proven to be.
 async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
     stream.set_nodelay(true)?;
     let (mut wire, proven) = match &node.identity {
@@ -317,15 +318,19 @@ async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
         None => (Wire::plain(stream), None),
     };
     let hello = receive(&mut wire).await;
+    if let (Some(proven), Ok(hello)) = (&proven, &hello)
+        && !proven.is(&named(node, &hello.node))
+    {
+        return Err(
+            GreetError::Who { node: hello.node.clone(), what: "not whom its certificate names" }.into()
+        );
+    }
     let (link, lane) = hello.as_ref().map_or((0, 0), |hello| (hello.link, hello.lane));
     let ours = ours(node, link, lane);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
         send(&mut wire, &ours).await?;
     }
     let hello = hello.map_err(|error| Refused { member: of_other_version(node, &error), error })?;
-    if proven.is_some_and(|proven| !proven.is(&named(node, &hello.node))) {
-        return Err(GreetError::Who { node: hello.node, what: "not whom its certificate names" }.into());
-    }
     let member = node.members().find(&hello.node).map(|(peer, _)| usize::from(peer.0));
     check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
     let Some(peer) = member else {
