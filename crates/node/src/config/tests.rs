@@ -121,6 +121,7 @@ fn the_example_is_valid_and_states_the_defaults() {
     // Keys whose comment is an example, not the default.
     let examples = [
         "uri =",
+        "allow =",
         "tcp =",
         "tls =",
         "authority =",
