@@ -370,7 +370,7 @@ impl Control {
         })
     }
 
-    /// This node's card of a volume, and since which card of it no other node has had one that may write: if it is attached
+    /// This node's card of a volume, and since which card of it no other node was given one that may write: if it is attached
     /// and has the volume for itself.
     #[must_use]
     pub fn claim(&self, volume: PgId) -> Option<(Generation, Generation)> {

@@ -378,7 +378,7 @@ pub enum ControlMessage {
         lease_us: u32,
         /// Commands that were sent under an earlier card may be sent again if that one was not before this one.
         repeat_from: Generation,
-        /// Since this card of the receiver no other node has had one that may write.
+        /// Since this card of the receiver no other node was given one that may write.
         alone_since: Generation,
     },
     /// The card is not attached.

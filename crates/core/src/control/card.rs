@@ -20,7 +20,7 @@ pub(super) struct Card {
     /// Who is told of the first attachment.
     tokens: Vec<Token>,
     pub(super) generation: Option<Generation>,
-    /// Since this card of the node no other has had one that may write.
+    /// Since this card of the node no other was given one that may write.
     alone_since: Generation,
     /// The attach request under way.
     request: RequestId,
@@ -46,7 +46,7 @@ impl Card {
         self.refused = None;
     }
 
-    /// The card, and since which one of the node no other has had one that may write: if it is attached and has the volume
+    /// The card, and since which one of the node no other was given one that may write: if it is attached and has the volume
     /// for itself.
     pub(super) fn claim(&self) -> Option<(Generation, Generation)> {
         self.generation.filter(|_| self.wish.access == Access::Exclusive).map(|card| (card, self.alone_since))

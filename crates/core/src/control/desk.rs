@@ -228,7 +228,7 @@ impl Control {
         }
     }
 
-    /// Since which card of the node no other has had one that may write. `card`: its present one.
+    /// Since which card of the node no other was given one that may write. `card`: its present one.
     pub(super) fn alone_since(&self, node: NodeId, volume: PgId, card: Generation) -> Generation {
         let last = self.desk.journals.writer(volume).filter(|&(last, _)| last == node);
         last.map_or(card, |(_, first)| first)

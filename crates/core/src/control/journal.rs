@@ -175,7 +175,7 @@ impl Journals {
         self.volumes.get(&volume)?.claim.filter(|&(_, until)| now < until).map(|(node, _)| node)
     }
 
-    /// The node that could write last, and since which card nobody else could.
+    /// The node that could write last, and since which card no other node was given one that may.
     pub(super) fn writer(&self, volume: PgId) -> Option<(NodeId, Generation)> {
         self.volumes.get(&volume)?.now.writer
     }

@@ -64,7 +64,7 @@ pub(super) struct Primary {
     /// No card of an earlier term is left: until then nothing is written.
     pub(super) writes_allowed: bool,
     seal: Seal,
-    /// As of the last command that has ended.
+    /// Since when nothing is written, and how much the disk was given.
     quiet: Quiet,
     /// When some of it is forgotten.
     pub(super) forget_at: Instant,

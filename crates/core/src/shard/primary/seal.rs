@@ -35,7 +35,8 @@ pub(super) enum Seal {
 }
 
 impl Shard {
-    /// None while a command for the volume is open, while it is sealed, or while its primary is elsewhere.
+    /// None while a command for the volume is open or held, while a sync has failed and that is not told, while the disk is sealed,
+    /// or while the volume's primary is elsewhere.
     #[must_use]
     pub fn quiet(&self, volume: PgId) -> Option<Quiet> {
         let Primary { quiet, unjudged, seal, .. } = self.primary(volume)?;
