@@ -24,6 +24,8 @@ pub struct Errors {
     moves: Vec<(PgId, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
+    /// How much longer than others some words take.
+    late: Duration,
     /// How long the news of a disk's failure may be under way.
     spread: Duration,
     /// Until then messages can be later than any client waits.
@@ -65,6 +67,7 @@ impl Errors {
             shared: options.world.shared.clone(),
             moves: Vec::new(),
             grace,
+            late: if options.network.rare > 0 { options.network.delay_rare } else { Duration::ZERO },
             spread: options.world.peer_timeout * 4,
             strict: options.lone.is_some(),
             late_until: match options.network.delay_rare < options.world.disk_wait {
@@ -129,9 +132,10 @@ impl Errors {
         }
     }
 
-    /// Whether a card held the volume exclusively in this time, or shortly before.
+    /// Whether a card held the volume exclusively in this time, or shortly before. A node that has asked for it and has changed
+    /// its mind keeps others away for as long again once its word has come, which may be late.
     pub(crate) fn was_taken_over(&self, volume: PgId, since: Instant, until: Instant) -> bool {
-        let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.grace;
+        let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.late + self.grace;
         self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))
     }
 

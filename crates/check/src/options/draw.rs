@@ -73,6 +73,10 @@ impl Options {
             // have to wait for more than one.
             options.world.disk_wait = options.world.disk_wait.max(Duration::from_secs(8));
         }
+        if !late {
+            // As in real use: several writes that follow each other may each have to wait for the lease of a node that stands still.
+            options.world.disk_wait = options.world.disk_wait.max(options.world.lease * 10);
+        }
         options.draw_limits(&mut Rng::new(seed, 21));
         if !late {
             options.draw_moves(&mut Rng::new(seed, 22));
