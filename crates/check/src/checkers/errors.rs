@@ -136,7 +136,19 @@ impl Errors {
     /// its mind keeps others away for as long again once its word has come, which may be late.
     pub(crate) fn was_taken_over(&self, volume: PgId, since: Instant, until: Instant) -> bool {
         let overlaps = |from: Instant, to: Instant| from <= until && since <= to + self.late + self.grace;
-        self.takeovers.iter().any(|&(what, from, to)| what == volume && overlaps(from, to))
+        let is_of = |takeover: &&(PgId, Instant, Instant)| takeover.0 == volume;
+        self.takeovers.iter().filter(is_of).any(|&(_, from, to)| overlaps(from, self.heard(volume, to)))
+    }
+
+    /// When a node that stands still hears what was said to it then.
+    fn heard(&self, volume: PgId, said: Instant) -> Instant {
+        let of_primary = |reason: &&Reason| reason.other.is_none() && self.may_lead(reason.one, volume);
+        let still = self.reasons.iter().filter(of_primary).filter(|r| r.from <= said && said <= r.to);
+        still.map(|reason| reason.to).fold(said, Instant::max)
+    }
+
+    fn may_lead(&self, node: NodeId, volume: PgId) -> bool {
+        volume.disk_node() == node || self.shared.contains(&volume)
     }
 
     /// Writes of a volume were lost.
