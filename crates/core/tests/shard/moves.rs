@@ -38,8 +38,12 @@ impl Cluster {
     }
 
     fn begin_write(&mut self, node: u16, token: u64, index: u32) {
+        self.begin_write_of(node, token, index, 1);
+    }
+
+    fn begin_write_of(&mut self, node: u16, token: u64, first: u32, count: u32) {
         let payload = Payload::Buffer(BufferId(token));
-        let (offset, length) = (u64::from(index) * u64::from(BLOCK_BYTES), BLOCK_BYTES);
+        let (offset, length) = (u64::from(first) * u64::from(BLOCK_BYTES), count * BLOCK_BYTES);
         let (token, kind) = (Token(token), CommandKind::Write);
         self.give(node, Input::Command { token, volume: V, kind, offset, length, fua: false, payload });
     }
@@ -56,6 +60,15 @@ impl Cluster {
             Output::Done { token: of, result, .. } if of == Token(token) => Some(result),
             _ => None,
         })
+    }
+
+    /// The commands that have ended, in this order.
+    fn ended(&self) -> Vec<u64> {
+        let ended = self.answers.iter().filter_map(|(_, output)| match output {
+            Output::Done { token, .. } => Some(token.0),
+            _ => None,
+        });
+        ended.collect()
     }
 }
 
@@ -279,17 +292,27 @@ fn what_the_disk_refuses_late_stays_before_its_successors() {
         c.run();
         let last = if back_at == 0 { 24 } else { 23 };
         assert!((20..last).all(|token| c.answer_to(token) == Some(Ok(()))), "{:?}", c.answers);
-        let ended: Vec<u64> = c
-            .answers
-            .iter()
-            .filter_map(|(_, output)| match output {
-                Output::Done { token, .. } => Some(token.0),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(ended, (20..last).collect::<Vec<_>>());
+        assert_eq!(c.ended(), (20..last).collect::<Vec<_>>());
         assert_eq!(c.nodes[0].table_entries(), 0);
     }
+}
+
+/// A read elsewhere in the first one waits for it already, and would go before a new command.
+#[test]
+fn what_the_disk_refuses_late_does_not_let_a_read_and_its_successors_pass() {
+    let mut c = Cluster::new(RD);
+    c.hold_disk = true;
+    c.begin_write_of(0, 20, 7, 2);
+    c.begin_write(0, 21, 7);
+    c.give(0, Input::Read { token: Token(30), block: BlockId::new(V, 8) });
+    c.run();
+    let (node, late) = c.disk.pop_front().unwrap();
+    c.move_primary(0, 1, 2);
+    c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::NotAttached) });
+    c.hold_disk = false;
+    c.give(1, Input::WritesAllowed { volume: V });
+    c.attach_all_to(1, 2);
+    assert_eq!(c.ended(), [20, 21]);
 }
 
 /// What was done in time is told when the disk says so, and those behind it go on.

@@ -299,6 +299,10 @@ impl Shard {
         if self.commands.is_full(command.volume, self.config.limits.slots) {
             return Some(Hindrance::Slots(command.volume));
         }
+        // A part of it may be on the disk, and a read may have seen it: nothing that came later passes it.
+        if command.wanted.sent_under.is_some() {
+            return None;
+        }
         let blocks = command.wanted.change.blocks(self.config.block_bytes);
         let mut blocks = blocks.map(|index| BlockId::new(command.volume, index));
         blocks.find(|&block| self.fetches.goes_first(block)).map(Hindrance::Read)

@@ -1,4 +1,5 @@
 //! Commands of this node's clients that have not begun, in the order in which they came. Each waits for one thing at a time.
+//! One that an earlier primary may have done waits for a slot alone: who waits for a slot is passed by nobody.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
