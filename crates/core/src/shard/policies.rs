@@ -79,7 +79,9 @@ impl Shard {
     pub(super) fn note(&mut self, from: NodeId, block: BlockId, note: Note) {
         let had_copy = self.contains(block);
         self.with_policy(block.volume, |policy, cx| policy.note(cx, block, from, note));
-        if had_copy && !self.contains(block) {
+        // Where locks keep copies fresh, a policy that drops one makes room.
+        let policy_tells = self.volumes.get(&block.volume).is_some_and(|volume| !volume.confirms());
+        if policy_tells && had_copy && !self.contains(block) {
             self.stats.invalidations += 1;
         }
     }
