@@ -103,10 +103,11 @@ impl Shard {
             self.set_apart(id);
         }
         if is_primary {
-            self.begin_term(id);
+            // First: what begins to wait with the term is sent to nobody.
             if let Some(card) = self.card_mut(id) {
                 (card.awaited, card.generation) = (true, None);
             }
+            self.begin_term(id);
         } else if primary_moved {
             self.ask_anew(id);
         }

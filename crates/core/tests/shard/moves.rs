@@ -62,6 +62,21 @@ impl Cluster {
         })
     }
 
+    /// Node 0 writes more often than a term has stamps (2^20).
+    fn use_up_stamps(&mut self) {
+        for _ in 0..(1 << 20) + 1 {
+            let (token, kind, payload) = (Token(1), CommandKind::Trim, Payload::None);
+            let offset = 9000 * u64::from(BLOCK_BYTES);
+            let command = Input::Command { token, volume: V, kind, offset, length: 512, fua: false, payload };
+            self.nodes[0].handle(self.now, command);
+            while let Some(output) = self.nodes[0].poll() {
+                if let Output::Disk { op, .. } = output {
+                    self.nodes[0].handle(self.now, Input::DiskDone { op, result: Ok(()) });
+                }
+            }
+        }
+    }
+
     /// The commands that have ended, in this order.
     fn ended(&self) -> Vec<u64> {
         let ended = self.answers.iter().filter_map(|(_, output)| match output {
@@ -423,17 +438,7 @@ fn what_waits_to_begin_when_its_node_becomes_the_primary_waits_for_a_card() {
 #[test]
 fn what_the_disk_refuses_late_of_a_term_with_more_writes_than_stamps_is_not_taken_for_the_next_ones() {
     let mut c = Cluster::new(RD);
-    for _ in 0..(1 << 20) + 1 {
-        let (token, kind, payload) = (Token(1), CommandKind::Trim, Payload::None);
-        let offset = 9000 * u64::from(BLOCK_BYTES);
-        let command = Input::Command { token, volume: V, kind, offset, length: 512, fua: false, payload };
-        c.nodes[0].handle(c.now, command);
-        while let Some(output) = c.nodes[0].poll() {
-            if let Output::Disk { op, .. } = output {
-                c.nodes[0].handle(c.now, Input::DiskDone { op, result: Ok(()) });
-            }
-        }
-    }
+    c.use_up_stamps();
     c.hold_disk = true;
     c.begin_write(0, 20, 7);
     c.run();
@@ -481,4 +486,89 @@ fn what_an_earlier_term_may_have_done_is_not_done_again_when_the_role_comes_back
     for token in [20, 21] {
         assert_eq!(c.answer_to(token), Some(Err(IoError::OutcomeUnknown)), "{token}");
     }
+}
+
+/// A disk that was handed on refuses what an ended term has asked for: also a flush, which the next term has to do. The node may be
+/// the primary again when it hears of that.
+#[test]
+fn a_flush_that_the_disk_refuses_late_is_done_anew_when_the_role_is_back() {
+    let mut c = Cluster::new(RD);
+    c.hold_disk = true;
+    c.begin_flush(0, 20, 0);
+    let (node, late) = c.disk.pop_front().unwrap();
+    c.move_primary(0, 1, 2);
+    c.move_primary(1, 0, 3);
+    c.give(0, Input::WritesAllowed { volume: V });
+    c.attach_all_to(0, 3);
+    c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::NotAttached) });
+    assert_eq!(c.answer_to(20), None);
+    c.hold_disk = false;
+    c.run();
+    assert_eq!(c.answer_to(20), Some(Ok(())));
+}
+
+/// Copies of a volume without promises outlive a move, so its card is not suspended before. A command that was given up ends with the
+/// move, and the one that has waited for its slot is the new primary's own.
+#[test]
+fn what_waits_for_a_command_in_doubt_is_not_sent_to_its_own_node() {
+    let limits = Limits { slots: 1, ..Limits::default() };
+    let setup = Setup { coherence: Coherence::Policy, limits: Some(limits), ..RD };
+    let mut c = Cluster::new(setup);
+    c.begin_write(1, 20, 7);
+    c.now = Instant(0) + DISK_WAIT / 2;
+    c.begin_write(1, 21, 8);
+    c.now = Instant(0) + DISK_WAIT;
+    c.give(1, Input::Timeout);
+    assert_eq!((c.answer_to(20), c.nodes[1].doubts()), (Some(Err(IoError::NoAnswer)), 1));
+    c.wire.clear();
+    c.give(1, Input::Volume { spec: VolumeSpec { primary: NodeId(1), epoch: 2, ..setup.spec() } });
+    c.give(1, Input::WritesAllowed { volume: V });
+    let (generation, access) = (Generation(2 << 20 | 1), Access::Write);
+    c.give(1, Input::Attached { volume: V, generation, access });
+    c.run();
+    assert_eq!((c.answer_to(21), c.disk_writes), (Some(Ok(())), 1));
+}
+
+/// The first term makes more writes than it has stamps. Node 1 has a copy as of one that is numbered like those of the next term,
+/// and its card was given up before the block was written: it is older than whatever the next primary, which is node 1, knows of.
+#[test]
+fn a_copy_of_a_term_with_more_writes_than_stamps_is_none_of_the_next_primary() {
+    let mut c = Cluster::new(RD);
+    c.use_up_stamps();
+    c.read(1, 5);
+    c.give(1, Input::Suspended { volume: V });
+    c.give(0, Input::CardDetached { volume: V, node: NodeId(1) });
+    c.write(0, 5);
+    c.move_primary(0, 1, 2);
+    let read = c.nodes[1].read(c.now, Token(7), BlockId::new(V, 5));
+    assert_eq!(read, Read::Pending, "its copy lacks the write of node 0");
+}
+
+/// The card of the primary's own node is suspended shortly before the role moves. What its clients ask for in between comes after
+/// what the disk has in hand, a part of which a reader may have seen.
+#[test]
+fn what_comes_between_suspension_and_move_passes_nothing() {
+    let mut c = Cluster::new(RD);
+    for (epoch, from, to) in [(2, 0, 1), (3, 1, 0)] {
+        c.move_primary(from, to, epoch);
+        c.give(to, Input::WritesAllowed { volume: V });
+        c.attach_all_to(to, epoch);
+    }
+    c.hold_disk = true;
+    c.begin_write(0, 20, 7);
+    c.run();
+    let (node, late) = c.disk.pop_front().unwrap();
+    c.give(0, Input::Suspended { volume: V });
+    c.begin_write(0, 21, 7);
+    c.begin_flush(0, 22, 0);
+    c.move_primary(0, 1, 4);
+    c.hold_disk = false;
+    c.give(1, Input::WritesAllowed { volume: V });
+    c.attach_all_to(1, 4);
+    assert_eq!(c.answer_to(21), None, "the disk has not said how the first ended");
+    c.give(node.0, Input::DiskDone { op: late, result: Err(IoError::NotAttached) });
+    c.run();
+    assert!((20..23).all(|token| c.answer_to(token) == Some(Ok(()))), "{:?}", c.answers);
+    let writes: Vec<u64> = c.ended().into_iter().filter(|&token| token != 22).collect();
+    assert_eq!((writes, c.nodes[0].table_entries()), (vec![20, 21], 0));
 }

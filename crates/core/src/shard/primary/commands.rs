@@ -32,7 +32,8 @@ pub(in crate::shard) struct DiskCommand {
     pub(in crate::shard) volume: PgId,
     /// Set once it has begun; never for a flush, which changes nothing.
     pub(in crate::shard) stamp: Option<Stamp>,
-    /// Before all stamps of the term in which it has begun: one with more writes than it has stamps has used the next one's.
+    /// Before all stamps of the term in which it was given to the disk: one with more writes than it has stamps has used the
+    /// next one's.
     pub(super) term: Stamp,
     /// The life of the disk in which it was given to the disk.
     pub(super) persistence: Persistence,
@@ -280,7 +281,7 @@ impl Shard {
             repetitions: 0,
             deadline: Instant::NEVER,
         };
-        if change.kind.is_flush() {
+        if change.kind.is_flush() && self.primary(id).is_some() {
             self.disk_commands.insert(op, command);
             self.submit(op);
         } else if self.may_start(&command) {
@@ -362,7 +363,6 @@ impl Shard {
             return;
         }
         command.stamp = Some(self.open_write(id, blocks.clone(), (writer, op)));
-        command.term = self.primary(id).map_or(Stamp(0), |primary| primary.first);
         self.lock_copies(id, blocks.clone());
         if self.volumes.get(&id).is_some_and(|v| v.confirms()) {
             command.unconfirmed = self.holders(id, owner, &blocks).into_iter().collect();
@@ -440,7 +440,7 @@ impl Shard {
         if let Some(primary) =
             self.volumes.get_mut(&command.volume).and_then(|volume| volume.primary.as_mut())
         {
-            command.persistence = primary.persistence;
+            (command.term, command.persistence) = (primary.first, primary.persistence);
             primary.quiet.commands += 1;
         }
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
@@ -451,7 +451,7 @@ impl Shard {
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
         let Some(command) = self.disk_commands.remove(&op) else { return };
         let id = command.volume;
-        let is_late = |primary: &Primary| command.stamp.is_some() && command.term != primary.first;
+        let is_late = |primary: &Primary| command.term != primary.first;
         if self.primary(id).is_none_or(is_late) {
             self.late_command_done(command, result);
             return;
@@ -503,7 +503,7 @@ impl Shard {
     }
 
     /// While the end of a life is not durable, no flush is answered: a failed sync takes the error away from others.
-    fn answer_judged(&mut self, command: DiskCommand, outcome: Outcome) {
+    pub(super) fn answer_judged(&mut self, command: DiskCommand, outcome: Outcome) {
         let id = command.volume;
         let is_flush = command.change.kind.is_flush();
         if is_flush || outcome.result == Err(IoError::SyncFailed) {

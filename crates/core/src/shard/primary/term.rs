@@ -12,6 +12,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Primary;
+use super::answered::Outcome;
 use super::commands::{Client, DiskCommand};
 use crate::cache::Mark;
 use crate::ids::{Generation, NodeId, PgId, Slot, Stamp};
@@ -48,6 +49,8 @@ impl Shard {
 
     /// The primary's own node uses its copies without locks: those that it had parked as a card become usable, or go.
     fn judge_parked(&mut self, id: PgId) {
+        // An earlier term with more writes than it has stamps has used some of this one's.
+        let first = self.primary(id).map_or(Stamp(0), |primary| primary.first);
         for slot in self.slots_of(id) {
             if !self.cache.is(slot, Mark::PARKED) {
                 continue;
@@ -55,7 +58,7 @@ impl Shard {
             let block = self.cache.block(slot);
             let place = self.place(block.index);
             let as_of = self.card(id).and_then(|card| card.held.parked_as_of(place.region));
-            if as_of.is_some_and(|as_of| judge(as_of, self.bound(block))) {
+            if as_of.is_some_and(|as_of| as_of < first && judge(as_of, self.bound(block))) {
                 self.cache.mark(slot, Mark::PARKED, false);
                 self.stats.copies_kept += 1;
             } else {
@@ -114,6 +117,11 @@ impl Shard {
             if let Some(command) = self.held_commands.remove(op, self.config.block_bytes) {
                 self.put_back(command.payload);
             }
+        }
+        // Its card may have been suspended before the term has ended. What came then waits for a card, and came later.
+        let is_own = |command: &DiskCommand| command.volume == id && command.is_own();
+        if self.held_commands.iter().map(|(_, held)| held).chain(self.disk_commands.values()).any(is_own) {
+            self.take_over_commands(id);
         }
         self.return_commands(id);
     }
@@ -179,12 +187,14 @@ impl Shard {
         }
         match &mut command.client {
             // Whether a loss is to be told, a primary knows: a flush is done anew.
-            &mut Client::Local { token, .. }
-                if result == Err(IoError::SyncFailed) || result.is_ok() && command.stamp.is_some() =>
-            {
-                let persistence = if result.is_ok() { command.persistence } else { Persistence::NONE };
+            &mut Client::Local { token, .. } if result.is_ok() && command.stamp.is_some() => {
+                let persistence = command.persistence;
                 self.outputs.push_back(Output::Done { token, persistence, result });
                 self.put_back(command.payload);
+            }
+            // If the role is back here, when the end of the disk's life is durable.
+            Client::Local { .. } if result == Err(IoError::SyncFailed) => {
+                self.answer_judged(command, Outcome::failed(IoError::SyncFailed));
             }
             Client::Local { sent_under, .. } => {
                 // A part of it may have been done.
