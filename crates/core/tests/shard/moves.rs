@@ -572,3 +572,25 @@ fn what_comes_between_suspension_and_move_passes_nothing() {
     let writes: Vec<u64> = c.ended().into_iter().filter(|&token| token != 22).collect();
     assert_eq!((writes, c.nodes[0].table_entries()), (vec![20, 21], 0));
 }
+
+/// The card of a volume whose copies are not confirmed is not suspended before the term ends.
+#[test]
+fn what_a_primary_holds_for_its_own_clients_is_not_sent_to_itself() {
+    let setup = Setup { coherence: Coherence::Policy, ..RD };
+    for (primary, read_only, expected) in
+        [(1, true, Err(IoError::NotPermitted)), (1, false, Ok(())), (2, false, Ok(()))]
+    {
+        let mut c = Cluster::new(setup);
+        let spec = VolumeSpec { primary: NodeId(1), epoch: 2, ..setup.spec() };
+        let (generation, access) = (Generation(2 << 20 | 1), Access::Write);
+        c.give(1, Input::Volume { spec: spec.clone() });
+        c.give(1, Input::Attached { volume: V, generation, access });
+        c.begin_write(1, 20, 7);
+        assert_eq!((c.answer_to(20), c.disk_writes), (None, 0), "it is held in the grace");
+        let spec = VolumeSpec { primary: NodeId(primary), epoch: 3, read_only, ..spec };
+        (0..3).for_each(|node| c.give(node, Input::Volume { spec: spec.clone() }));
+        c.give(primary, Input::WritesAllowed { volume: V });
+        c.attach_all_to(primary, 3);
+        assert_eq!(c.answer_to(20), Some(expected), "{primary}, {read_only}");
+    }
+}

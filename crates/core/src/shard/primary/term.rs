@@ -76,6 +76,10 @@ impl Shard {
         let Some(primary) = self.volumes.get_mut(&id).and_then(|volume| volume.primary.take()) else {
             return;
         };
+        // That of a volume whose copies are not confirmed is not suspended before. What goes on from here waits for the next one.
+        if let Some(card) = self.card_mut(id) {
+            card.generation = None;
+        }
         self.timers.clear(primary.forget_at, Timer::Answers(id));
         self.timers.clear(primary.revocations.deadline, Timer::Revoke(id));
         // That the life of the disk has ended is on its way to the journal already.
