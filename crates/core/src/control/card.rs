@@ -272,7 +272,9 @@ impl Control {
     ) {
         let no_lease = self.needs_no_lease(volume);
         let now = self.now;
-        if from != self.primary_of(volume) {
+        // One that an ended term has given is void: the role may have been elsewhere since.
+        let term = self.specs.get(&volume).map_or(0, |spec| spec.epoch);
+        if from != self.primary_of(volume) || generation.life() < term {
             return;
         }
         let Some(card) = self.cards.get_mut(&volume).filter(|card| card.request == request) else {

@@ -1434,3 +1434,28 @@ fn a_journal_that_names_a_writer_of_a_later_life_says_nothing() {
     p.meet_disk_node(1, 2);
     assert_eq!(p.go_on(1, card), Err(Refusal::Overtaken(None)));
 }
+
+/// The answer of the first term is late: the role has moved to node 2 and back meanwhile, and the third term has given no card.
+#[test]
+fn a_card_of_an_ended_term_is_none() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.ask(1, "", Access::Exclusive, false);
+    let (from, to, attach) = p.wire.pop_front().unwrap();
+    p.give(to.0, ControlInput::Message { from, message: attach });
+    let late = p.wire.drain(..).find(|(_, to, _)| *to == NodeId(1)).unwrap();
+    for (primary, epoch) in [(2, 2), (0, 3)] {
+        let moved = VolumeSpec { primary: NodeId(primary), epoch, ..spec(false) };
+        for node in [0, 2, 1] {
+            p.tell_of(node, moved.clone(), (node == primary).then(CardJournal::default));
+        }
+        p.wire.clear();
+    }
+    p.outputs.clear();
+    let (from, to, message) = late;
+    assert!(matches!(message, ControlMessage::Attached { .. }), "{message:?}");
+    p.give(to.0, ControlInput::Message { from, message });
+    assert!(!p.is_attached(1), "{:?}", p.outputs);
+    p.pass(LEASE * 2);
+    assert!(p.is_attached(1), "it asks again");
+}
