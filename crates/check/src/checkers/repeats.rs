@@ -1,7 +1,7 @@
-//! No command is done again over somebody else's write.
+//! No command is done again over another write: of another node, or a later one of its own node.
 //!
 //! Clients cannot see it as long as nobody has read what the command wrote first: it looks as if it had been done late.
-//! So the medium is watched. Of two writes of one node nothing is said here.
+//! So the medium is watched.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ pub(super) struct Repeats {
 struct Sector {
     /// When each tag came here first, by the count of writes.
     first: BTreeMap<u64, u64>,
-    /// When each node's last write came here.
-    last: BTreeMap<NodeId, u64>,
+    /// When each node's last write came here, and its tag.
+    last: BTreeMap<NodeId, (u64, u64)>,
 }
 
 impl Repeats {
@@ -52,12 +52,13 @@ impl Repeats {
             let sector = self.sectors.entry((*volume, number)).or_default();
             let before = *sector.first.entry(*tag).or_insert(self.count);
             again += u64::from(before < self.count);
-            if let Some((other, _)) = sector.last.iter().find(|&(&node, &at)| node != writer && at > before) {
+            let over = |&(_, &(at, other)): &(&NodeId, &(u64, u64))| other != *tag && at > before;
+            if let Some((other, _)) = sector.last.iter().find(over) {
                 return Err(format!(
                     "{tag:#x} of {writer:?} is written to sector {number} of {volume:?} again, over a later write of {other:?}"
                 ));
             }
-            sector.last.insert(writer, self.count);
+            sector.last.insert(writer, (self.count, *tag));
         }
         Ok(again)
     }
@@ -78,9 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_again_comes_before_other_nodes_writes() {
+    fn what_is_written_again_comes_before_later_writes() {
         assert_eq!(judge(&[4, 1, 1, 1, 4]).map_err(|_| ()), Err(()));
         assert_eq!(judge(&[1, 4, 1]).map_err(|_| ()), Err(()));
-        assert_eq!(judge(&[1, 2, 1, 4, 5, 0, 5]), Ok(2));
+        assert_eq!(judge(&[1, 2, 1]).map_err(|_| ()), Err(()), "of its own node too");
+        assert_eq!(judge(&[1, 1, 2, 2, 4, 5, 0, 5]), Ok(3));
     }
 }
