@@ -358,7 +358,8 @@ impl Observers {
             }
             (What::Flush, Outcome::Failed(IoError::PowerLost | IoError::SyncFailed)) => {
                 self.count(Observer::Durability, 1);
-                self.durability.told(ticket, world.life(ticket.node), world.resumed(ticket.node))
+                let taken = world.taken(ticket.node, ticket.at);
+                self.durability.told(ticket, world.life(ticket.node), taken)
             }
             _ => Ok(()),
         }

@@ -248,6 +248,8 @@ struct Place {
     running: Option<Life>,
     /// When the pauses end that it is in, in order. What waits goes through each of them, and so keeps its order.
     pauses: Vec<Instant>,
+    /// From when until when it has stood still in this life, or will.
+    stood: Vec<(Instant, Instant)>,
     /// The life of each peer that this node has a connection to.
     links: Vec<Option<u64>>,
     /// Connections that this node has had to each peer, in all its lives.
@@ -310,6 +312,7 @@ impl<M: Models> World<M> {
             before: 0,
             running: None,
             pauses: Vec::new(),
+            stood: Vec::new(),
             links: vec![None; nodes],
             connections: vec![0; nodes],
             journals: BTreeMap::new(),
@@ -461,10 +464,12 @@ impl<M: Models> World<M> {
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// When the node has last gone on after it stood still: what its clients had asked for meanwhile, it has taken then.
-    pub fn resumed(&self, node: NodeId) -> Instant {
-        let ended = self.place(node).pauses.iter().filter(|&&end| end <= self.now);
-        ended.max().copied().unwrap_or_default()
+    /// When the node has taken what a client asked it for then: when it went on, if it stood still.
+    #[must_use]
+    pub fn taken(&self, node: NodeId, asked: Instant) -> Instant {
+        let mut pauses = self.place(node).stood.clone();
+        pauses.sort_unstable_by_key(|&(_, until)| until);
+        pauses.iter().fold(asked, |at, &(from, until)| if from <= at { at.max(until) } else { at })
     }
 
     /// Requests without an answer.
@@ -619,6 +624,7 @@ impl<M: Models> World<M> {
                 pauses.retain(|&end| end > now);
                 pauses.push(until);
                 pauses.sort_unstable();
+                self.place_mut(node).stood.push((now, until));
             }
             Action::PeerUp { at, peer, proof } => self.peer_up(at, peer, proof),
             Action::PeerDown { at, peer } => self.peer_down(at, peer),

@@ -79,13 +79,12 @@ impl Durability {
         self.lost.insert(volume, now);
     }
 
-    /// A flush has told its card of a loss. `resumed`: when the node has last gone on after it stood still. If that is when it
-    /// took the flush, what it has acknowledged by then came before.
-    pub(super) fn told(&mut self, ticket: &Ticket, life: u64, resumed: Instant) -> Result<(), String> {
+    /// A flush has told its card of a loss. What the card has acknowledged by when its node has taken the flush came before.
+    pub(super) fn told(&mut self, ticket: &Ticket, life: u64, taken: Instant) -> Result<(), String> {
         if !self.lost.contains_key(&ticket.volume) {
             return Err(format!("{ticket:?} tells of a loss, and there was none"));
         }
-        let taken = (ticket.at < resumed).then_some(resumed);
+        let taken = (ticket.at < taken).then_some(taken);
         self.settle(ticket, life, taken);
         Ok(())
     }

@@ -87,6 +87,7 @@ impl<M: Models> World<M> {
         let place = self.place_mut(node);
         place.running = Some(running);
         place.pauses.clear();
+        place.stood.clear();
         place.links.fill(None);
         self.drain_control(node);
         for shard in 0..self.config.shards {
@@ -169,6 +170,7 @@ impl<M: Models> World<M> {
             self.ended_reached.add(shard.core.reached());
         }
         place.pauses.clear();
+        place.stood.clear();
         let asks = |asker: &Asker| match *asker {
             Asker::Client(at) | Asker::Device(at, _) => at == node,
             Asker::DeviceClient(_) => false,
