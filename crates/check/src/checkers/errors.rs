@@ -84,17 +84,6 @@ impl Errors {
 
     /// `node`, unreachable until further notice, is back.
     pub(crate) fn recovered(&mut self, node: NodeId, now: Instant) {
-        let since =
-            self.reasons.iter().filter(|r| r.one == node && r.other.is_none() && r.to == Instant::NEVER);
-        if let Some(since) = since.map(|reason| reason.from).min() {
-            // It was not told of a takeover's end meanwhile.
-            let shared = &self.shared;
-            let ended = |&&mut (volume, _, to): &&mut (PgId, Instant, Instant)| {
-                let led = volume.disk_node() == node || shared.contains(&volume);
-                led && to != Instant::NEVER && to >= since
-            };
-            self.takeovers.iter_mut().filter(ended).for_each(|(_, _, to)| *to = now.max(*to));
-        }
         for reason in &mut self.reasons {
             if reason.one == node && reason.other.is_none() && reason.to == Instant::NEVER {
                 reason.to = now;
@@ -214,28 +203,34 @@ impl Errors {
         let moved = |&(volume, at): &(PgId, Instant)| {
             volume == failure.volume && at <= failure.to && failure.from <= at + self.grace
         };
-        let unreachable = self.was_taken_over(failure.volume, failure.from, failure.to)
-            || self.moves.iter().any(moved)
-            || self.reasons.iter().any(|reason| {
+        let taken_over = || self.was_taken_over(failure.volume, failure.from, failure.to);
+        let unreachable = || {
+            self.reasons.iter().any(|reason| {
                 let concerns = match reason.other {
                     // Any of them may have been the primary.
-                    _ if is_shared => true,
-                    None => ends.contains(&reason.one),
+                    None => is_shared || ends.contains(&reason.one),
+                    Some(other) if is_shared => [reason.one, other].contains(&failure.node),
                     Some(other) => ends.contains(&reason.one) && ends.contains(&other),
                 };
                 // What lasted until shortly before the end. After that the answer should have come.
                 concerns && reason.from <= failure.to && failure.to <= reason.to + self.grace
-            });
+            })
+        };
         match failure.error {
             IoError::Io | IoError::NoSpace => self.disk_errors.iter().any(|(at, volume)| {
                 *volume == failure.volume && *at + self.spread >= failure.from && *at <= failure.to
             }),
             IoError::NoAnswer | IoError::OutcomeUnknown => {
-                let detached = self.was_detached(failure.node, failure.volume, failure.from);
-                unreachable || detached || failure.from <= self.late_until
+                taken_over()
+                    || self.moves.iter().any(moved)
+                    || unreachable()
+                    || self.was_detached(failure.node, failure.volume, failure.from)
+                    || failure.from <= self.late_until
             }
+            // Of a move no client hears more than that nobody knows what became of a request.
             IoError::NotAttached | IoError::NotPermitted => {
-                unreachable || self.was_detached(failure.node, failure.volume, failure.from)
+                let detached = self.was_detached(failure.node, failure.volume, failure.from);
+                taken_over() || detached || unreachable()
             }
             IoError::PowerLost | IoError::SyncFailed => {
                 self.losses.iter().any(|&(volume, at)| volume == failure.volume && at <= failure.to)
