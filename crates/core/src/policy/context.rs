@@ -25,6 +25,8 @@ pub enum Effect {
     },
     /// Drop this node's copy of a block.
     Discard(BlockId),
+    /// The same, since the block was written: counted as an invalidation.
+    Invalidate(BlockId),
     /// Call [`super::Policy::tick`] at this time.
     WakeAt(Instant),
 }
@@ -323,8 +325,13 @@ impl Context<'_> {
         self.effects.push(Effect::WakeAt(at));
     }
 
-    /// Drops this node's copy of a block, once the policy has answered.
+    /// Drops this node's copy of a block, once the policy has answered: it is not needed here.
     pub fn discard(&mut self, block: BlockId) {
         self.effects.push(Effect::Discard(block));
+    }
+
+    /// Drops this node's copy of a block, once the policy has answered: another node has written the block.
+    pub fn invalidate(&mut self, block: BlockId) {
+        self.effects.push(Effect::Invalidate(block));
     }
 }

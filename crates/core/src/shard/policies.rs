@@ -55,6 +55,10 @@ impl Shard {
                     }
                 }
                 Effect::Discard(block) => self.drop_copy(block),
+                Effect::Invalidate(block) => {
+                    self.stats.invalidations += u64::from(self.contains(block));
+                    self.drop_copy(block);
+                }
                 Effect::WakeAt(at) => self.wake_policy(volume, at),
             }
         }
@@ -77,12 +81,6 @@ impl Shard {
     }
 
     pub(super) fn note(&mut self, from: NodeId, block: BlockId, note: Note) {
-        let had_copy = self.contains(block);
         self.with_policy(block.volume, |policy, cx| policy.note(cx, block, from, note));
-        // Where locks keep copies fresh, a policy that drops one makes room.
-        let policy_tells = self.volumes.get(&block.volume).is_some_and(|volume| !volume.confirms());
-        if policy_tells && had_copy && !self.contains(block) {
-            self.stats.invalidations += 1;
-        }
     }
 }

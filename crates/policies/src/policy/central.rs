@@ -107,7 +107,7 @@ impl Policy for Central {
             Note { kind: REPLACED, .. } if from == cx.disk_node() && cx.is_apart(block) => {
                 cx.discard(block);
             }
-            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: INVALIDATE, .. } => cx.invalidate(block),
             _ => {}
         }
     }

@@ -82,7 +82,7 @@ impl Policy for Demote {
 
     fn note(&mut self, cx: &mut Context<'_>, block: BlockId, _from: NodeId, note: Note) {
         if note.kind == INVALIDATE {
-            cx.discard(block);
+            cx.invalidate(block);
         }
     }
 

@@ -258,7 +258,7 @@ impl Gms {
         match note {
             Note { kind: MOVED, value } if at_home => self.moved(cx, block, from, node(value)),
             Note { kind: INVALIDATE, value } if at_home => self.invalidate(cx, block, node(value)),
-            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: INVALIDATE, .. } => cx.invalidate(block),
             Note { kind: GONE, value } if at_home => {
                 self.directory.remove(block, node(value));
             }
@@ -322,7 +322,7 @@ impl Gms {
         }
         self.directory.set(block, rest, cx.capacity().0);
         if cx.me() != writer && cx.me() != cx.disk_node() {
-            cx.discard(block);
+            cx.invalidate(block);
         }
     }
 }

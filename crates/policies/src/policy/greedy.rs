@@ -56,7 +56,7 @@ impl Policy for Greedy {
             Note { kind: GONE, .. } => {
                 self.copies.remove(block, from);
             }
-            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: INVALIDATE, .. } => cx.invalidate(block),
             _ => {}
         }
     }

@@ -79,7 +79,7 @@ impl Policy for Hdc {
                 let writer = node(value);
                 self.copies.written(cx, block, writer);
                 if writer != cx.me() {
-                    cx.discard(block);
+                    cx.invalidate(block);
                 }
             }
             _ => {}

@@ -142,7 +142,7 @@ impl Policy for Hints {
 
     fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
         match note {
-            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: INVALIDATE, .. } => cx.invalidate(block),
             Note { kind: OPENED, .. } => self.openers.add(block, from),
             Note { kind: OLDEST, value } => {
                 self.peers.heard(cx, from, u32::try_from(value).unwrap_or(u32::MAX));

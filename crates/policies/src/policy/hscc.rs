@@ -202,7 +202,7 @@ fn invalidate_index(cx: &mut Context<'_>, block: BlockId, holder: NodeId) {
 fn written(cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
     let entry = cx.entry(block);
     let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
-    cx.discard(block);
+    cx.invalidate(block);
     cx.forget(block);
     let next = entry.next.filter(|_| cx.home(block) == cx.me());
     for to in [entry.previous, next].into_iter().flatten().filter(|_| known) {

@@ -235,7 +235,7 @@ impl NChance {
                     self.early.put(block, duplicate);
                 }
             }
-            Note { kind: INVALIDATE, .. } => cx.discard(block),
+            Note { kind: INVALIDATE, .. } => cx.invalidate(block),
             Note { .. } => {}
         }
     }
