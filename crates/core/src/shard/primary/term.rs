@@ -6,7 +6,8 @@
 //! and its clients' commands change sides.
 //!
 //! Whoever moves the role sees to it that the old primary does nothing for the volume any more when the new one begins: what
-//! the disk has not done by then it refuses.
+//! the disk has not done by then it refuses. The old primary's disk ends what it has in hand: until it has, the commands of
+//! that node's clients wait, without a limit.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
