@@ -19,6 +19,7 @@ use crate::admin::{
     self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
     Volume, VolumeState, Warmed,
 };
+use crate::audit;
 use crate::cards::{self, CardState};
 use crate::config::Attach;
 use crate::devices;
@@ -127,6 +128,7 @@ impl Drop for Held<'_> {
 }
 
 async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Result<()> {
+    let operator = stream.peer_cred().ok();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut session = Session::default();
@@ -141,7 +143,14 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
         let reply = match request {
-            Ok(request) => answer(node, &mut session, request).await.unwrap_or_else(Reply::Error),
+            Ok(request) => {
+                let entry = audit::Entry::of(&request);
+                let answered = answer(node, &mut session, request).await;
+                if let Some(entry) = entry {
+                    entry.close(operator.as_ref(), &answered);
+                }
+                answered.unwrap_or_else(Reply::Error)
+            }
             Err(refusal) => Reply::Error(refusal),
         };
         let end = ends && matches!(reply, Reply::Done {});

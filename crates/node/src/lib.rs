@@ -4,6 +4,7 @@ pub mod admin;
 mod admin_server;
 mod api;
 mod arena;
+mod audit;
 mod buffers;
 mod cards;
 mod clock;

@@ -171,6 +171,7 @@ fn who_has_the_volume_for_itself_keeps_it_over_a_restart() {
     let socket = cluster.node(3).admin_socket();
     let take = format!("{CARDS} volume attach disk --mode exclusive --takeover --socket {socket}");
     assert!(!sh(&take, SHORT).status.success(), "taken over while nobody knows whether the holder lives");
+    cluster.node(3).says(&["audit: refused", "uid=0", "takeover"]);
     cluster.node(2).resume();
     holder.write(PIECE, &content::bytes(PIECE, PIECE as usize, SEED)).expect("a write");
     holder.flush().expect("a flush");

@@ -1,0 +1,53 @@
+//! Who has had this daemon do what: a line of the log, of target `audit`, for each request of the admin socket that changes
+//! something, whether it was done or refused.
+
+use tokio::net::unix::UCred;
+
+use crate::admin::{Refusal, Reply, Request};
+
+/// A request that leaves a line, before it is answered.
+pub(crate) struct Entry {
+    /// In JSON, whose strings have no line breaks.
+    request: String,
+}
+
+impl Entry {
+    /// None: it only asks.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let changes = match request {
+            Request::Attach { .. }
+            | Request::Detach { .. }
+            | Request::Watch { .. }
+            | Request::DropCaches {}
+            | Request::Hold {}
+            | Request::Record {}
+            | Request::Shutdown {}
+            | Request::Leave { .. }
+            | Request::Forget { .. } => true,
+            Request::Status {}
+            | Request::Cluster {}
+            | Request::Why { .. }
+            | Request::VolumeList {}
+            | Request::VolumeShow { .. }
+            | Request::Activity {}
+            | Request::Release { .. }
+            | Request::TakeRecorded {}
+            | Request::Sample { .. }
+            | Request::Spans { .. }
+            | Request::Warm { .. } => false,
+        };
+        let request = changes.then(|| serde_json::to_string(request).ok()).flatten()?;
+        Some(Self { request })
+    }
+
+    /// What has come of it. The kernel knows who has connected.
+    pub(crate) fn close(self, by: Option<&UCred>, result: &Result<Reply, Refusal>) {
+        let (uid, pid) = (by.map(UCred::uid), by.and_then(UCred::pid));
+        match result {
+            Ok(_) => tracing::info!(target: "audit", uid, pid, request = self.request, "done"),
+            Err(refusal) => {
+                tracing::info!(target: "audit", uid, pid, request = self.request, "refused: {}", refusal.message);
+            }
+        }
+    }
+}
