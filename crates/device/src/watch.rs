@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use cards_node::admin::{Notice, Word, to_line};
+use cards_node::admin::{Notice, Said, Word, to_line};
 
 use crate::link::Lost;
 
@@ -89,9 +89,11 @@ impl Watch {
     pub(crate) fn next(&mut self) -> Result<Option<Notice>, Lost> {
         loop {
             if let Some(line) = self.line() {
-                let notice = serde_json::from_slice(&line);
                 let words = || String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                return notice.map(Some).map_err(|_| Lost::NoNotice(words()));
+                match Notice::heard(&line).map_err(|_| Lost::NoNotice(words()))? {
+                    Some(notice) => return Ok(Some(notice)),
+                    None => continue,
+                }
             }
             match self.fill() {
                 Ok(true) => {}
@@ -144,7 +146,7 @@ mod tests {
         watch.set_nonblocking().unwrap();
         assert!(matches!(watch.next(), Ok(Some(Notice::Valid { for_ms: None }))));
         assert!(matches!(watch.next(), Ok(None)));
-        theirs.write_all(b"ing\":{\"pages\":true}}\nnonsense\n").unwrap();
+        theirs.write_all(b"ing\":{\"pages\":true}}\n{\"to_come\":{\"in\":1}}\nnonsense\n").unwrap();
         assert!(matches!(watch.next(), Ok(Some(Notice::Keeping { pages: true }))));
         assert!(matches!(watch.next(), Err(Lost::NoNotice(_))));
         drop(theirs);

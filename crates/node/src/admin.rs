@@ -47,7 +47,7 @@ pub use status::{
 };
 
 pub use warmed::Warmed;
-pub use watch::{Claim, Device, Notice, Watching, Word};
+pub use watch::{Claim, Device, Notice, Said, Watching, Word};
 pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};
 
 /// Longest request line, in bytes, with its newline.

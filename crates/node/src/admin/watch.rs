@@ -5,6 +5,9 @@
 //! and replies: each side sends lines when it has something to say, a [`Notice`] from the daemon, a [`Word`] from the
 //! device. It lasts as long as the device; when it ends, the daemon takes it that the pages are gone.
 //!
+//! A device lives longer than its daemon, over upgrades too. What one side says and the other does not know is passed over:
+//! nothing may be said that must be understood, unless the other side has said before that it does.
+//!
 //! ```text
 //! {"request":"watch","volume":"data"}
 //! {"watching":{"size":1073741824,"block":4096,"read_only":false,"coherent":true,"nbd":"/run/cards/nbd.sock",
@@ -16,8 +19,10 @@
 //! {"withdrawn":{"id":1}}
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 /// The daemon serves the device from now on.
@@ -48,6 +53,34 @@ pub struct Claim {
     pub volume: u32,
     /// Number of the card.
     pub card: u64,
+}
+
+/// What one side says, in a line that begins with its name.
+pub trait Said: DeserializeOwned {
+    /// The names that this release knows.
+    const NAMES: &[&str];
+
+    /// What a line says; none if it is something of another release.
+    ///
+    /// # Errors
+    /// It says nothing, or something that this release knows in a way that it does not know.
+    fn heard(line: &[u8]) -> serde_json::Result<Option<Self>> {
+        let is_known = |said: &BTreeMap<String, IgnoredAny>| {
+            said.len() != 1 || said.keys().any(|name| Self::NAMES.contains(&name.as_str()))
+        };
+        match serde_json::from_slice(line) {
+            Err(error) if serde_json::from_slice(line).as_ref().map_or(true, is_known) => Err(error),
+            said => Ok(said.ok()),
+        }
+    }
+}
+
+impl Said for Notice {
+    const NAMES: &[&str] = &["withdraw", "keeping", "valid"];
+}
+
+impl Said for Word {
+    const NAMES: &[&str] = &["keeps", "withdrawn", "here"];
 }
 
 /// What the daemon tells a device.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::Watcher;
-use crate::admin::{Claim, Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Watching, Word, to_line};
+use crate::admin::{Claim, Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Said, Watching, Word, to_line};
 use crate::cards::{Card, CardState, explain};
 use crate::config::Mode;
 use crate::inbox::Event;
@@ -127,9 +127,11 @@ impl Watch {
                     if read? == 0 || line.last() != Some(&b'\n') {
                         return Ok(());
                     }
-                    let word = serde_json::from_slice(&line).map_err(io::Error::other)?;
+                    let word = Word::heard(&line).map_err(io::Error::other)?;
                     line.clear();
-                    self.hear(word).await;
+                    if let Some(word) = word {
+                        self.hear(word).await;
+                    }
                 }
                 _ = look.tick() => {
                     if self.is_overdue() {
