@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use cards_policies::Replacement;
 use cards_tls::Files;
+use cards_wire::peer::Versions;
 use serde::{Deserialize, Serialize};
 
 pub use allow::Allow;
@@ -111,6 +112,9 @@ pub struct Config {
     /// is. Default `false`.
     #[serde(default)]
     pub insecure: bool,
+    /// Which versions of the protocol between nodes are spoken. Not in the file: to try clusters of several releases.
+    #[serde(skip)]
+    pub versions: Versions,
     /// Without a coordinator: all nodes of the cluster; the same list, in the same order, on every node.
     #[serde(rename = "member", default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
@@ -173,6 +177,7 @@ impl Config {
             disk_wait: default_disk_wait(),
             lease: default_lease(),
             slow: default_slow(),
+            versions: Versions::default(),
             trace_sample: 0,
             insecure: false,
             members,

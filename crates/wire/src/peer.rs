@@ -6,7 +6,7 @@
 //! | at | bytes | field | used by |
 //! |---|---|---|---|
 //! | 0 | 4 | magic, "CARD" | all |
-//! | 4 | 1 | version, [`VERSION`] | all |
+//! | 4 | 1 | version: that of the connection, of a Hello the newest that its sender speaks | all |
 //! | 5 | 1 | kind | all |
 //! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
 //! | 7 | 1 | detail: hops, source, error, depth, outcome, note, command or result; regions ahead | block messages, Answer |
@@ -33,7 +33,8 @@
 //! collected before it is decoded; a [`Credit`] has no more than its header. Fields that a kind does not use are zero, and a frame in which they are
 //! not is refused, so that every message has exactly one encoding.
 //!
-//! The first frame in each direction is a [`Hello`]; [`Hello::check`] then decides whether the two may talk.
+//! The first frame in each direction is a [`Hello`]; [`Hello::check`] then decides whether the two may talk, and
+//! [`Versions::agree`] in which version.
 //! Anything before it, and any [`FrameError`] at all, ends the connection: there is no way to find the next
 //! frame behind a bad one.
 
@@ -44,23 +45,24 @@ mod header;
 mod hello;
 mod inquiry;
 mod locks;
+mod versions;
 
 use thiserror::Error;
 
 pub use credit::Credit;
-pub use header::{BodyHeader, Header, decode_header, encode_credit, encode_message};
+pub use header::{
+    BodyHeader, Header, check_version, decode_header, encode_credit, encode_message, set_version,
+};
 pub use hello::{Hello, Mismatch};
 pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
+pub use versions::{OLDEST, VERSION, Versions};
 
 use cards_core::ControlMessage;
 use cards_locks::LockMessage;
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"CARD";
-
-/// The version of this protocol. Nodes of different versions refuse each other.
-pub const VERSION: u8 = 10;
 
 /// Bytes of a frame's header.
 pub const HEADER_SIZE: usize = 104;
@@ -106,12 +108,14 @@ pub fn encode_control(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
     header::frame(header::KIND_CONTROL, control::encode(message)?)
 }
 
-/// The bytes of a whole frame, header and body.
+/// The bytes of a whole frame, header and body, in the newest version that the hello names.
 ///
 /// # Errors
 /// [`FrameError::TooLong`]: a string or list is over its limit.
 pub fn encode_hello(hello: &Hello) -> Result<Vec<u8>, FrameError> {
-    header::frame(header::KIND_HELLO, hello.encode()?)
+    let mut frame = header::frame(header::KIND_HELLO, hello.encode()?)?;
+    set_version(&mut frame, hello.versions.newest);
+    Ok(frame)
 }
 
 /// The bytes of a whole frame, header and body.
@@ -130,11 +134,12 @@ pub enum FrameError {
     Magic([u8; 4]),
     /// Another version of this protocol.
     #[error(
-        "{} speaks version {theirs} of the node protocol, this node speaks {VERSION}; run one release on all nodes",
+        "{} speaks version {theirs} of the node protocol, this node speaks {OLDEST} to {VERSION}; run releases that follow \
+         each other, at best one on all nodes",
         who.as_deref().unwrap_or("the peer")
     )]
     Version {
-        /// The peer's version.
+        /// The peer's version, the newest it speaks.
         theirs: u8,
         /// The peer, if it got as far as introducing itself.
         who: Option<String>,

@@ -36,5 +36,6 @@ mod suites;
 mod tls;
 mod top;
 mod ublk;
+mod upgrade;
 mod web;
 mod why;

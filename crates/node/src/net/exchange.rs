@@ -51,21 +51,21 @@ pub(super) enum Broken {
     Lane(u16),
 }
 
-/// Serves a lane until it breaks.
+/// Serves a lane, in a version of the protocol, until it breaks.
 pub(super) fn run(
     local: &Rc<Local>,
     connection: Connection,
-    lane: u16,
+    (lane, version): (u16, u8),
     wire: Wire,
 ) -> impl Future<Output = Broken> {
     let peer = connection.peer;
     Exchange {
-        incoming: Incoming::new(local, connection, lane),
+        incoming: Incoming::new(local, connection, (lane, version)),
         local: Rc::clone(local),
         peer,
         lane,
         wire,
-        sending: Sending::default(),
+        sending: Sending::new(version),
         locks: (lane == 0).then(|| local.node.locks.mail(peer)),
         frames: Vec::new(),
         unpin: Vec::new(),
@@ -119,7 +119,7 @@ impl Exchange {
         loop {
             if self.sending.is_empty() {
                 let locks = self.locks.as_mut().map(|mail| mail.take(cx.waker()));
-                locks.into_iter().flatten().for_each(|frame| self.sending.push_locks(frame));
+                locks.into_iter().flatten().for_each(|frame| self.sending.push_whole(frame));
                 link.take(self.lane, &mut self.frames, cx.waker());
                 if self.frames.is_empty() && self.sending.is_empty() {
                     return self.wire.poll_flush(cx);

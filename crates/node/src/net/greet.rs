@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cards_core::NodeId;
 use cards_tls::{HandshakeError, Name, Proven, Purpose, Wire};
-use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch};
+use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch, Versions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::Level;
@@ -55,6 +55,8 @@ pub(super) enum GreetError {
          is over, or another process has its name"
     )]
     Membership { node: String, theirs: u64, known: u64 },
+    #[error("node {node} speaks no later version of the node protocol than {}", theirs.newest)]
+    Older { node: String, theirs: Versions },
     #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
     Behind { node: String, theirs: u64, ours: u64 },
     #[error("node {node} answers for another lane or another life than it was dialled for")]
@@ -122,9 +124,10 @@ fn other_block(members: &[Member], theirs: u64) -> Option<u32> {
     BLOCK_BITS.map(|bits| 1 << bits).find(|block| digest(members, *block) == theirs)
 }
 
-/// What this node says on lane `lane` of link `link`.
-fn ours(node: &Node, link: u64, lane: u16) -> Hello {
+/// What this node says on lane `lane` of link `link`, to who speaks these versions or later ones.
+fn ours(node: &Node, versions: Versions, link: u64, lane: u16) -> Hello {
     Hello {
+        versions,
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
         members: digest(&node.config.members, node.arena.block() as u32),
@@ -161,24 +164,30 @@ fn named(node: &Node, name: &str) -> Name {
 /// Dials a peer: all lanes of a new link, one after the other.
 pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
     let link = node.links[usize::from(peer.0)].next_number();
-    let (GreetedLane { wire, hello }, lanes) = dial_lane(node, peer, link, 0).await?;
+    let mut versions = node.config.versions;
+    let mut first = dial_lane(node, peer, versions, (link, 0)).await;
+    if let Err(GreetError::Older { theirs, .. }) = first {
+        versions = versions.introduced_to(theirs);
+        first = dial_lane(node, peer, versions, (link, 0)).await;
+    }
+    let (GreetedLane { wire, hello, version }, lanes) = first?;
     let mut wires = vec![wire];
     for lane in 1..lanes {
-        let (other, _) = dial_lane(node, peer, link, lane).await?;
+        let (other, _) = dial_lane(node, peer, versions, (link, lane)).await?;
         if (other.hello.incarnation, other.hello.lanes) != (hello.incarnation, hello.lanes) {
             return Err(GreetError::Lane { node: hello.node });
         }
         wires.push(other.wire);
     }
-    Ok(Greeted { wires, hello })
+    Ok(Greeted { wires, hello, version })
 }
 
 /// Dials one lane and exchanges introductions; says how many lanes there are.
 async fn dial_lane(
     node: &Node,
     peer: NodeId,
-    link: u64,
-    lane: u16,
+    versions: Versions,
+    (link, lane): (u64, u16),
 ) -> Result<(GreetedLane, u16), GreetError> {
     let members = node.members();
     let Some(member) = members.live_one(peer) else {
@@ -193,10 +202,13 @@ async fn dial_lane(
             }
             None => Wire::plain(stream),
         };
-        let ours = ours(node, link, lane);
+        let ours = ours(node, versions, link, lane);
         send(&mut wire, &ours).await?;
         let hello = receive(&mut wire).await?;
-        check(node, &hello, &ours)?;
+        if versions.introduced_to(hello.versions) != versions {
+            return Err(GreetError::Older { node: hello.node, theirs: hello.versions });
+        }
+        let version = check(node, &hello, &ours)?;
         if hello.node != member.name {
             return Err(GreetError::Who { node: hello.node, what: "not the member at this address" });
         }
@@ -209,7 +221,7 @@ async fn dial_lane(
             return Err(GreetError::Lane { node: hello.node });
         }
         let lanes = lanes_between(&ours, &hello);
-        Ok((GreetedLane { wire: wire.set_adrift()?, hello }, lanes))
+        Ok((GreetedLane { wire: wire.set_adrift()?, hello, version }, lanes))
     };
     tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
 }
@@ -326,13 +338,15 @@ async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
         );
     }
     let (link, lane) = hello.as_ref().map_or((0, 0), |hello| (hello.link, hello.lane));
-    let ours = ours(node, link, lane);
+    let versions = node.config.versions;
+    let versions = hello.as_ref().map_or(versions, |hello| versions.introduced_to(hello.versions));
+    let ours = ours(node, versions, link, lane);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
         send(&mut wire, &ours).await?;
     }
     let hello = hello.map_err(|error| Refused { member: of_other_version(node, &error), error })?;
     let member = node.members().find(&hello.node).map(|(peer, _)| usize::from(peer.0));
-    check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
+    let version = check(node, &hello, &ours).map_err(|error| Refused { error, member })?;
     let Some(peer) = member else {
         return Err(GreetError::Who { node: hello.node, what: "no member" }.into());
     };
@@ -345,7 +359,7 @@ async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
     if lane >= lanes {
         return Err(GreetError::NoLane { node: hello.node, lane, lanes }.into());
     }
-    let lane = GreetedLane { wire: wire.set_adrift()?, hello };
+    let lane = GreetedLane { wire: wire.set_adrift()?, hello, version };
     Ok(Answered { peer: NodeId(peer as u16), lane, lanes })
 }
 
@@ -357,7 +371,8 @@ fn of_other_version(node: &Node, error: &GreetError) -> Option<usize> {
     members.all().find(|(_, member)| named(&member.name)).map(|(peer, _)| usize::from(peer.0))
 }
 
-fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
+/// Whether the two may talk, and in which version.
+fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<u8, GreetError> {
     let block = node.arena.block() as u32;
     let differs =
         |theirs_block| GreetError::Block { node: theirs.node.clone(), theirs: theirs_block, ours: block };
@@ -370,11 +385,12 @@ fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<(), GreetError> {
     }
     check_membership(&node.members(), theirs)?;
     // Slots have one size: whatever the digest says, a volume of another one must not get in.
-    theirs
-        .disks
-        .iter()
-        .find(|disk| disk.block_bytes != block)
-        .map_or(Ok(()), |disk| Err(differs(disk.block_bytes)))
+    if let Some(disk) = theirs.disks.iter().find(|disk| disk.block_bytes != block) {
+        return Err(differs(disk.block_bytes));
+    }
+    let (theirs, who) =
+        (theirs.versions, Some(format!("node {} of cluster {}", theirs.node, theirs.cluster)));
+    Ok(ours.versions.agree(theirs).ok_or(FrameError::Version { theirs: theirs.newest, who })?)
 }
 
 /// Whoever says to be a member has the membership that the coordinator knows of.

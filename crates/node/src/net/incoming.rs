@@ -34,6 +34,8 @@ pub(super) struct Incoming {
     peer: NodeId,
     connection: Connection,
     lane: u16,
+    /// What the two ends speak.
+    version: u8,
     /// What has come of the next header.
     tail: Vec<u8>,
     /// Headers to read at a time.
@@ -62,12 +64,13 @@ enum Target {
 }
 
 impl Incoming {
-    pub(super) fn new(local: &Rc<Local>, connection: Connection, lane: u16) -> Self {
+    pub(super) fn new(local: &Rc<Local>, connection: Connection, (lane, version): (u16, u8)) -> Self {
         Self {
             local: Rc::clone(local),
             peer: connection.peer,
             connection,
             lane,
+            version,
             tail: Vec::with_capacity(HEADER_SIZE),
             headers: 1,
             state: State::Header,
@@ -138,7 +141,9 @@ impl Incoming {
                         return Ok(());
                     };
                     here = rest;
-                    self.begin(peer::decode_header(header)?)?;
+                    let decoded = peer::decode_header(header)?;
+                    peer::check_version(header, self.version)?;
+                    self.begin(decoded)?;
                 }
                 State::Payload { target, arrived, length, .. } => {
                     // What came with the header is copied; the rest will not be, unless blocks are small.

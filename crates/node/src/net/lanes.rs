@@ -40,13 +40,13 @@ fn thread_of(node: &Node, peer: NodeId, lane: u16) -> usize {
 
 impl Lanes {
     /// Gives each thread its lanes.
-    pub(super) fn start(node: &Node, connection: Connection, wires: Vec<Adrift>) -> Self {
+    pub(super) fn start(node: &Node, connection: Connection, wires: Vec<Adrift>, version: u8) -> Self {
         let (stop, stopped) = watch::channel(());
         let (tell, broken) = mpsc::unbounded_channel();
         for (lane, wire) in (0..).zip(wires) {
             let (stopped, tell) = (stopped.clone(), tell.clone());
             let start = move |local: &Rc<Local>| {
-                spawn(serve(Rc::clone(local), connection, lane, wire, stopped, tell));
+                spawn(serve(Rc::clone(local), connection, (lane, version), wire, stopped, tell));
             };
             let thread = thread_of(node, connection.peer, lane);
             node.threads[thread].post(Event::Call(Box::new(start)));
@@ -70,7 +70,7 @@ impl Lanes {
 async fn serve(
     local: Rc<Local>,
     connection: Connection,
-    lane: u16,
+    (lane, version): (u16, u8),
     wire: Adrift,
     mut stopped: watch::Receiver<()>,
     tell: mpsc::UnboundedSender<Broken>,
@@ -81,7 +81,7 @@ async fn serve(
         _ = stopped.changed() => return,
         broken = async {
             match wire.moor() {
-                Ok(wire) => exchange::run(&local, connection, lane, wire).await,
+                Ok(wire) => exchange::run(&local, connection, (lane, version), wire).await,
                 Err(error) => error.into(),
             }
         } => broken,

@@ -387,10 +387,10 @@ async fn serve(
     news: bool,
 ) -> Result<(), exchange::Broken> {
     let link = &local.node.links[usize::from(peer.0)];
-    let Greeted { wires, hello } = greeted;
+    let Greeted { wires, hello, version } = greeted;
     wires.iter().try_for_each(|wire| watch(wire.stream()))?;
     if news {
-        tracing::info!(peer = hello.node, "connected");
+        tracing::info!(peer = hello.node, version, "connected");
     }
     let connection = local.node.writes.connected(&local.node, peer, wires.len() as u16 - 1);
     link.set_status(MemberState::Up, None);
@@ -399,7 +399,7 @@ async fn serve(
     local.all_shards(&Input::PeerUp { node: peer });
     local.route();
     local.node.threads[0].post(Event::ResolveCards);
-    let mut lanes = Lanes::start(&local.node, connection, wires);
+    let mut lanes = Lanes::start(&local.node, connection, wires, version);
 
     let result = tokio::select! {
         biased;

@@ -7,12 +7,16 @@ use cards_wire::peer::Hello;
 pub(super) struct GreetedLane {
     pub(super) wire: Adrift,
     pub(super) hello: Hello,
+    /// What the two speak.
+    pub(super) version: u8,
 }
 
 /// All lanes of a link, in order, and what the peer has said of itself on the first.
 pub(super) struct Greeted {
     pub(super) wires: Vec<Adrift>,
     pub(super) hello: Hello,
+    /// What the two speak.
+    pub(super) version: u8,
 }
 
 /// What has become of a lane.
@@ -39,7 +43,7 @@ impl Offers {
     /// Adds a lane of a link of `lanes` in all. The first one begins a link and ends what was being made; the others follow
     /// in order, since whoever dials does so one after the other.
     pub(super) fn add(&mut self, lane: GreetedLane, lanes: u16) -> Offered {
-        let GreetedLane { wire, hello } = lane;
+        let GreetedLane { wire, hello, version } = lane;
         let (incarnation, number) = (hello.incarnation, hello.link);
         if hello.lane == 0 {
             // A late one, of a link that the peer has given up since.
@@ -47,7 +51,7 @@ impl Offers {
                 return Offered::Stray;
             }
             self.last = Some((incarnation, number));
-            self.making = Some(Greeted { wires: vec![wire], hello });
+            self.making = Some(Greeted { wires: vec![wire], hello, version });
         } else {
             match &mut self.making {
                 Some(making)

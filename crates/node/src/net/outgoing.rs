@@ -57,8 +57,9 @@ impl Frame {
 }
 
 /// What one connection is sending.
-#[derive(Default)]
 pub(super) struct Sending {
+    /// What the two ends speak.
+    version: u8,
     parts: VecDeque<Part>,
     /// Bytes of the first part that have left.
     sent: usize,
@@ -68,10 +69,15 @@ enum Part {
     Header([u8; HEADER_SIZE]),
     Slot(Place),
     Bytes(Bytes),
-    Body(Vec<u8>),
+    /// A frame with its body.
+    Whole(Vec<u8>),
 }
 
 impl Sending {
+    pub(super) fn new(version: u8) -> Self {
+        Self { version, parts: VecDeque::new(), sent: 0 }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -85,26 +91,32 @@ impl Sending {
                     Outgoing::Slot(_) => block,
                     Outgoing::Bytes(bytes) => bytes.len() as u32,
                 };
-                self.parts.push_back(Part::Header(peer::encode_message(&message, length)));
+                self.push_header(peer::encode_message(&message, length));
                 match payload {
                     Outgoing::None => {}
                     Outgoing::Slot(place) => self.parts.push_back(Part::Slot(place)),
                     Outgoing::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
                 }
             }
-            Frame::Inquiry(frame) => self.parts.push_back(Part::Body(frame)),
-            Frame::Credit(credit) => self.parts.push_back(Part::Header(peer::encode_credit(&credit))),
+            Frame::Inquiry(frame) => self.push_whole(frame),
+            Frame::Credit(credit) => self.push_header(peer::encode_credit(&credit)),
             Frame::Control(message) => match peer::encode_control(&message) {
-                Ok(bytes) => self.parts.push_back(Part::Body(bytes)),
+                Ok(frame) => self.push_whole(frame),
                 // The configuration bounds names and policies, the disk engine the extents.
                 Err(error) => tracing::error!(%error, ?message, "a control message cannot be sent"),
             },
         }
     }
 
-    /// Adds a frame of the lock service, which is in its form on the wire.
-    pub(super) fn push_locks(&mut self, frame: Vec<u8>) {
-        self.parts.push_back(Part::Body(frame));
+    fn push_header(&mut self, mut header: [u8; HEADER_SIZE]) {
+        peer::set_version(&mut header, self.version);
+        self.parts.push_back(Part::Header(header));
+    }
+
+    /// Adds a frame that is in its form on the wire, but for the version.
+    pub(super) fn push_whole(&mut self, mut frame: Vec<u8>) {
+        peer::set_version(&mut frame, self.version);
+        self.parts.push_back(Part::Whole(frame));
     }
 
     /// Fills `parts` with what is to be sent next and says how many are filled.
@@ -145,7 +157,7 @@ impl Part {
         match self {
             Self::Header(bytes) => bytes,
             Self::Bytes(bytes) => bytes,
-            Self::Body(bytes) => bytes,
+            Self::Whole(bytes) => bytes,
             // SAFETY: `Output::Send` has pinned the slot, and it is unpinned after this part is gone.
             Self::Slot(place) => unsafe { arena.bytes(place.shard, place.slot, 0, arena.block() as u32) },
         }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use cards_core::{Body, CommandKind, Generation, Message, PgId, RequestId, Stamp};
 use cards_wire::peer::{
-    self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, VERSION, decode_header, encode_hello, encode_message,
+    self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, OLDEST, VERSION, Versions, decode_header,
+    encode_hello, encode_message,
 };
 
 use crate::Daemon;
@@ -95,17 +96,51 @@ fn another_version() {
         members: 0,
         shards: 16,
         incarnation: 1,
+        versions: Versions::only(VERSION + 1),
         ..Hello::default()
     };
-    let mut bytes = encode_hello(&hello).unwrap();
-    bytes[4] = VERSION + 1;
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(&bytes).unwrap();
+    stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
     // It learns who refuses it, then the connection ends.
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.starts_with(b"CARD"), "{answer:?}");
-    shown(&daemon, 1, &["n1", "version", &(VERSION + 1).to_string(), &VERSION.to_string(), "one release"]);
+    shown(
+        &daemon,
+        1,
+        &["n1", "version", &(VERSION + 1).to_string(), &VERSION.to_string(), "follow each other"],
+    );
+}
+
+/// Whoever dials: n1.
+#[test]
+fn releases_that_follow_each_other_talk() {
+    for older in 0..2 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut configs = pair(dir.path());
+        configs[older].versions = Versions::only(OLDEST);
+        let [first, _second] = configs.map(|config| Daemon::start(config).unwrap());
+        connected(&first, true);
+    }
+}
+
+/// A node of the release before knows none of the others.
+#[test]
+fn who_speaks_the_version_before_is_spoken_to_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [config, _] = pair(dir.path());
+    let address = config.members[0].address.clone();
+    let daemon = Daemon::start(config).unwrap();
+    let mut lanes = impostor(&address, Versions::only(OLDEST));
+    connected(&daemon, true);
+    let mut header = [0; HEADER_SIZE];
+    lanes[0].read_exact(&mut header).unwrap();
+    peer::check_version(&header, OLDEST).unwrap();
+    lanes[0].write_all(&peer::encode_credit(&Credit::default())).unwrap();
+    lanes.into_iter().for_each(hangs_up);
+    connected(&daemon, false);
+    let reason = status(&daemon).members[1].reason.clone().unwrap_or_default();
+    assert!(reason.contains(&format!("speaks version {VERSION}")), "{reason}");
 }
 
 /// The next frame that a daemon sends.
@@ -136,9 +171,15 @@ fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
 }
 
 /// A link of node n1 to a daemon that takes it for n1: all lanes.
-fn impostor(address: &str) -> Vec<TcpStream> {
-    let mut hello =
-        Hello { cluster: "lab".into(), node: "n1".into(), shards: 16, incarnation: 1, ..Hello::default() };
+fn impostor(address: &str, versions: Versions) -> Vec<TcpStream> {
+    let mut hello = Hello {
+        cluster: "lab".into(),
+        node: "n1".into(),
+        shards: 16,
+        incarnation: 1,
+        versions,
+        ..Hello::default()
+    };
     // Who asks is told the digest of the members.
     let (_, theirs) = introduce(address, &hello);
     (hello.members, hello.link) = (theirs.members, 7);
@@ -174,7 +215,7 @@ fn linked(dir: &std::path::Path) -> (Daemon, Vec<TcpStream>) {
     config.data_threads = 2;
     let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let lanes = impostor(&address);
+    let lanes = impostor(&address, Versions::default());
     assert_eq!(lanes.len(), 3);
     connected(&daemon, true);
     (daemon, lanes)
@@ -233,7 +274,7 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
     let [config, _] = pair(dir.path());
     let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let mut lanes = impostor(&address);
+    let mut lanes = impostor(&address, Versions::default());
     let stream = &mut lanes[0];
     let granted = loop {
         if let (Header::Credit(Credit { granted, .. }), _) = frame(stream).unwrap() {

@@ -10,7 +10,8 @@ use super::credit::Credit;
 use super::inquiry::InquiryHeader;
 use super::locks::LocksHeader;
 use super::{
-    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, VERSION, control, header_size_of, hello,
+    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, VERSION, control, header_size_of,
+    hello,
 };
 use crate::bytes::Cursor;
 
@@ -43,6 +44,8 @@ const FLAG_FROM_DISK: u8 = 1 << 4;
 const FLAG_AGAIN: u8 = 1 << 5;
 /// The command whose argument is no offset.
 const DETAIL_FLUSH: u8 = 3;
+/// Where a header says its version.
+const AT_VERSION: usize = 4;
 /// Where the class of a copy starts in the argument of a Store, behind the previous node.
 const CLASS_SHIFT: u32 = 16;
 
@@ -84,21 +87,36 @@ impl BodyHeader {
     /// Decodes the body.
     ///
     /// # Errors
-    /// The body is not what the header announced, or comes from a node of another version, in which case the
-    /// error has the node's name.
+    /// The body is not what the header announced, or comes from a node that speaks no version that this one does, in which
+    /// case the error has the node's name.
     pub fn decode(&self, body: &[u8]) -> Result<super::Body, FrameError> {
-        if self.version != VERSION {
-            return Err(FrameError::Version { theirs: self.version, who: hello::name_of_any_version(body) });
-        }
         if self.kind == KIND_HELLO {
-            super::Hello::decode(body).map(super::Body::Hello)
+            super::Hello::decode(self.version, body).map(super::Body::Hello)
         } else {
             control::decode(body).map(super::Body::Control)
         }
     }
 }
 
-/// Decodes a header.
+/// Has a frame say that it is of that version.
+pub fn set_version(frame: &mut [u8], version: u8) {
+    if let Some(at) = frame.get_mut(AT_VERSION) {
+        *at = version;
+    }
+}
+
+/// Whether a frame says that it is of the version that the connection has.
+///
+/// # Errors
+/// It is of another one: end the connection.
+pub fn check_version(header: &[u8; HEADER_SIZE], version: u8) -> Result<(), FrameError> {
+    match header[AT_VERSION] {
+        theirs if theirs == version => Ok(()),
+        theirs => Err(FrameError::Version { theirs, who: None }),
+    }
+}
+
+/// Decodes a header, of any version that this release speaks; of a Hello, of any at all.
 ///
 /// # Errors
 /// The bytes are not a header: end the connection.
@@ -113,8 +131,9 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         return Err(FrameError::Version { theirs: version, who });
     }
     let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
-    // A Hello starts with the sender's name in every version, so that the refusal can say whom it refuses.
-    if version != VERSION && (fields.kind != KIND_HELLO || fields.payload > MAX_BODY) {
+    let known = (OLDEST..=VERSION).contains(&version);
+    // A Hello starts with the sender's name in every version, so that a refusal can say whom it refuses.
+    if !known && (fields.kind != KIND_HELLO || fields.payload > MAX_BODY) {
         return Err(FrameError::Version { theirs: version, who: None });
     }
     if fields.kind == KIND_HELLO || fields.kind == KIND_CONTROL {
@@ -122,9 +141,7 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         if length > MAX_BODY {
             return Err(FrameError::TooLong { what: "body", length: length.into(), limit: MAX_BODY.into() });
         }
-        if version == VERSION
-            && fields != (Fields { kind: fields.kind, payload: length, ..Fields::default() })
-        {
+        if known && fields != (Fields { kind: fields.kind, payload: length, ..Fields::default() }) {
             return Err(unused(fields.kind));
         }
         return Ok(Header::Body(BodyHeader { version, kind: fields.kind, length }));

@@ -4,15 +4,20 @@ use cards_core::{Coherence, Handover, PgId, VolumeSpec};
 use thiserror::Error;
 
 use super::body::{Reader, Writer};
+use super::versions::Versions;
 use super::{FrameError, MAX_BLOCK, MAX_LANES, MAX_NAME, MAX_POLICY};
 
 /// The smallest block in bytes.
 const MIN_BLOCK: u32 = 4096;
 
 /// A node's introduction. Its body starts with the names of cluster and node, in this and every future
-/// version of the protocol, so that a node of another version can be refused by name.
+/// version of the protocol, so that a node of another version can be refused by name. Later versions only add to its end:
+/// what a node does not know there it passes over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
+    /// Which versions of the protocol the node speaks. The newest is in the header, the oldest at the end of the body
+    /// (before version 11: there is one).
+    pub versions: Versions,
     /// The cluster's name.
     pub cluster: String,
     /// The node's name.
@@ -119,10 +124,27 @@ impl Hello {
         for disk in &self.disks {
             encode_disk(&mut out, disk)?;
         }
+        if Versions::are_told(self.versions.newest) {
+            out.byte(self.versions.oldest);
+        }
         Ok(out.bytes)
     }
 
-    pub(super) fn decode(body: &[u8]) -> Result<Self, FrameError> {
+    /// Decodes the body of one that says that its sender speaks `newest` and earlier versions.
+    pub(super) fn decode(newest: u8, body: &[u8]) -> Result<Self, FrameError> {
+        let ours = Versions::default();
+        let refused = || FrameError::Version { theirs: newest, who: name_of_any_version(body) };
+        if newest < ours.oldest {
+            return Err(refused());
+        }
+        match Self::read(newest, body) {
+            Ok(hello) if ours.agree(hello.versions).is_some() => Ok(hello),
+            Err(error) if newest <= ours.newest => Err(error),
+            _ => Err(refused()),
+        }
+    }
+
+    fn read(newest: u8, body: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body);
         let cluster = reader.string("cluster name", MAX_NAME)?;
         let node = reader.string("node name", MAX_NAME)?;
@@ -140,8 +162,15 @@ impl Hello {
         let link = reader.u64("number of the link")?;
         let count = reader.length("list of disks", usize::from(PgId::MAX_DISKS))?;
         let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
-        reader.end()?;
+        let oldest = if Versions::are_told(newest) { reader.byte("oldest version")? } else { newest };
+        if oldest > newest {
+            return Err(FrameError::Field { what: "oldest version", value: oldest.into() });
+        }
+        if newest <= Versions::default().newest {
+            reader.end()?;
+        }
         Ok(Self {
+            versions: Versions { oldest, newest },
             cluster,
             node,
             members,

@@ -18,8 +18,8 @@ use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
 use cards_wire::peer::{
-    Credit, Inquiry, encode_control, encode_credit, encode_hello, encode_inquiry, encode_locks,
-    encode_message,
+    Credit, Hello, Inquiry, VERSION, Versions, encode_control, encode_credit, encode_hello, encode_inquiry,
+    encode_locks, encode_message,
 };
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
@@ -257,12 +257,12 @@ fn frames() -> Seeds {
     let persistence = Persistence(1_001);
     let (turn, bounds, result) = (grant.turn, grant.bounds, Err(IoError::PowerLost));
     let failed = Body::CommandDone { generation, request, stamp, persistence, result, turn, bounds };
-    let mut newer = encode_hello(&peer::hello()).expect("a short hello");
-    newer[4] = cards_wire::peer::VERSION + 1;
+    let hello_of = |versions| encode_hello(&Hello { versions, ..peer::hello() }).expect("a short hello");
     let policy = "hscc".to_owned();
     vec![
         ("hello", encode_hello(&peer::hello()).expect("a short hello")),
-        ("hello-newer", newer),
+        ("hello-before", hello_of(Versions::only(10))),
+        ("hello-newer", hello_of(Versions::only(VERSION + 1))),
         ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
         ("read", message(read, 0)),
         (

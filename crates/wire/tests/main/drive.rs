@@ -8,7 +8,7 @@ use cards_wire::nbd::server::{Closed, Question, Ready, Tls};
 use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
-use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry};
+use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry, set_version};
 
 /// The exports of the server under test: "disk" (also the default), "ro", and the busy "busy".
 pub(crate) fn export(name: &str) -> Result<ExportInfo, Refusal> {
@@ -211,6 +211,7 @@ impl ClientTranscript {
 pub(crate) fn peer(bytes: &[u8]) -> usize {
     let (mut input, mut frames) = (bytes, 0);
     while let Some((header, rest)) = input.split_first_chunk::<HEADER_SIZE>() {
+        let version = header[4];
         let Ok(header) = decode_header(header) else { break };
         let length = match &header {
             Header::Message { message, payload } => {
@@ -228,12 +229,15 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
             Header::Body(header) => header.decode(body).is_ok(),
             Header::Locks(header) => header.decode(body).is_ok(),
             Header::Inquiry(header) => {
-                let again = encode_inquiry(&header.with(body.to_vec())).expect("within its limit");
+                let mut again = encode_inquiry(&header.with(body.to_vec())).expect("within its limit");
+                set_version(&mut again, version);
                 assert!(input.starts_with(&again), "one encoding");
                 true
             }
             Header::Credit(credit) => {
-                assert!(input.starts_with(&encode_credit(&credit)), "one encoding");
+                let mut again = encode_credit(&credit);
+                set_version(&mut again, version);
+                assert!(input.starts_with(&again), "one encoding");
                 true
             }
         };

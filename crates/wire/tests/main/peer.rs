@@ -7,7 +7,8 @@ use cards_core::{
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
-    MAX_POLICY, Mismatch, decode_header, encode_control, encode_credit, encode_hello, encode_message,
+    MAX_POLICY, Mismatch, OLDEST, VERSION, Versions, decode_header, encode_control, encode_credit,
+    encode_hello, encode_message,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -267,8 +268,14 @@ fn hellos() -> impl Strategy<Value = Hello> {
     let number = || proptest::option::of(1..=u64::MAX);
     let numbers = (any::<u64>(), number(), number(), any::<u64>());
     let lanes = (0..=MAX_LANES, 0..=MAX_LANES, any::<u64>());
+    let versions = (0..=VERSION, VERSION..).prop_map(|(oldest, newest)| match oldest {
+        OLDEST => Versions::only(OLDEST),
+        oldest => Versions { oldest, newest },
+    });
+    let lanes = (lanes, versions);
     (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, numbers, lanes, proptest::collection::vec(disks(), 0..5))
-        .prop_map(|(cluster, node, members, shift, numbers, lanes, disks)| Hello {
+        .prop_map(|(cluster, node, members, shift, numbers, (lanes, versions), disks)| Hello {
+            versions,
             cluster,
             node,
             members,
@@ -396,7 +403,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: PgId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 10, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 11, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x14, 0, 0x31, 0x32, 0x21]);
     expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -407,13 +414,50 @@ fn a_read_is_byte_exact() {
 #[test]
 fn strangers_are_refused_by_name() {
     assert_eq!(decode_header(&[b'G'; HEADER_SIZE]), Err(FrameError::Magic([b'G'; 4])));
-    let mut newer = encode_hello(&hello()).unwrap();
-    newer[4] = cards_wire::peer::VERSION + 1;
-    newer.extend_from_slice(b"fields to come");
-    let length = (newer.len() - HEADER_SIZE) as u32;
-    newer[8..12].copy_from_slice(&length.to_le_bytes());
-    let error = decode(&newer).unwrap_err();
-    assert!(error.to_string().contains("node node-1 of cluster lab speaks version 11"), "{error}");
+    for version in [VERSION + 1, OLDEST - 1] {
+        let mut other = encode_hello(&Hello { versions: Versions::only(version), ..hello() }).unwrap();
+        other.extend_from_slice(b"other fields");
+        let length = (other.len() - HEADER_SIZE) as u32;
+        other[8..12].copy_from_slice(&length.to_le_bytes());
+        let error = decode(&other).unwrap_err().to_string();
+        assert!(error.contains(&format!("node node-1 of cluster lab speaks version {version}")), "{error}");
+    }
+}
+
+#[test]
+fn a_later_release_that_speaks_this_version_is_understood() {
+    let later = Hello { versions: Versions { oldest: VERSION, newest: VERSION + 1 }, ..hello() };
+    let mut frame = encode_hello(&later).unwrap();
+    frame.extend_from_slice(b"what it has to say to others");
+    let length = (frame.len() - HEADER_SIZE) as u32;
+    frame[8..12].copy_from_slice(&length.to_le_bytes());
+    assert_eq!(decode(&frame), Ok(peer::Body::Hello(later)));
+}
+
+/// Its nodes refuse an introduction with anything else.
+#[test]
+fn to_the_release_before_a_node_speaks_as_one_of_it() {
+    let before = Hello { versions: Versions::only(10), ..hello() };
+    let (frame, ours) = (encode_hello(&before).unwrap(), encode_hello(&hello()).unwrap());
+    assert_eq!((frame[4], frame.len()), (10, ours.len() - 1));
+    assert_eq!(frame[HEADER_SIZE..], ours[HEADER_SIZE..frame.len()]);
+    assert_eq!(decode(&frame), Ok(peer::Body::Hello(before)));
+}
+
+#[test]
+fn two_nodes_speak_the_newest_version_that_both_know() {
+    let versions = |oldest, newest| Versions { oldest, newest };
+    for (ours, theirs, agreed) in [
+        (versions(10, 11), versions(10, 11), Some(11)),
+        (versions(10, 11), versions(10, 10), Some(10)),
+        (versions(10, 11), versions(11, 12), Some(11)),
+        (versions(10, 11), versions(12, 13), None),
+        (versions(11, 12), versions(10, 10), None),
+    ] {
+        assert_eq!((ours.agree(theirs), theirs.agree(ours)), (agreed, agreed));
+        let said = if agreed == Some(10) { Versions::only(10) } else { ours };
+        assert_eq!(ours.introduced_to(theirs), said);
+    }
 }
 
 #[test]

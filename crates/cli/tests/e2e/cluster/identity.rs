@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use cards_wire::peer::{Hello, VERSION, encode_hello};
+use cards_wire::peer::{Hello, VERSION, Versions, encode_hello};
 
 use super::{SEED, image};
 use crate::harness::cluster::Cluster;
@@ -47,8 +47,8 @@ fn a_peer_of_another_version_is_refused_by_name() {
     let (cluster_name, node) = ("lab".to_string(), "n2".to_string());
     let cluster_and_node = Hello { cluster: cluster_name, node, ..Hello::default() };
     let hello = Hello { members: 1, shards: 16, incarnation: 1, ..cluster_and_node };
-    let mut bytes = encode_hello(&hello).expect("short names");
-    bytes[4] = VERSION + 1; // the header's version
+    let later = Hello { versions: Versions::only(VERSION + 1), ..hello.clone() };
+    let bytes = encode_hello(&later).expect("short names");
     introduce(address, &bytes);
     let (theirs, ours) = (format!("{}", VERSION + 1), format!("{VERSION}"));
     cluster.node(1).says(&["n2", "version", &theirs, &ours]);

@@ -92,6 +92,15 @@ impl Node {
         Node { argv, log: runtime.with_extension("log"), runtime, volumes, process: None }
     }
 
+    /// From its next start on the daemon is this program.
+    pub(crate) fn be(&mut self, cards: &str) {
+        if let Some(program) =
+            self.argv.iter().rposition(|word| word == "serve").and_then(|at| self.argv.get_mut(at - 1))
+        {
+            *program = cards.into();
+        }
+    }
+
     /// From its next start on the daemon believes that its machine was started anew.
     pub(crate) fn reboot(&mut self, boot: &str) {
         let variable = format!("CARDS_BOOT_ID={boot}");

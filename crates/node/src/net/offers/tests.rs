@@ -8,7 +8,7 @@ use super::*;
 async fn lane(listener: &TcpListener, incarnation: u64, link: u64, lane: u16) -> GreetedLane {
     let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let wire = Wire::plain(stream).set_adrift().unwrap();
-    GreetedLane { wire, hello: Hello { incarnation, link, lane, ..Hello::default() } }
+    GreetedLane { wire, hello: Hello { incarnation, link, lane, ..Hello::default() }, version: 0 }
 }
 
 /// What becomes of lanes that come in this order, of links with three.

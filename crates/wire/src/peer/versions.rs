@@ -1,0 +1,57 @@
+//! The versions of the protocol: which ones a node speaks, and which one two nodes agree on.
+//!
+//! A release speaks its own version and that of the release before, so that a cluster can be upgraded one node after the
+//! other. Two nodes speak the newest version that both know; what a version has added is not said in an earlier one.
+
+/// The newest version that this release speaks.
+pub const VERSION: u8 = 11;
+
+/// The oldest.
+pub const OLDEST: u8 = 10;
+
+/// Since this version a node understands the introductions of later ones. One that speaks none so late refuses whoever does
+/// not introduce himself in its own.
+const OPEN: u8 = 11;
+
+/// All versions from the oldest to the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest.
+    pub oldest: u8,
+    /// The newest.
+    pub newest: u8,
+}
+
+impl Default for Versions {
+    /// Those of this release.
+    fn default() -> Self {
+        Self { oldest: OLDEST, newest: VERSION }
+    }
+}
+
+impl Versions {
+    /// One version.
+    pub const fn only(version: u8) -> Self {
+        Self { oldest: version, newest: version }
+    }
+
+    /// The version that who speaks these uses with who speaks `theirs`. None: they cannot talk.
+    pub fn agree(self, theirs: Self) -> Option<u8> {
+        let version = self.newest.min(theirs.newest);
+        (version >= self.oldest && version >= theirs.oldest).then_some(version)
+    }
+
+    /// How who speaks these must introduce himself to who speaks `theirs`: as all that he is, or as a node of their version.
+    #[must_use]
+    pub fn introduced_to(self, theirs: Self) -> Self {
+        match self.agree(theirs) {
+            Some(version) if version < OPEN => Self::only(version),
+            _ => self,
+        }
+    }
+
+    /// Whether an introduction says more than its version.
+    pub(super) const fn are_told(version: u8) -> bool {
+        version >= OPEN
+    }
+}
