@@ -1,14 +1,16 @@
-//! `cards cluster`: the authority of a cluster, the tokens with which machines become nodes of it, and what clients need.
+//! `cards cluster`: the authority of a cluster, the tokens with which machines become nodes of it, what clients need, and
+//! certificates that follow others.
 
 mod client;
 mod init;
+mod renew;
 mod token;
 
 use clap::{Args, Subcommand};
 
 use crate::error::Error;
 
-/// Make a cluster's authority, tokens with which machines join, and certificates for clients
+/// Make a cluster's authority, tokens with which machines join, and certificates for clients; renew this node's
 #[derive(Debug, Args)]
 pub(crate) struct Cluster {
     #[command(subcommand)]
@@ -20,6 +22,7 @@ enum Verb {
     Init(init::Init),
     Token(token::Token),
     Client(client::Client),
+    Renew(renew::Renew),
 }
 
 impl Cluster {
@@ -28,6 +31,7 @@ impl Cluster {
             Verb::Init(verb) => verb.run(),
             Verb::Token(verb) => verb.run(),
             Verb::Client(verb) => verb.run(),
+            Verb::Renew(verb) => verb.run(),
         }
     }
 }

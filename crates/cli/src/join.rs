@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use cards_coordinator::Token;
+use cards_coordinator::{KEY_FILE, Token};
 use cards_node::config::{
     Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size,
 };
@@ -127,7 +127,7 @@ impl Join {
             if admitted == Some(Got::New) {
                 let dir = remove_identity(&self.state_dir)?;
                 eprintln!(
-                    "cards: {} is gone again, and a use of the token is spent; if it was the last, have another one made",
+                    "cards: {} is gone again; by the same name this machine joins with the same token, which has been used",
                     dir.display()
                 );
             }
@@ -226,13 +226,17 @@ enum Got {
 fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<Got, Error> {
     let name = Name::new(&config.cluster, &config.node);
     let files = config.identity_files();
+    let kept = config.state_dir.join(KEY_FILE);
     if files.any() {
         Identity::load(&name, &files)?;
+        // Of a join that was killed when it was done.
+        let _ = fs::remove_file(&kept);
         eprintln!("cards: this machine is {name} already; the token is not needed");
         return Ok(Got::Had);
     }
     name.dns()?;
-    let key = NodeKey::generate()?;
+    // A join that is repeated with the same key, after a crash say, spends no other use of the token.
+    let key = NodeKey::kept(&kept)?;
     let keeper = Name::new(&config.cluster, &home.keeper);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let admission = runtime.map_err(Error::EventLoop)?.block_on(cards_coordinator::admit(
@@ -249,6 +253,7 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
         files.write(&key, &admission.certificate, &admission.authority)?;
         Identity::load(&name, &files).map(drop)
     })?;
+    let _ = fs::remove_file(&kept);
     eprintln!("cards: {keeper} has signed that this machine is {name}: {}", dir.display());
     Ok(Got::New)
 }
@@ -264,11 +269,12 @@ pub(crate) fn identity_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("identity")
 }
 
-/// Removes the identity that was made here, and says where it was.
+/// Removes the identity that was made here, but for the key, and says where it was.
 fn remove_identity(state_dir: &Path) -> Result<PathBuf, Error> {
     let dir = identity_dir(state_dir);
     let Files { authority, certificate, key } = Files::within(&dir);
-    let removed = [authority, certificate, key].iter().try_for_each(fs::remove_file);
+    let kept = fs::rename(key, state_dir.join(KEY_FILE));
+    let removed = kept.and_then(|()| [authority, certificate].iter().try_for_each(fs::remove_file));
     removed
         .and_then(|()| fs::remove_dir(&dir))
         .map_err(|source| Error::Write { path: dir.clone(), source })?;

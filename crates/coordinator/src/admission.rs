@@ -17,10 +17,9 @@ mod refusal;
 mod token;
 mod tokens;
 
-pub use office::{Admission, Office};
-pub use refusal::NotAdmitted;
+pub use office::{Admission, Office, Unsigned};
+pub use refusal::{KEY_FILE, NotAdmitted};
 pub use token::{Token, TokenError, TokenId};
 pub use tokens::{Grant, Granted, Tokens, TokensError};
 
-pub(crate) use office::Unsigned;
 pub(crate) use token::base64;

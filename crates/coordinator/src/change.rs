@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, Revision, WallClock};
-use crate::record::{AttachMode, Volume};
+use crate::record::{AttachMode, Certificate, Volume};
 
 /// Who asks: a member in one of its lives. What an earlier life asks is refused.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub enum Change {
     },
     /// Declare members dead whose lease has ended.
     Expire,
-    /// Drop the record of a member that has left or died and has no disks, and free its number.
+    /// Drop the record of a member that has left or died and has no disks, free its number, and revoke its certificates.
     Forget {
         /// Its name.
         name: String,
@@ -116,6 +116,15 @@ pub enum Change {
         /// Name of the volume.
         volume: String,
     },
+    /// Know of a certificate. One of a key that was revoked is refused.
+    Certify {
+        /// The certificate, which is not revoked.
+        certificate: Certificate,
+        /// It is the only one of its name from now on: those of other keys are revoked.
+        alone: bool,
+    },
+    /// Revoke a certificate that is no live member's.
+    Revoke(Certificate),
 }
 
 impl Change {
@@ -134,7 +143,9 @@ impl Change {
             | Self::RemoveDisk { .. }
             | Self::PutVolume(_)
             | Self::RemoveVolume { .. }
-            | Self::SetPolicy { .. } => None,
+            | Self::SetPolicy { .. }
+            | Self::Certify { .. }
+            | Self::Revoke(_) => None,
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::change::{Applied, Change};
 use crate::error::{Error, FileError};
 use crate::ids::{Now, Revision, WallClock};
+use crate::record::Certificate;
 use crate::registry::{Effects, Registry, Terms};
 use crate::view::View;
 
@@ -97,6 +98,19 @@ impl Embedded {
     /// The change is refused, or the disk refuses to write.
     pub async fn submit(&self, change: Change) -> Result<Applied, Error> {
         self.blocking(move |shared| shared.submit(&change)).await
+    }
+
+    /// The same for a caller that has shown this certificate, which is recorded first. If its key was revoked, nothing changes.
+    pub(crate) async fn submit_as(&self, certificate: Certificate, change: Change) -> Result<Applied, Error> {
+        self.blocking(move |shared| {
+            shared.with_current(|kept, now| {
+                let known = kept.registry.decide(now, &Change::Certify { certificate, alone: false })?;
+                shared.keep(kept, now, known)?;
+                let effects = kept.registry.decide(now, &change)?;
+                Ok(shared.keep(kept, now, effects)?)
+            })
+        })
+        .await
     }
 
     /// The registry as it is now, after declaring dead who is.

@@ -54,7 +54,8 @@ mod view;
 mod wire;
 
 pub use admission::{
-    Admission, Grant, Granted, NotAdmitted, Office, Token, TokenError, TokenId, Tokens, TokensError,
+    Admission, Grant, Granted, KEY_FILE, NotAdmitted, Office, Token, TokenError, TokenId, Tokens,
+    TokensError, Unsigned,
 };
 pub use change::{Applied, Change, Join, Seat};
 pub use coordinator::{Coordinator, Membership};
@@ -64,12 +65,13 @@ pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
 pub use ids::{Epoch, Incarnation, Now, Revision, WallClock};
 pub use lease::Lease;
 pub use record::{
-    AttachMode, Attachment, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA, Volume, Write,
+    AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
+    Volume, Write,
 };
 pub use refusal::Refusal;
 pub use registry::{
-    ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange, MEMBERS_MAX,
-    NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
+    ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange,
+    MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
 pub use serve::{network, serve};

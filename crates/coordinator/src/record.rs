@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use cards_tls::{Fingerprint, Name, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::change::Seat;
-use crate::ids::{Epoch, Incarnation, Revision};
+use crate::ids::{Epoch, Incarnation, Revision, WallClock};
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;
@@ -165,6 +166,63 @@ pub struct Attachment {
     pub mode: AttachMode,
 }
 
+/// The certificate of a key, as the cluster knows it. Those that are renewed are still that of their key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// The DNS name of its owner in the certificate: a node's or a client's.
+    pub name: String,
+    /// SHA-256 of the public key (SubjectPublicKeyInfo).
+    #[serde(with = "digits")]
+    pub key: Fingerprint,
+    /// When the last one ends that is known, in seconds since 1970.
+    pub ends: u64,
+    /// It is good for nothing: its owner was forgotten, or the name has gone to another key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
+}
+
+impl Certificate {
+    /// The certificate that a caller has shown, under a name that it proves; none if it is of another name or cannot be read.
+    #[must_use]
+    pub fn of(shown: &Shown, name: &Name) -> Option<Self> {
+        let (key, ends) = (shown.key()?, seconds(shown.ends()?));
+        shown.is(name).then(|| name.dns().ok()).flatten().map(|name| Self { name, key, ends, revoked: false })
+    }
+
+    /// A certificate under its first name.
+    #[must_use]
+    pub fn named(shown: &Shown) -> Option<Self> {
+        let name = shown.name()?;
+        Some(Self { name, key: shown.key()?, ends: seconds(shown.ends()?), revoked: false })
+    }
+
+    /// Whether it has neither ended nor been revoked at this time.
+    #[must_use]
+    pub const fn is_good(&self, now: WallClock) -> bool {
+        !self.revoked && now.0 / 1000 < self.ends
+    }
+}
+
+/// A time, in seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Fingerprints as hexadecimal digits.
+mod digits {
+    use cards_tls::Fingerprint;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(of: &Fingerprint, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(of)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fingerprint, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
 /// Any record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
@@ -178,6 +236,8 @@ pub enum Record {
     Volume(Volume),
     /// A volume at a node.
     Attachment(Attachment),
+    /// A certificate of a node or a client.
+    Certificate(Certificate),
 }
 
 /// A change of the records.
@@ -200,6 +260,13 @@ pub enum Write {
     },
     /// Delete all attachments of this node.
     DeleteAttachmentsOf(String),
+    /// Delete one certificate.
+    DeleteCertificate {
+        /// The name.
+        name: String,
+        /// The key.
+        key: Fingerprint,
+    },
 }
 
 /// Key of the head.
@@ -225,6 +292,11 @@ pub(crate) fn attachment_key(node: &str, volume: &str) -> String {
     format!("attachment/{node}/{volume}")
 }
 
+/// Key of a certificate. A DNS name has no slash.
+pub(crate) fn certificate_key(name: &str, key: &Fingerprint) -> String {
+    format!("certificate/{name}/{key}")
+}
+
 /// What the keys of all attachments of a node begin with. A name has no slash, so no other node's do.
 pub(crate) fn attachments_prefix(node: &str) -> String {
     format!("attachment/{node}/")
@@ -240,6 +312,7 @@ impl Record {
             Self::Disk(disk) => disk_key(&disk.id),
             Self::Volume(volume) => volume_key(&volume.name),
             Self::Attachment(attachment) => attachment_key(&attachment.node, &attachment.volume),
+            Self::Certificate(certificate) => certificate_key(&certificate.name, &certificate.key),
         }
     }
 
@@ -252,6 +325,7 @@ impl Record {
             Self::Disk(disk) => serde_json::to_string(disk),
             Self::Volume(volume) => serde_json::to_string(volume),
             Self::Attachment(attachment) => serde_json::to_string(attachment),
+            Self::Certificate(certificate) => serde_json::to_string(certificate),
         }
         .expect("records have only strings, numbers and sets of strings")
     }
@@ -268,6 +342,7 @@ impl Record {
             Some("disk") => serde_json::from_slice(value).map(Self::Disk),
             Some("volume") => serde_json::from_slice(value).map(Self::Volume),
             Some("attachment") => serde_json::from_slice(value).map(Self::Attachment),
+            Some("certificate") => serde_json::from_slice(value).map(Self::Certificate),
             _ => return Err(damage("is no key of a registry".into())),
         };
         let record = parsed.map_err(|e| damage(format!("has a value that does not parse: {e}")))?;

@@ -35,6 +35,16 @@ pub enum Refusal {
         /// Longest name, in bytes.
         length_max: usize,
     },
+    /// The caller's node was forgotten, or its name has gone to another machine.
+    #[error(
+        "the certificate of {name} was revoked: it was forgotten (`cards forget`), or another machine has its name now. For this \
+         machine to join again: have a token made on the keeper's machine with `cards cluster token`; here move `identity` in the \
+         node's state_dir and its node.toml away, and run `cards join` with the token"
+    )]
+    Revoked {
+        /// As the certificate says it.
+        name: String,
+    },
     /// An address that cannot be one.
     #[error("node `{node}` gives `{address}` as its address; use `host:port` of at most 255 characters")]
     BadAddress {

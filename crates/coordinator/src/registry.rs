@@ -11,6 +11,7 @@
 //! and gives every live member a full one ([`Registry::load`]).
 
 mod attachments;
+mod certificates;
 mod disks;
 mod draft;
 mod members;
@@ -19,9 +20,13 @@ mod verify;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cards_tls::Fingerprint;
+
 use crate::change::{Applied, Change};
 use crate::ids::{Epoch, Now, Revision};
-use crate::record::{Attachment, Damage, Disk, HEAD, Head, Member, Record, SCHEMA, Volume, Write};
+use crate::record::{
+    Attachment, Certificate, Damage, Disk, HEAD, Head, Member, Record, SCHEMA, Volume, Write,
+};
 use crate::refusal::Refusal;
 use crate::view::View;
 
@@ -36,6 +41,8 @@ pub const DISKS_MAX: usize = 1 << 12;
 pub const VOLUMES_MAX: usize = 1 << 12;
 /// Attachments a registry can hold.
 pub const ATTACHMENTS_MAX: usize = 1 << 16;
+/// Certificates a registry can hold, those included that were revoked and have not ended.
+pub const CERTIFICATES_MAX: usize = 1 << 13;
 /// Members that one [`Change::Expire`] declares dead at most; the next one goes on. Bounds the size of a
 /// transaction in etcd (128 operations by default).
 pub const DEATHS_MAX: usize = 32;
@@ -109,6 +116,8 @@ pub struct Registry {
     volumes: BTreeMap<String, Volume>,
     /// By node, then volume.
     attachments: BTreeMap<(String, String), Attachment>,
+    /// By name, then key.
+    certificates: BTreeMap<(String, Fingerprint), Certificate>,
     /// When the lease of each live member ends, by the home's clock ([`Now::mono`]).
     leases: BTreeMap<String, Duration>,
 }
@@ -123,8 +132,8 @@ impl Registry {
         lease_end: impl Fn(&Member, &Head) -> Duration,
     ) -> Result<Self, Damage> {
         let mut head = None;
-        let (mut members, mut disks, mut volumes, mut attachments) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut members, mut disks, mut volumes, mut attachments, mut certificates) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for record in records {
             match record {
                 Record::Head(found) => head = Some(found),
@@ -134,6 +143,9 @@ impl Registry {
                 Record::Attachment(attachment) => {
                     attachments.insert((attachment.node.clone(), attachment.volume.clone()), attachment);
                 }
+                Record::Certificate(known) => {
+                    drop(certificates.insert((known.name.clone(), known.key), known))
+                }
             }
         }
         let head = head.ok_or_else(|| Damage { key: HEAD.to_owned(), problem: "is missing".to_owned() })?;
@@ -142,7 +154,7 @@ impl Registry {
             .filter(|member| member.state.is_live())
             .map(|member| (member.name.clone(), lease_end(member, &head)))
             .collect();
-        let registry = Self { head, members, disks, volumes, attachments, leases };
+        let registry = Self { head, members, disks, volumes, attachments, certificates, leases };
         registry.verify()?;
         Ok(registry)
     }
@@ -172,6 +184,8 @@ impl Registry {
                 attachments::attach(&mut draft, seat, volume, *mode, *takes_over)
             }
             Change::Detach { seat, volume } => attachments::detach(&mut draft, seat, volume),
+            Change::Certify { certificate, alone } => certificates::certify(&mut draft, certificate, *alone),
+            Change::Revoke(certificate) => certificates::revoke(&mut draft, certificate),
         }?;
         Ok(draft.finish())
     }
@@ -217,6 +231,10 @@ impl Registry {
             Write::DeleteVolume(name) => drop(self.volumes.remove(&name)),
             Write::DeleteAttachment { node, volume } => drop(self.attachments.remove(&(node, volume))),
             Write::DeleteAttachmentsOf(node) => self.attachments.retain(|(of, _), _| *of != node),
+            Write::Put(Record::Certificate(known)) => {
+                self.certificates.insert((known.name.clone(), known.key), known);
+            }
+            Write::DeleteCertificate { name, key } => drop(self.certificates.remove(&(name, key))),
         }
     }
 
@@ -227,6 +245,7 @@ impl Registry {
             .chain(self.disks.values().cloned().map(Record::Disk))
             .chain(self.volumes.values().cloned().map(Record::Volume))
             .chain(self.attachments.values().cloned().map(Record::Attachment))
+            .chain(self.certificates.values().cloned().map(Record::Certificate))
     }
 
     /// The versions and terms.
@@ -253,6 +272,7 @@ impl Registry {
             disks: self.disks.clone(),
             volumes: self.volumes.clone(),
             attachments: self.attachments.values().cloned().collect(),
+            certificates: self.certificates.values().cloned().collect(),
         }
     }
 }

@@ -16,6 +16,7 @@ use hyper::body::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::admission::Admission;
 use crate::change::{Applied, Change};
 use crate::error::Error;
 use crate::ids::Revision;
@@ -23,7 +24,7 @@ use crate::lease::Lease;
 use crate::refusal::Refusal;
 use crate::registry::check_name;
 use crate::view::View;
-use crate::wire::{CHANGED, POLL, Problem, REQUEST_BYTES_MAX, SUBMIT, VIEW};
+use crate::wire::{CHANGED, POLL, Problem, RENEW, REQUEST_BYTES_MAX, Renewal, SUBMIT, VIEW};
 
 pub use admit::{AdmitError, admit};
 pub use config::RemoteConfig;
@@ -82,10 +83,7 @@ impl Remote {
         }
         let ask = Ask { path: SUBMIT.to_owned(), body: Some(body.into()) };
         let answer = self.shared.call(&ask, Duration::ZERO).await?;
-        if answer.status == StatusCode::CONFLICT {
-            return Err(self.shared.parsed::<Refusal>(&answer.body)?.into());
-        }
-        let applied = self.shared.parsed(&answer.body)?;
+        let applied = self.shared.told(&answer)?;
         Ok((applied, Lease { asked: answer.asked, length: answer.lease }))
     }
 
@@ -95,7 +93,7 @@ impl Remote {
     /// The coordinator gives no answer.
     pub async fn view(&self) -> Result<View, Error> {
         let answer = self.shared.call(&Ask { path: VIEW.to_owned(), body: None }, Duration::ZERO).await?;
-        Ok(self.shared.parsed(&answer.body)?)
+        self.shared.told(&answer)
     }
 
     /// Waits until the registry is at another revision than `after`.
@@ -107,9 +105,21 @@ impl Remote {
         loop {
             let answer = self.shared.call(&ask, POLL).await?;
             if answer.status != StatusCode::NO_CONTENT {
-                return Ok(self.shared.parsed(&answer.body)?);
+                return self.shared.told(&answer);
             }
         }
+    }
+
+    /// A certificate (PEM) that follows the one by which this node, of that name, is known here: of the same key.
+    ///
+    /// # Errors
+    /// The coordinator refuses, does not sign, or gives no answer.
+    pub async fn renew_certificate(&self, node: &str) -> Result<String, Error> {
+        let body = serde_json::to_vec(&Renewal { node: node.to_owned() }).expect("it has only strings");
+        let ask = Ask { path: RENEW.to_owned(), body: Some(body.into()) };
+        let answer = self.shared.call(&ask, Duration::ZERO).await?;
+        let admission: Admission = self.shared.told(&answer)?;
+        Ok(admission.certificate)
     }
 }
 
@@ -148,7 +158,7 @@ impl Shared {
 
     async fn attempt(&self, ask: &Ask, limit: Duration) -> Result<Answer, Failed> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let open = match idle {
+        let open = match idle.filter(|idle| self.peer.shows_key() == idle.key()) {
             Some(idle) => idle.ready(self.config.connect_timeout).await,
             None => None,
         };
@@ -182,6 +192,14 @@ impl Shared {
                 Err(RemoteError::File { address: address(), message: said() })
             }
             status => Err(self.odd(format!("HTTP status {status}, `{}`", said()))),
+        }
+    }
+
+    /// What an answer has, if it is no refusal.
+    fn told<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
+        match answer.status {
+            StatusCode::CONFLICT => Err(self.parsed::<Refusal>(&answer.body)?.into()),
+            _ => Ok(self.parsed(&answer.body)?),
         }
     }
 

@@ -95,13 +95,13 @@ async fn within(
     let (publish, documents) = watch::channel(None);
     let (halt, halted) = watch::channel(false);
     let mut follower = JoinSet::new();
-    follower.spawn(documents::follow(registry.clone(), publish));
+    follower.spawn(documents::follow(registry.clone(), identity.clone(), publish));
     follower.spawn({
         let registry = registry.clone();
         async move { registry.attend().await }
     });
     let (connections_max, mut strangers) = (bounds.connections, Strangers::new(bounds.strangers));
-    let desk = Arc::new(Desk::new(registry, office, bounds, documents, halted.clone()));
+    let desk = Arc::new(Desk::new(registry, identity.clone(), office, bounds, documents, halted.clone()));
     let identity = identity.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -171,11 +171,12 @@ async fn receive(
 async fn converse(wire: Wire, caller: Caller, desk: Arc<Desk>, mut halted: watch::Receiver<bool>) {
     let bounds = desk.bounds();
     let caller = Arc::new(caller);
+    let was_revoked = desk.has_revoked(&caller);
     let stream = Impatient::new(TokioIo::new(wire), bounds.answer);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(bounds.request).max_buf_size(HEAD_BYTES_MAX);
-    // A machine has one request.
-    builder.keep_alive(!matches!(*caller, Caller::Machine));
+    // A machine has one request, and a caller whose certificate was revoked one refusal.
+    builder.keep_alive(!matches!(*caller, Caller::Machine) && !was_revoked);
     let service = service_fn(|request| {
         let (desk, caller) = (Arc::clone(&desk), Arc::clone(&caller));
         async move { Ok::<_, Infallible>(desk.answer(request, &caller).await) }
@@ -184,6 +185,8 @@ async fn converse(wire: Wire, caller: Caller, desk: Arc<Desk>, mut halted: watch
     // However a connection ends, it concerns its client only, who sees it too.
     tokio::select! {
         ended = connection.as_mut() => return drop(ended),
+        // Its next connection is told why.
+        () = desk.revoked(&caller), if !was_revoked => return,
         _ = halted.wait_for(|halted| *halted) => connection.as_mut().graceful_shutdown(),
     }
     drop(connection.await);

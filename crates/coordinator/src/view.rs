@@ -1,12 +1,13 @@
 //! A copy of the registry at one revision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cards_tls::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Revision};
-use crate::record::{Attachment, Disk, Member, MemberState, Volume};
+use crate::record::{Attachment, Certificate, Disk, Member, MemberState, Volume};
 
 /// Everything the registry holds, at one revision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,12 +29,21 @@ pub struct View {
     pub volumes: BTreeMap<String, Volume>,
     /// All attachments, by node and volume.
     pub attachments: Vec<Attachment>,
+    /// All certificates that are known and have not ended, by name and key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<Certificate>,
 }
 
 impl View {
     /// The members that take part: all live ones that are not leaving, in the order of their names.
     pub fn joined(&self) -> impl Iterator<Item = &Member> {
         self.members.values().filter(|member| member.state == MemberState::Joined)
+    }
+
+    /// The keys whose certificates are good for nothing.
+    #[must_use]
+    pub fn revoked(&self) -> BTreeSet<Fingerprint> {
+        self.certificates.iter().filter(|known| known.revoked).map(|known| known.key).collect()
     }
 }
 

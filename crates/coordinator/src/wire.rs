@@ -14,6 +14,8 @@ pub(crate) const VIEW: &str = "/v1/coordinator/view";
 pub(crate) const CHANGED: &str = "/v1/coordinator/changed";
 /// Path of the request for a certificate, the only one of a machine that is no node yet.
 pub(crate) const SIGN: &str = "/v1/coordinator/sign";
+/// Path of the request of a node for a certificate that follows its present one.
+pub(crate) const RENEW: &str = "/v1/coordinator/renew";
 /// Header of every request and every answer: the name of the cluster.
 pub(crate) const CLUSTER: &str = "cards-cluster";
 /// Header of every answer: the length of a lease, in milliseconds.
@@ -50,4 +52,12 @@ pub(crate) struct Sign {
     pub(crate) hosts: Vec<String>,
     /// The public half of its key, in base64.
     pub(crate) key: String,
+}
+
+/// Body of a node's request for a certificate: of the key and for the hosts of that which it has shown.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Renewal {
+    /// The name of the node.
+    pub(crate) node: String,
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Remote, RemoteConfig, RemoteError, Terms,
-    Token, Tokens, WallClock, admit, serve,
+    AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError,
+    Terms, Token, Tokens, WallClock, admit, serve,
 };
 use cards_tls::{Authority, Files, Fingerprint, Identity, Name, NodeKey, Purpose, Wire};
 use tempfile::TempDir;
@@ -222,4 +222,135 @@ fn a_keeper_without_the_key_signs_nothing() {
     other.save(&file("authority.pem"), &file("authority.key")).unwrap();
     let error = Office::open(dir.path(), &identity).unwrap_err().to_string();
     assert!(error.contains("of another authority"), "{error}");
+}
+
+/// A machine's own key, and what it gets for it.
+async fn asks(keeper: &Keeper, token: &Token, node: &str, key: &NodeKey) -> Result<(), AdmitError> {
+    let address = keeper.address.to_string();
+    admit(&address, &keeper_name(), token, node, &[], &key.public()).await.map(drop)
+}
+
+fn refusal(asked: Result<(), AdmitError>) -> NotAdmitted {
+    match asked {
+        Err(AdmitError::NotAdmitted(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn one_name_is_one_machines_from_its_certificate_on() {
+    let keeper = keeper().await;
+    let token = keeper.token(1);
+    let (one, two) = (NodeKey::generate().unwrap(), NodeKey::generate().unwrap());
+    asks(&keeper, &token, "n2", &one).await.unwrap();
+    // It has crashed before it had the answer on its disk.
+    asks(&keeper, &token, "n2", &one).await.unwrap();
+    assert_eq!(keeper.uses(&token), 0);
+    assert!(matches!(refusal(asks(&keeper, &token, "n2", &two).await), NotAdmitted::UsedUp { .. }));
+    assert!(matches!(refusal(asks(&keeper, &token, "n3", &one).await), NotAdmitted::UsedUp { .. }));
+
+    let token = keeper.token(3);
+    let why = refusal(asks(&keeper, &token, "n2", &two).await);
+    assert!(why.to_string().contains("cards forget n2") && why.to_string().contains("--node"), "{why}");
+    let why = refusal(asks(&keeper, &token, "n3", &one).await);
+    assert!(matches!(why, NotAdmitted::KeyKnown { .. }) && why.to_string().contains("joining.key"), "{why}");
+    assert_eq!(keeper.uses(&token), 3, "a refusal costs no use");
+
+    keeper.registry.submit(Change::Forget { name: "n2".into() }).await.unwrap();
+    assert!(matches!(refusal(asks(&keeper, &token, "n2", &one).await), NotAdmitted::KeyKnown { .. }));
+    asks(&keeper, &token, "n2", &two).await.unwrap();
+    assert_eq!(keeper.uses(&token), 2);
+
+    // The machine has lost its key, and has never been a member.
+    let again = Grant { uses: 1, life: Duration::from_secs(60), rejoin: Some("n2".into()) };
+    asks(&keeper, &keeper.made(again), "n2", &NodeKey::generate().unwrap()).await.unwrap();
+    let revoked = keeper.registry.view().await.unwrap().revoked();
+    assert_eq!(revoked, [one.public().fingerprint(), two.public().fingerprint()].into());
+}
+
+#[tokio::test]
+async fn a_node_renews_its_own_certificate_and_no_other() {
+    let keeper = keeper().await;
+    let identity = keeper.admits(&keeper.token(1), "n2").await.unwrap();
+    let remote = keeper.remote(identity.clone()).await;
+    let renewed = remote.renew_certificate("n2").await.unwrap();
+    let files = Files::within(&keeper.dir.path().join("nodes").join("n2"));
+    let key = identity.shown().key();
+    identity.replace_certificate(&files, &renewed).unwrap();
+    assert_eq!(identity.shown().key(), key);
+    assert_eq!(identity.shown().hosts(), ["localhost", "127.0.0.1", "::1"]);
+    assert_eq!(keeper.registry.view().await.unwrap().certificates.len(), 1);
+
+    for node in ["n1", "n3", "n2x", ""] {
+        let error = remote.renew_certificate(node).await.unwrap_err().to_string();
+        assert!(error.contains("403") && error.contains("not one of node"), "{error}");
+    }
+    for (body, status) in [
+        (String::new(), 400),
+        ("{}".into(), 400),
+        (r#"{"node":"n2","key":"x"}"#.into(), 400),
+        ("\u{0}\u{ff}".into(), 400),
+        (format!(r#"{{"node":"{}"}}"#, "x".repeat(5000)), 413),
+    ] {
+        let stream = TcpStream::connect(keeper.address).await.unwrap();
+        let proven = cards_tls::connect(stream, &identity, Purpose::Registry, &keeper_name()).await.unwrap();
+        let asked = request("POST /v1/coordinator/renew", &body)
+            .replace("host: x\r\n", "host: x\r\nconnection: close\r\n");
+        let answer = heard(proven.wire, &asked).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{body:.60}: {answer}");
+    }
+    let certify = Change::Certify {
+        certificate: cards_coordinator::Certificate {
+            name: "n2.lab.cards".into(),
+            key: Fingerprint([7; 32]),
+            ends: u64::MAX,
+            revoked: false,
+        },
+        alone: true,
+    };
+    let error = remote.submit(certify).await.unwrap_err().to_string();
+    assert!(error.contains("403"), "{error}");
+}
+
+#[tokio::test]
+async fn whoever_is_forgotten_gets_nothing_but_the_reason() {
+    let keeper = keeper().await;
+    let identity = keeper.admits(&keeper.token(1), "n2").await.unwrap();
+    let other = keeper.admits(&keeper.token(1), "n3").await.unwrap();
+    let (remote, other) = (keeper.remote(identity.clone()).await, keeper.remote(other).await);
+    let joins = |incarnation| Change::Join(join("n2", incarnation, WallClock::now()));
+    remote.submit(joins(1)).await.unwrap();
+    let mut revision = remote.view().await.unwrap().revision;
+    let waits = tokio::spawn({
+        let remote = remote.clone();
+        async move {
+            loop {
+                match remote.changed(revision).await {
+                    Ok(view) => revision = view.revision,
+                    Err(error) => return error,
+                }
+            }
+        }
+    });
+    // It is dead when its lease has ended.
+    while let Err(error) = other.submit(Change::Forget { name: "n2".into() }).await {
+        assert!(matches!(error.refusal(), Some(Refusal::StillLive { .. })), "{error}");
+        tokio::task::yield_now().await;
+    }
+    // Its open connection ends, and the next one has the reason for all that it asks for.
+    let errors = [
+        waits.await.unwrap(),
+        remote.submit(joins(2)).await.unwrap_err(),
+        remote.view().await.unwrap_err(),
+        remote.renew_certificate("n2").await.unwrap_err(),
+    ];
+    for error in errors {
+        let refusal = error.refusal().unwrap_or_else(|| panic!("{error}"));
+        assert!(matches!(refusal, Refusal::Revoked { .. }), "{refusal}");
+        assert!(refusal.to_string().contains("cards cluster token"), "{refusal}");
+    }
+    assert!(other.view().await.unwrap().members.is_empty());
+    // With a new key, by a token, it is a member again.
+    let again = keeper.admits(&keeper.token(1), "n2").await.unwrap();
+    keeper.remote(again).await.submit(joins(3)).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod battery;
+mod certificates;
 mod common;
 mod damage;
 mod embedded;

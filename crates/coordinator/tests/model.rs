@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cards_coordinator::{
-    AttachMode, Change, Incarnation, Join, Member, MemberState, Record, Registry, Seat, View, WallClock,
+    AttachMode, Certificate, Change, Incarnation, Join, Member, MemberState, Record, Registry, Seat, View,
+    WallClock,
 };
+use cards_tls::Fingerprint;
 use proptest::prelude::*;
 
 use crate::common::{NOON, at, join, registry, seat, volume};
@@ -38,6 +40,11 @@ fn mode() -> impl Strategy<Value = AttachMode> {
     prop::sample::select(vec![AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive])
 }
 
+fn certificate(node: &str, key: u8) -> Certificate {
+    let ends = NOON.0 / 1000 + 86_400;
+    Certificate { name: format!("{node}.lab.cards"), key: Fingerprint([key; 32]), ends, revoked: false }
+}
+
 fn change() -> impl Strategy<Value = Change> {
     let address = prop_oneof![4 => Just(None), 1 => Just(Some("same.lan:1".to_owned()))];
     prop_oneof![
@@ -52,6 +59,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => a_seat().prop_map(|seat| Change::Left { seat }),
         3 => Just(Change::Expire),
         1 => name().prop_map(|name| Change::Forget { name }),
+        2 => (name(), 0..4_u8, any::<bool>()).prop_map(|(name, key, alone)| Change::Certify { certificate: certificate(&name, key), alone }),
         2 => (a_seat(), disk()).prop_map(|(seat, disk)| Change::PutDisk { seat, disk, bytes: 1 << 30 }),
         1 => (disk(), any::<bool>()).prop_map(|(disk, with_volumes)| Change::RemoveDisk { disk, with_volumes }),
         2 => (volume_name(), disk()).prop_map(|(name, disk)| Change::PutVolume(volume(&name, &disk))),

@@ -162,6 +162,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         with_disks: bool,
     },
+    /// Have this node's certificate renewed now: [`Reply::Renewed`].
+    RenewCertificate {},
+    /// Have a certificate good for nothing from now on: [`Reply::Done`].
+    RevokeCertificate {
+        /// The certificate (PEM).
+        certificate: String,
+    },
 }
 
 impl Request {
@@ -203,6 +210,11 @@ pub enum Reply {
     Warmed(Warmed),
     /// What was dropped.
     Forgotten(Forgotten),
+    /// There is a new certificate.
+    Renewed {
+        /// When it ends: seconds since 1970 (UTC).
+        certificate_ends_s: u64,
+    },
     /// Done, nothing to say.
     Done {},
     /// Not done.

@@ -8,9 +8,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cards_coordinator::Certificate;
 use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
+use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -24,6 +26,7 @@ use crate::cards::{self, CardState};
 use crate::config::Attach;
 use crate::devices;
 use crate::front;
+use crate::identity;
 use crate::inbox::Event;
 use crate::inquiry;
 use crate::local::Local;
@@ -246,6 +249,19 @@ async fn answer<'a>(
         }
         Request::Forget { node: name, with_disks } => {
             Reply::Forgotten(coordinate(node, |done| Order::Forget { name, with_disks, done }).await?)
+        }
+        Request::RenewCertificate {} => {
+            let ends = coordinate(node, |done| Order::RenewCertificate { done }).await?;
+            Reply::Renewed { certificate_ends_s: identity::seconds(ends) }
+        }
+        Request::RevokeCertificate { certificate } => {
+            let certificate = Shown::in_pem(&certificate).and_then(|shown| Certificate::named(&shown));
+            let certificate = certificate.ok_or_else(|| Refusal {
+                kind: RefusalKind::BadRequest,
+                message: "this is no certificate with a name; send one as PEM".into(),
+            })?;
+            coordinate(node, |done| Order::Revoke { certificate, done }).await?;
+            Reply::Done {}
         }
     })
 }

@@ -43,6 +43,7 @@ use tokio::sync::Notify;
 use crate::config::Config;
 use crate::front;
 use crate::history;
+use crate::identity;
 use crate::inquiry;
 use crate::node::Node;
 use crate::serve::ServeError;
@@ -103,7 +104,7 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _runtime = runtime.enter();
-        let service = node.identity.as_ref().map(Service::for_http).transpose()?;
+        let service = node.identity.as_ref().map(|own| Service::for_http(own));
         let opening = |key| Opening::new(node.config.tls(key), service.clone());
         let tcp =
             tcp.map(|(listener, token)| Listener::tcp(listener, token, opening("api.listen"))).transpose()?;
@@ -121,6 +122,7 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
             tokio::select! {
                 () = node.locks.run_timer() => {}
                 () = history::keep(&node) => {}
+                () = identity::keep(&node) => {}
                 () = end.notified() => {}
             }
         });

@@ -23,7 +23,9 @@ impl Entry {
             | Request::Record {}
             | Request::Shutdown {}
             | Request::Leave { .. }
-            | Request::Forget { .. } => true,
+            | Request::Forget { .. }
+            | Request::RenewCertificate {}
+            | Request::RevokeCertificate { .. } => true,
             Request::Status {}
             | Request::Cluster {}
             | Request::Why { .. }

@@ -1,9 +1,192 @@
 //! By what this node proves to others who it is, and what follows for those who come.
 
-use cards_tls::{Identity, Name, Service};
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use cards_coordinator::WallClock;
+use cards_tls::{Files, Identity, Name, Service};
+
+use crate::admin::uptime;
 use crate::config::{Config, Listener, Tls};
+use crate::node::Node;
 use crate::serve::ServeError;
+
+/// Time between two looks at the files of the identity.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long before its end a certificate is a problem, or the authority; of one that is good for less than four times as long, a
+/// quarter of its life.
+const ENDS_SOON: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The identity of this node, and what has become of its files since they were read.
+pub(crate) struct Own {
+    identity: Identity,
+    files: Files,
+    /// The cluster's authority has made it, and this node has it renewed. Others bring new files.
+    pub(crate) renews: bool,
+    seen: Mutex<Seen>,
+    /// Why the last renewal failed.
+    not_renewed: Mutex<Option<String>>,
+    pub(crate) renewals: AtomicU64,
+    pub(crate) renewal_failures: AtomicU64,
+}
+
+/// What was last seen of the files.
+struct Seen {
+    stamps: Stamps,
+    /// Why they were not taken.
+    problem: Option<String>,
+}
+
+/// The inodes, lengths and times of the files; none of one that is not there.
+type Stamps = [Option<(u64, u64, SystemTime)>; 3];
+
+impl Deref for Own {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+impl Own {
+    pub(crate) fn new(identity: Identity, config: &Config) -> Arc<Self> {
+        let files = config.identity_files();
+        Arc::new(Self {
+            identity,
+            renews: config.identity.is_none(),
+            seen: Mutex::new(Seen { stamps: stamps(&files), problem: None }),
+            files,
+            not_renewed: Mutex::default(),
+            renewals: AtomicU64::new(0),
+            renewal_failures: AtomicU64::new(0),
+        })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes files that have changed, if they are good. Those that are not may be a copy under way: they are looked
+    /// at again each time.
+    fn look(&self) {
+        let mut seen = self.seen();
+        let stamps = stamps(&self.files);
+        if seen.stamps == stamps && seen.problem.is_none() {
+            return;
+        }
+        seen.stamps = stamps;
+        let problem = self.identity.reload(&self.files).err().map(|error| error.to_string());
+        match &problem {
+            None => tracing::info!(
+                "identity: the files have changed; connections that begin from now on have the certificate that ends {}",
+                self.end()
+            ),
+            Some(error) if seen.problem != problem => {
+                tracing::error!("identity: {error}; what was read before stays in use")
+            }
+            Some(_) => {}
+        }
+        seen.problem = problem;
+    }
+
+    /// Has taken a certificate of the same key, or says why there is none.
+    pub(crate) fn renewed(&self, certificate: Result<String, String>) -> Result<SystemTime, String> {
+        let taken = certificate.and_then(|certificate| {
+            let mut seen = self.seen();
+            let taken = self.identity.replace_certificate(&self.files, &certificate);
+            seen.stamps = stamps(&self.files);
+            taken.map_err(|error| error.to_string())
+        });
+        *self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner) = taken.as_ref().err().cloned();
+        match &taken {
+            Ok(()) => {
+                self.renewals.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("this node's certificate is renewed; it ends {}", self.end());
+            }
+            Err(error) => {
+                self.renewal_failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("this node's certificate, which ends {}, is not renewed: {error}", self.end());
+            }
+        }
+        taken.map(|()| self.identity.ends().unwrap_or(SystemTime::UNIX_EPOCH))
+    }
+
+    /// How long until it is to be renewed: when two thirds of its life are over.
+    pub(crate) fn due_in(&self) -> Duration {
+        let left = |ends: SystemTime| ends.duration_since(SystemTime::now()).unwrap_or_default();
+        self.identity.ends().map(left).unwrap_or_default().saturating_sub(self.identity.life() / 3)
+    }
+
+    fn end(&self) -> WallClock {
+        WallClock(self.identity.ends().map_or(0, seconds) * 1000)
+    }
+
+    /// What is wrong with it, one sentence each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(error) = &self.seen().problem {
+            problems.push(format!("identity: {error}; what was read before stays in use"));
+        }
+        let not_renewed = self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let remedy = match (&not_renewed, self.renews) {
+            (Some(error), _) => format!("renewing it has failed: {error}; it is tried again"),
+            (None, true) => "see `cards cluster renew` (docs/operating/security.md)".into(),
+            (None, false) => "put a new one in its place (docs/operating/security.md)".into(),
+        };
+        let soon = match self.identity.life() {
+            Duration::ZERO => ENDS_SOON,
+            life => ENDS_SOON.min(life / 4),
+        };
+        match self.identity.ends() {
+            None => {
+                problems.push(format!("this node's certificate is not one that others believe now; {remedy}"))
+            }
+            Some(ends) => problems.extend(
+                ending("this node's certificate", ends, soon)
+                    .map(|problem| format!("{problem}; {remedy}"))
+                    .or_else(|| not_renewed.map(|_| format!("this node's certificate: {remedy}"))),
+            ),
+        }
+        let authority = self.identity.authority_ends();
+        problems.extend(authority.and_then(|ends| ending("the cluster's authority", ends, ENDS_SOON)).map(|problem| {
+            format!("{problem}, and no certificate is good for longer; have another one follow it (docs/operating/security.md)")
+        }));
+        problems
+    }
+}
+
+/// That something ends soon, or has ended.
+fn ending(what: &str, ends: SystemTime, soon: Duration) -> Option<String> {
+    match ends.duration_since(SystemTime::now()) {
+        Err(_) => Some(format!("{what} has ended")),
+        Ok(left) if left < soon => Some(format!("{what} ends in {}", uptime(left.as_secs()))),
+        Ok(_) => None,
+    }
+}
+
+/// A time, in seconds since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn stamps(files: &Files) -> Stamps {
+    [&files.authority, &files.certificate, &files.key].map(|path| {
+        let file = fs::metadata(path).ok()?;
+        Some((file.ino(), file.len(), file.modified().ok()?))
+    })
+}
+
+/// Looks at the files from time to time.
+pub(crate) async fn keep(node: &Node) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        node.identity.iter().for_each(|own| own.look());
+    }
+}
 
 /// Who is refused by a configuration that is right, in words, and the start itself if this node has nothing to show.
 #[must_use]
@@ -74,4 +257,79 @@ pub(crate) fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
     }
     let name = Name::new(&config.cluster, &config.node);
     Ok(Some(Identity::load(&name, &files)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cards_tls::Authority;
+
+    use super::*;
+
+    fn own(dir: &Path, authority: &Authority, life: Duration) -> (Arc<Own>, Files) {
+        let mut config = Config::new("lab", "n1", Vec::new());
+        config.state_dir = dir.into();
+        let files = config.identity_files();
+        authority.equip_for("n1", &[], &files, life).unwrap();
+        (Own::new(read(&config).unwrap().unwrap(), &config), files)
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn files_that_have_changed_are_taken_when_they_are_good_and_what_is_bad_is_named() {
+        let (dir, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let authority = Authority::create("lab").unwrap();
+        let (own, files) = own(dir.path(), &authority, 365 * DAY);
+        let other = Files::within(new.path());
+        authority.equip_for("n1", &[], &other, 200 * DAY).unwrap();
+        own.look();
+        assert_eq!(own.problems(), Vec::<String>::new());
+        let before = own.ends();
+
+        fs::copy(&other.certificate, &files.certificate).unwrap();
+        own.look();
+        let problems = own.problems().join("\n");
+        assert!(problems.contains("node.key") && problems.contains("stays in use"), "{problems}");
+        assert_eq!(own.ends(), before);
+        fs::copy(&other.key, &files.key).unwrap();
+        own.look();
+        assert_eq!(own.problems(), Vec::<String>::new());
+        assert!(own.ends() < before);
+
+        fs::remove_file(&files.authority).unwrap();
+        own.look();
+        assert!(own.problems().join("\n").contains("authority.pem"), "{:?}", own.problems());
+    }
+
+    #[test]
+    fn what_ends_soon_is_said_in_time_and_what_is_renewed_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::create("lab").unwrap();
+        let (own, _) = own(dir.path(), &authority, 365 * DAY);
+        let due = own.due_in();
+        assert!(due > 243 * DAY && due < 244 * DAY, "{due:?}");
+        let key = own.shown().public_key().unwrap();
+        let sign = |life| Ok(authority.sign_for("n1", &[], &key, life).unwrap());
+        own.renewed(sign(90 * DAY)).unwrap();
+        assert_eq!(own.problems(), Vec::<String>::new());
+        assert!(own.due_in() > 59 * DAY && own.due_in() < 60 * DAY);
+
+        own.renewed(Err("nobody is there".into())).unwrap_err();
+        let said = own.problems().join("\n");
+        assert!(said.contains("renewing it has failed: nobody is there"), "{said}");
+        own.renewed(sign(2 * DAY)).unwrap();
+        assert_eq!(own.problems(), Vec::<String>::new());
+        assert_eq!(
+            (own.renewals.load(Ordering::Relaxed), own.renewal_failures.load(Ordering::Relaxed)),
+            (2, 1)
+        );
+
+        let in_days = |days: u32| Some(SystemTime::now() + days * DAY);
+        let end = |days| ending("it", in_days(days).unwrap(), ENDS_SOON);
+        assert_eq!(end(29).as_deref(), Some("it ends in 28 days"));
+        assert_eq!(end(31), None);
+        assert_eq!(ending("it", SystemTime::UNIX_EPOCH, ENDS_SOON).as_deref(), Some("it has ended"));
+    }
 }

@@ -5,18 +5,21 @@ mod home;
 mod leave;
 mod members;
 mod registrar;
+mod renewal;
 mod session;
 mod state;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
-use cards_tls::Identity;
+use cards_coordinator::Certificate;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admin::Forgotten;
 use crate::config::{Config, Coordinator as Home};
+use crate::identity::Own;
 use crate::node::Node;
 use crate::serve::ServeError;
 
@@ -39,6 +42,18 @@ pub(crate) enum Order {
         with_disks: bool,
         /// How it went.
         done: oneshot::Sender<Result<Forgotten, String>>,
+    },
+    /// Have this node's certificate renewed now.
+    RenewCertificate {
+        /// When the new one ends.
+        done: oneshot::Sender<Result<SystemTime, String>>,
+    },
+    /// Have a certificate revoked.
+    Revoke {
+        /// Whose it is.
+        certificate: Certificate,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
     },
     /// Drain and end the membership.
     Leave {
@@ -65,21 +80,21 @@ impl Session {
     pub(crate) fn begin(
         config: &Config,
         home: &Home,
-        identity: Option<&Identity>,
+        own: Option<Arc<Own>>,
     ) -> Result<(Self, Joined), ServeError> {
         let state = StateFile::open(&config.state_dir)
             .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
         let thread = {
-            let (config, home, identity) = (config.clone(), home.clone(), identity.cloned());
+            let (config, home) = (config.clone(), home.clone());
             std::thread::Builder::new().name("cards-coordinator".into()).spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build_local(tokio::runtime::LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(session::run(config, home, identity, state, joined, inbox));
+                        runtime.block_on(session::run(config, home, own, state, joined, inbox));
                         runtime.shutdown_background();
                     }
                     Err(error) => tracing::error!("cannot start an event loop for the coordinator: {error}"),

@@ -8,7 +8,7 @@ use cards_core::{
     BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_disk::Disk;
-use cards_tls::{Identity, Service};
+use cards_tls::Service;
 
 use crate::arena::Arena;
 use crate::buffers::Buffers;
@@ -19,6 +19,7 @@ use crate::devices::Devices;
 use crate::disk_watch;
 use crate::failures::Failures;
 use crate::history::History;
+use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
@@ -39,7 +40,7 @@ use crate::traffic::Traffic;
 pub(crate) struct Node {
     pub(crate) config: Config,
     /// What this node proves itself with; none if its cluster does without.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<Arc<identity::Own>>,
     /// What clients come to over NBD and TLS; none if they cannot.
     pub(crate) clients: Option<Service>,
     pub(crate) me: NodeId,

@@ -5,11 +5,10 @@ use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cards_coordinator::MemberState as Standing;
 use cards_core::{NodeId, VolumeSpec};
-use cards_tls::Identity;
 
 use crate::admin::{
     self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
@@ -18,6 +17,7 @@ use crate::admin::{
 use crate::cards::{Card, CardState, explain};
 use crate::config::{Coordinator, PolicySpec};
 use crate::failures::{DISK_ERRORS_REMEMBERED, Failures};
+use crate::identity::seconds;
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
@@ -27,9 +27,6 @@ use crate::traffic::Traffic;
 const SLOW_MAX: usize = 8;
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
-
-/// How long before its end a certificate is a problem.
-const ENDS_SOON: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Everything about this node.
 pub(crate) fn status(node: &Node) -> Status {
@@ -55,7 +52,7 @@ pub(crate) fn status(node: &Node) -> Status {
     problems.extend(same_names(&volumes));
     problems.extend(node.membership.problems());
     problems.extend(node.changes.problem());
-    problems.extend(node.identity.as_ref().and_then(ending));
+    problems.extend(node.identity.iter().flat_map(|own| own.problems()));
     problems.extend(recent_losses(node));
     problems.extend(node.cards.all().iter().filter_map(|card| card.recent_failures(node)));
     for (seen, spec) in node.disks_seen.iter().zip(&node.own) {
@@ -84,7 +81,7 @@ pub(crate) fn status(node: &Node) -> Status {
         version: env!("CARGO_PKG_VERSION").into(),
         secure: node.identity.is_some(),
         in_clear: in_clear(node),
-        certificate_ends_s: node.identity.as_ref().and_then(Identity::ends).map(seconds),
+        certificate_ends_s: node.identity.as_ref().and_then(|own| own.ends()).map(seconds),
         uptime_s: node.now().0 / 1_000_000_000,
         time_ms: node.clock.now_and_utc_us().1 / 1_000,
         web: node.web.get().map(ToString::to_string),
@@ -322,26 +319,6 @@ fn members(node: &Node) -> Vec<Member> {
         }
     };
     members.all().map(describe).collect()
-}
-
-/// That a certificate ends soon, or has ended: others believe this node no more then.
-fn ending(identity: &Identity) -> Option<String> {
-    let remedy = "have a new one made and restart this daemon (docs/operating/security.md)";
-    let Some(ends) = identity.ends() else {
-        return Some(format!("this node's certificate is not one that others believe now; {remedy}"));
-    };
-    match ends.duration_since(SystemTime::now()) {
-        Err(_) => Some(format!("this node's certificate has ended; {remedy}")),
-        Ok(left) if left < ENDS_SOON => {
-            let days = left.as_secs() / (24 * 3600);
-            Some(format!("this node's certificate ends in {days} days; {remedy}"))
-        }
-        Ok(_) => None,
-    }
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// For how many seconds a peer has said nothing although it should.

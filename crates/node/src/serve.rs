@@ -14,7 +14,7 @@ use cards_core::{
 use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
-use cards_tls::{Identity, Service};
+use cards_tls::Service;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -259,6 +259,7 @@ impl Daemon {
         fits_machine(config.cache)?;
         let identity = identity::read(&config)?;
         let clients = identity::clients(&config, identity.as_ref())?;
+        let own = identity.map(|identity| identity::Own::new(identity, &config));
         let block = config.block as u32;
         let opened = open_disks(&config, block)?;
         for card in &config.attach {
@@ -292,13 +293,13 @@ impl Daemon {
                 (me, Membership::fixed(&config), None)
             }
             Some(home) => {
-                let (session, joined) = Session::begin(&config, home, identity.as_ref())?;
+                let (session, joined) = Session::begin(&config, home, own.clone())?;
                 (joined.number, Membership::joined(&session, joined), Some(session))
             }
         };
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         sockets.0.push(config.admin_socket());
-        let node = Arc::new(build(config, (identity, clients), me, membership, life, opened, journals)?);
+        let node = Arc::new(build(config, (own, clients), me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
             node,
@@ -533,7 +534,7 @@ fn listen(
 
 fn build(
     config: Config,
-    (identity, clients): (Option<Identity>, Option<Service>),
+    (identity, clients): (Option<Arc<identity::Own>>, Option<Service>),
     me: NodeId,
     membership: Membership,
     life: Life,

@@ -18,6 +18,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, DnsName, UnixTime};
 use rustls::server::ParsedCertificate;
 
+use crate::certificate::Says;
 use crate::identity::Files;
 use crate::place::own_as;
 use crate::settings::provider;
@@ -25,11 +26,11 @@ use crate::{ClientFiles, ClientName, Error, Fingerprint, Name, NodeKey, PublicKe
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How far clocks may differ: a certificate is valid from that long before it is made.
-const SKEW: Duration = Duration::from_secs(2 * 24 * 3600);
+pub(crate) const SKEW: Duration = Duration::from_secs(2 * 24 * 3600);
 /// How long an authority is believed.
 const AUTHORITY_DAYS: u32 = 20 * 365;
-/// How long a node's certificate is believed.
-const NODE_DAYS: u32 = 365;
+/// How long a node's certificate is believed, if nothing else is wished.
+const NODE_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// As what every node is known on its own machine.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// Longest file of a key or of certificates, in bytes.
@@ -40,6 +41,8 @@ pub struct Authority {
     cluster: String,
     certificate: String,
     fingerprint: Fingerprint,
+    /// When its certificate ends: what it signs ends no later.
+    ends: SystemTime,
     key: KeyPair,
 }
 
@@ -59,7 +62,8 @@ impl Authority {
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let certificate = params(cluster)?.self_signed(&key)?;
         let fingerprint = Fingerprint::of(certificate.der());
-        Ok(Self { cluster: cluster.into(), certificate: certificate.pem(), fingerprint, key })
+        let ends = SystemTime::now() + AUTHORITY_DAYS * DAY;
+        Ok(Self { cluster: cluster.into(), certificate: certificate.pem(), fingerprint, ends, key })
     }
 
     /// Reads it from its two files.
@@ -73,7 +77,12 @@ impl Authority {
         })?;
         let (shown, text) = authority_in(certificate)?;
         let fingerprint = Fingerprint::of(&shown);
-        let authority = Self { cluster: cluster.into(), certificate: text, fingerprint, key: pair };
+        let says = Says::of(&shown).ok_or_else(|| Error::Content {
+            path: certificate.into(),
+            problem: "this is no certificate of an authority".into(),
+        })?;
+        let ends = says.ends;
+        let authority = Self { cluster: cluster.into(), certificate: text, fingerprint, ends, key: pair };
         if !authority.is_believed_by(&shown)? {
             let problem = format!(
                 "what this key signs for cluster {cluster} is not believed by {}; bring the two that were made together \
@@ -131,7 +140,7 @@ impl Authority {
     /// # Errors
     /// A name does not fit a certificate.
     pub fn sign(&self, node: &str, hosts: &[String], key: &PublicKey) -> Result<String, Error> {
-        self.sign_for(node, hosts, key, NODE_DAYS * DAY)
+        self.sign_for(node, hosts, key, NODE_LIFE)
     }
 
     /// The same, believed for so long from now.
@@ -167,7 +176,7 @@ impl Authority {
     ) -> Result<String, Error> {
         owner.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         owner.not_before = (SystemTime::now() - SKEW).into();
-        owner.not_after = (SystemTime::now() + life).into();
+        owner.not_after = (SystemTime::now() + life).min(self.ends).into();
         let params = params(&self.cluster)?;
         Ok(owner.signed_by(key, &Issuer::from_params(&params, &self.key))?.pem())
     }
@@ -177,8 +186,22 @@ impl Authority {
     /// # Errors
     /// The name does not fit a certificate, or a file is there or cannot be written.
     pub fn equip(&self, node: &str, hosts: &[String], files: &Files) -> Result<(), Error> {
+        self.equip_for(node, hosts, files, NODE_LIFE)
+    }
+
+    /// The same, believed for so long from now.
+    ///
+    /// # Errors
+    /// As [`Authority::equip`].
+    pub fn equip_for(
+        &self,
+        node: &str,
+        hosts: &[String],
+        files: &Files,
+        life: Duration,
+    ) -> Result<(), Error> {
         let key = NodeKey::generate()?;
-        files.write(&key, &self.sign(node, hosts, &key.public())?, &self.certificate)
+        files.write(&key, &self.sign_for(node, hosts, &key.public(), life)?, &self.certificate)
     }
 
     /// Makes a key of a client and a certificate by which its owner is that client for so long, and writes them into the
@@ -256,6 +279,33 @@ pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error>
         let _ = fs::remove_file(path);
         failed(source)
     })
+}
+
+/// Writes a file in the place of the one that is there, if there is: whole, or not at all.
+pub(crate) fn write_over(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+    write_over_if(path, text, mode, |_| Ok(()))
+}
+
+/// The same, if what is written passes: it is in a file beside the one that it is to replace then.
+pub(crate) fn write_over_if(
+    path: &Path,
+    text: &str,
+    mode: u32,
+    passes: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let failed = |source| Error::File { path: path.into(), source };
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    match fs::remove_file(new) {
+        // Of an attempt that was killed.
+        Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(failed(source)),
+        _ => write_new(new, text, mode)?,
+    }
+    let replaced = passes(new).and_then(|()| fs::rename(new, path).map_err(failed));
+    replaced.inspect_err(|_| drop(fs::remove_file(new)))?;
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new("."))).and_then(|it| it.sync_all()).map_err(failed)
 }
 
 /// Reads a file that is meant to be small.

@@ -1,10 +1,13 @@
 //! A connection that begins: both ends show their certificates before anything else is said.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::{Acceptor, ParsedCertificate, ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
@@ -12,11 +15,13 @@ use rustls::{CommonState, ExtractedSecrets};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
+use crate::certificate::Says;
+use crate::client::names;
 use crate::identity::is_for;
 use crate::record::{self, RecordError};
 use crate::settings::{Purpose, client, client_to_join, server, server_to_join};
 use crate::wire::{Sealed, Secrets, Wire};
-use crate::{Door, Error, Fingerprint, Identity, Name};
+use crate::{Door, Error, Fingerprint, Identity, Name, PublicKey, check_host};
 
 /// Bytes that an end may send before it has proven itself: some certificates, no more.
 const UNPROVEN_MAX: usize = 64 << 10;
@@ -37,17 +42,63 @@ pub struct Proven {
 pub struct Shown(Option<CertificateDer<'static>>);
 
 impl Shown {
-    fn first_of(chain: Vec<CertificateDer<'static>>) -> Self {
+    pub(crate) fn first_of(chain: Vec<CertificateDer<'static>>) -> Self {
         Self(chain.into_iter().next())
     }
-}
 
-impl Shown {
+    /// The first certificate of a text (PEM), if it has one. That says nothing of who owns the key.
+    #[must_use]
+    pub fn in_pem(text: &str) -> Option<Self> {
+        CertificateDer::from_pem_slice(text.as_bytes()).ok().map(|shown| Self(Some(shown)))
+    }
+
+    fn says(&self) -> Option<Says> {
+        Says::of(self.0.as_ref()?)
+    }
+
+    /// SHA-256 of its public key.
+    #[must_use]
+    pub fn key(&self) -> Option<Fingerprint> {
+        Some(self.says()?.key)
+    }
+
+    /// The key itself, if it is one of Ed25519, as nodes have that the cluster's authority has signed for.
+    #[must_use]
+    pub fn public_key(&self) -> Option<PublicKey> {
+        self.says()?.public
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn ends(&self) -> Option<SystemTime> {
+        Some(self.says()?.ends)
+    }
+
+    /// Its first DNS name, in lower case.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        names(self.0.as_ref()?).into_iter().next()
+    }
+
+    /// The hosts for which it was signed beside the node's own name.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        let hosts = self.says().map(|says| says.hosts).unwrap_or_default();
+        hosts.into_iter().filter(|host| check_host(host).is_ok()).collect()
+    }
+
     /// It is this node's.
     #[must_use]
     pub fn is(&self, name: &Name) -> bool {
         let (Some(shown), Ok(dns)) = (&self.0, name.dns()) else { return false };
         ParsedCertificate::try_from(shown).is_ok_and(|shown| is_for(&shown, &dns))
+    }
+}
+
+impl fmt::Display for Shown {
+    /// By its first name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name().as_deref().unwrap_or("nobody"))
     }
 }
 
@@ -60,6 +111,9 @@ pub enum HandshakeError {
     /// The other end shows nothing that is believed, or believes nothing that is shown to it.
     #[error("{}", explain(.0))]
     Tls(#[from] rustls::Error),
+    /// Its certificate was revoked.
+    #[error("its certificate was revoked: it was forgotten, or another machine has its name now")]
+    Revoked,
     /// A caller does not know the cluster.
     #[error(
         "the caller does not name this cluster's authority: it is no member, or it has the identity of another cluster"
@@ -123,10 +177,12 @@ pub async fn connect(
     purpose: Purpose,
     whom: &Name,
 ) -> Result<Proven, HandshakeError> {
-    let config = Arc::new(client(identity, purpose, whom)?);
-    let end = UnbufferedClientConnection::new(config, named(&identity.believed[0].door))?;
+    let now = identity.now();
+    let config = Arc::new(client(&now, purpose, whom)?);
+    let end = UnbufferedClientConnection::new(config, named(&now.believed[0].door))?;
     let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown: proof(Shown::first_of(chain))? })
+    let shown = proof(identity, Shown::first_of(chain))?;
+    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }
 
 /// Calls a node to become one, with nothing to show: what is known of the cluster is its authority's fingerprint. Nothing
@@ -142,7 +198,7 @@ pub async fn connect_to_join(
     let config = Arc::new(client_to_join(authority, whom)?);
     let end = UnbufferedClientConnection::new(config, named(&Door::of(authority)))?;
     let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-    proof(Shown::first_of(chain))?;
+    Shown::first_of(chain).key().ok_or(rustls::Error::NoCertificatesPresented)?;
     Ok(Wire::sealed(stream, sealed))
 }
 
@@ -152,22 +208,25 @@ fn named(door: &Door) -> ServerName<'static> {
 }
 
 /// What the other end has shown, which it must have.
-fn proof(shown: Shown) -> Result<Shown, HandshakeError> {
-    match shown.0 {
-        Some(_) => Ok(shown),
-        None => Err(rustls::Error::NoCertificatesPresented.into()),
+fn proof(identity: &Identity, shown: Shown) -> Result<Shown, HandshakeError> {
+    let key = shown.key().ok_or(rustls::Error::NoCertificatesPresented)?;
+    match identity.has_revoked(&key) {
+        false => Ok(shown),
+        true => Err(HandshakeError::Revoked),
     }
 }
 
 /// Answers a caller that wants one of these.
 ///
 /// # Errors
-/// It does not know the cluster, shows nothing that is believed, or goes.
+/// It does not know the cluster, shows nothing that is believed, or goes. One that wants the registry and whose certificate
+/// was revoked has its connection: it is told so there, and nothing else.
 pub async fn accept(
     mut stream: TcpStream,
     identity: &Identity,
     purposes: &[Purpose],
 ) -> Result<Proven, HandshakeError> {
+    let now = identity.now();
     let mut bytes = Vec::new();
     let (purpose, believed) = loop {
         receive(&stream, &mut bytes).await?;
@@ -177,7 +236,7 @@ pub async fn accept(
             Ok(None) => {}
             Ok(Some(accepted)) => {
                 let hello = accepted.client_hello();
-                let mut known = identity.believed.iter();
+                let mut known = now.believed.iter();
                 let believed = known.find(|believed| hello.server_name() == Some(believed.door.as_str()));
                 let believed = believed.ok_or(HandshakeError::Door)?;
                 let wanted: Vec<&[u8]> = hello.alpn().into_iter().flatten().collect();
@@ -188,15 +247,17 @@ pub async fn accept(
         }
     };
     let config = match purpose {
-        Purpose::Join => server_to_join(identity, &believed.certificate)?,
-        Purpose::Peer | Purpose::Registry => server(identity, purpose)?,
+        Purpose::Join => server_to_join(&now, &believed.certificate)?,
+        Purpose::Peer | Purpose::Registry => server(&now, &identity.name().cluster, purpose)?,
     };
     let end = UnbufferedServerConnection::new(Arc::new(config))?;
     let (chain, sealed) = drive(&mut stream, end, &mut bytes).await?;
-    let mut shown = Shown::first_of(chain);
-    if purpose != Purpose::Join {
-        shown = proof(shown)?;
-    }
+    let shown = Shown::first_of(chain);
+    let shown = match (purpose, shown.key()) {
+        (Purpose::Peer, _) => proof(identity, shown)?,
+        (Purpose::Registry, None) => return Err(rustls::Error::NoCertificatesPresented.into()),
+        (Purpose::Registry, Some(_)) | (Purpose::Join, _) => shown,
+    };
     Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
 }
 

@@ -1,9 +1,10 @@
 //! A node's certificate and key, and whom it believes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use ring::digest;
@@ -13,13 +14,12 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
+use tokio::sync::watch;
 
-use crate::authority::{read, read_secret, write_new};
+use crate::authority::{read, read_secret, write_new, write_over_if};
+use crate::certificate::Says;
 use crate::settings::provider;
-use crate::{Error, Fingerprint, Name, NodeKey};
-
-/// Seconds from now, beyond the end of all certificates.
-const HORIZON: u64 = 1 << 33;
+use crate::{Error, Fingerprint, Name, NodeKey, Shown};
 
 /// The files of an identity, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,14 +84,30 @@ impl Door {
     }
 }
 
-/// What a node shows of itself, and whom it believes.
+/// What a node shows of itself, and whom it believes. Clones are one: what takes the place of a certificate does so for all of
+/// them, and connections that begin afterwards show it.
 #[derive(Clone)]
 pub struct Identity {
     name: Name,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    now: RwLock<Arc<Credentials>>,
+    /// Keys whose certificates are good for nothing, whatever an authority has signed.
+    revoked: watch::Sender<BTreeSet<Fingerprint>>,
+}
+
+/// What was read from the files of an identity.
+pub(crate) struct Credentials {
     pub(crate) key: Arc<CertifiedKey>,
     pub(crate) authorities: Arc<RootCertStore>,
     pub(crate) believed: Vec<Believed>,
+    says: Says,
+    /// When the first of its certificates ends; none if the authorities did not vouch for them when they were read.
     ends: Option<SystemTime>,
+    /// When the authority ends that has signed it.
+    authority_ends: Option<SystemTime>,
 }
 
 /// An authority, as this node shows it to whoever wants to join.
@@ -113,6 +129,111 @@ impl Identity {
     /// # Errors
     /// A file cannot be read or holds something else, others may read the key, or the certificate is for another name.
     pub fn load(name: &Name, files: &Files) -> Result<Self, Error> {
+        let now = RwLock::new(Arc::new(Credentials::load(name, files)?));
+        let shared = Shared { now, revoked: watch::Sender::default() };
+        Ok(Self { name: name.clone(), shared: Arc::new(shared) })
+    }
+
+    /// Reads it again. Until that has succeeded, everything stays as it was.
+    ///
+    /// # Errors
+    /// As [`Identity::load`], or nobody would believe the certificate now.
+    pub fn reload(&self, files: &Files) -> Result<(), Error> {
+        self.adopt(Credentials::load(&self.name, files)?.believed_now(&files.certificate)?);
+        Ok(())
+    }
+
+    /// Takes a certificate (PEM) of the same key in place of the one that there is, on the disk as well. The disk has one of
+    /// the two at every moment, whole.
+    ///
+    /// # Errors
+    /// It is not one by which this node would be believed now, or the disk refuses. Everything stays as it was.
+    pub fn replace_certificate(&self, files: &Files, certificate: &str) -> Result<(), Error> {
+        let mut loaded = None;
+        write_over_if(&files.certificate, certificate, 0o644, |new| {
+            let files = Files { certificate: new.into(), ..files.clone() };
+            loaded = Some(Credentials::load(&self.name, &files)?.believed_now(new)?);
+            Ok(())
+        })?;
+        loaded.into_iter().for_each(|loaded| self.adopt(loaded));
+        Ok(())
+    }
+
+    /// Makes it one that no file holds.
+    #[cfg(test)]
+    pub(crate) fn alter(&self, change: impl FnOnce(&mut Credentials)) {
+        change(Arc::get_mut(&mut self.shared.now.write().unwrap()).expect("nobody uses it"));
+    }
+
+    fn adopt(&self, loaded: Credentials) {
+        *self.shared.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    }
+
+    /// What is shown to those who connect now.
+    pub(crate) fn now(&self) -> Arc<Credentials> {
+        Arc::clone(&self.shared.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on the certificates of these keys, and of no others, are good for nothing.
+    pub fn revoke(&self, keys: BTreeSet<Fingerprint>) {
+        self.shared.revoked.send_if_modified(|revoked| {
+            let news = *revoked != keys;
+            *revoked = keys;
+            news
+        });
+    }
+
+    /// The certificates of this key are good for nothing.
+    #[must_use]
+    pub fn has_revoked(&self, key: &Fingerprint) -> bool {
+        self.shared.revoked.borrow().contains(key)
+    }
+
+    /// Waits until they are.
+    pub async fn revoked(&self, key: &Fingerprint) {
+        // The sender lives as long as `self`.
+        drop(self.shared.revoked.subscribe().wait_for(|revoked| revoked.contains(key)).await);
+    }
+
+    /// It believes what this authority signs.
+    #[must_use]
+    pub fn believes(&self, authority: &Fingerprint) -> bool {
+        self.now().believed.iter().any(|believed| believed.door == Door::of(authority))
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What this node shows.
+    #[must_use]
+    pub fn shown(&self) -> Shown {
+        Shown::first_of(self.now().key.cert.clone())
+    }
+
+    /// From when on nobody believes its certificate; none if nobody did when it was read.
+    #[must_use]
+    pub fn ends(&self) -> Option<SystemTime> {
+        self.now().ends
+    }
+
+    /// When the authority ends that has signed it; none as with [`Identity::ends`].
+    #[must_use]
+    pub fn authority_ends(&self) -> Option<SystemTime> {
+        self.now().authority_ends
+    }
+
+    /// For how long the certificate was signed; zero if the cluster's authority did not make it.
+    #[must_use]
+    pub fn life(&self) -> Duration {
+        self.now().says.life()
+    }
+}
+
+impl Credentials {
+    fn load(name: &Name, files: &Files) -> Result<Self, Error> {
         let authorities = certificates(&files.authority)?;
         let chain = certificates(&files.certificate)?;
         let content = |path: &Path, problem: String| Error::Content { path: path.into(), problem };
@@ -123,6 +244,8 @@ impl Identity {
         let dns = name.dns()?;
         let shown = ParsedCertificate::try_from(&chain[0])
             .map_err(|error| content(&files.certificate, format!("this is no certificate ({error})")))?;
+        let says = Says::of(&chain[0])
+            .ok_or_else(|| content(&files.certificate, "this is no certificate of X.509".into()))?;
         if !is_for(&shown, &dns) {
             return Err(Error::Other { path: files.certificate.clone(), name: name.to_string(), dns });
         }
@@ -136,49 +259,44 @@ impl Identity {
             ),
             other => Error::Settings(other),
         })?;
+        let mut authority_ends = None;
+        for authority in &authorities {
+            let one = roots_of(&files.authority, std::slice::from_ref(authority))?;
+            if is_believed(&key.cert, &one) {
+                authority_ends = Says::of(authority).map(|says| says.ends);
+                break;
+            }
+        }
+        let ends = key.cert.iter().filter_map(|certificate| Some(Says::of(certificate)?.ends)).min();
+        let ends = ends.filter(|_| is_believed(&key.cert, &roots));
         let believe = |certificate| Believed { door: Door::of(&Fingerprint::of(&certificate)), certificate };
         let believed = authorities.into_iter().map(believe).collect();
-        let ends = ends(&key.cert, &roots);
-        Ok(Self { name: name.clone(), key: Arc::new(key), authorities: Arc::new(roots), believed, ends })
+        let authorities = Arc::new(roots);
+        Ok(Self { key: Arc::new(key), authorities, believed, says, ends, authority_ends })
     }
 
-    /// It believes what this authority signs.
-    #[must_use]
-    pub fn believes(&self, authority: &Fingerprint) -> bool {
-        self.believed.iter().any(|believed| believed.door == Door::of(authority))
-    }
-
-    /// Whose it is.
-    #[must_use]
-    pub fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// From when on nobody believes its certificate; none if nobody did when it was read.
-    #[must_use]
-    pub fn ends(&self) -> Option<SystemTime> {
-        self.ends
+    /// The same, if others believe it now.
+    fn believed_now(self, certificate: &Path) -> Result<Self, Error> {
+        match self.ends {
+            Some(_) => Ok(self),
+            None => Err(Error::Content {
+                path: certificate.into(),
+                problem: "nobody would believe this certificate now: it has expired, is not valid yet, or is not signed by \
+                          the authority that this node believes"
+                    .into(),
+            }),
+        }
     }
 }
 
-/// What is valid now ends once: where is found by asking.
-fn ends(chain: &[CertificateDer<'_>], authorities: &RootCertStore) -> Option<SystemTime> {
-    let shown = ParsedCertificate::try_from(chain.first()?).ok()?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-    let is_valid = |after: u64| {
-        let at = UnixTime::since_unix_epoch(Duration::from_secs(now + after));
-        let algorithms = provider().signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&shown, authorities, &chain[1..], at, algorithms).is_ok()
+/// Whether those who believe these authorities believe the first of these certificates now.
+fn is_believed(chain: &[CertificateDer<'_>], authorities: &RootCertStore) -> bool {
+    let Some(shown) = chain.first().and_then(|shown| ParsedCertificate::try_from(shown).ok()) else {
+        return false;
     };
-    let (mut valid, mut ended) = (0, HORIZON);
-    if !is_valid(valid) {
-        return None;
-    }
-    while ended - valid > 1 {
-        let middle = valid + (ended - valid) / 2;
-        *(if is_valid(middle) { &mut valid } else { &mut ended }) = middle;
-    }
-    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(now + ended))
+    let algorithms = provider().signature_verification_algorithms.all;
+    verify_server_cert_signed_by_trust_anchor(&shown, authorities, &chain[1..], UnixTime::now(), algorithms)
+        .is_ok()
 }
 
 /// A certificate is one of this DNS name.

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `name` | what a certificate says of its owner |
 //! | `authority` | who signs |
+//! | `certificate` | what a certificate says beside names |
 //! | `fingerprint` | by what an authority is known |
 //! | `key` | a node's key |
 //! | `place` | directories of secrets |
@@ -26,6 +27,7 @@
 //! | `error` | why not |
 
 mod authority;
+mod certificate;
 mod client;
 mod error;
 mod fingerprint;
@@ -43,7 +45,7 @@ mod wire;
 pub use authority::{Authority, check_host};
 pub use client::{Client, ClientFiles, ClientName};
 pub use error::Error;
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use handshake::{HandshakeError, Proven, Shown, accept, connect, connect_to_join};
 pub use identity::{Door, Files, Identity};
 pub use key::{NodeKey, PublicKey};

@@ -5,29 +5,38 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::UnbufferedServerConnection;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{CertificateError, ServerConfig};
 use tokio::net::TcpStream;
 
+use crate::certificate::Says;
 use crate::client::{Client, names, own};
 use crate::handshake::drive;
 use crate::identity::roots_in;
 use crate::settings::{callers, server_of_clients, server_of_strangers};
-use crate::{Error, HandshakeError, Identity, Wire};
+use crate::{Error, Fingerprint, HandshakeError, Identity, Wire};
 
 /// What a node offers to those that are no nodes.
 #[derive(Clone)]
 pub struct Service {
-    config: Arc<ServerConfig>,
-    /// Who may come; none if everybody may.
-    believed: Option<Arc<Believed>>,
+    identity: Identity,
+    callers: Callers,
+}
+
+/// Who may come.
+#[derive(Clone)]
+enum Callers {
+    /// Clients of the cluster, and those of other authorities.
+    Clients(Option<Arc<dyn ClientCertVerifier>>),
+    /// Everybody.
+    Everybody,
 }
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("believed", &self.believed).finish_non_exhaustive()
+        f.debug_struct("Service").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
 
@@ -38,32 +47,45 @@ impl Service {
     /// The file cannot be read or holds something else.
     pub fn for_clients(identity: &Identity, others: Option<&Path>) -> Result<Self, Error> {
         let others = others.map(|path| callers(&Arc::new(roots_in(path)?))).transpose()?;
-        let cluster = callers(&identity.authorities)?;
-        let believed = Arc::new(Believed { name: identity.name().cluster.clone(), cluster, others });
-        let config = Arc::new(server_of_clients(identity, Arc::clone(&believed))?);
-        Ok(Self { config, believed: Some(believed) })
+        Ok(Self { identity: identity.clone(), callers: Callers::Clients(others) })
     }
 
     /// For whoever comes, over HTTP.
-    ///
-    /// # Errors
-    /// The library of TLS refuses its settings.
-    pub fn for_http(identity: &Identity) -> Result<Self, Error> {
-        Ok(Self { config: Arc::new(server_of_strangers(identity, b"http/1.1")?), believed: None })
+    #[must_use]
+    pub fn for_http(identity: &Identity) -> Self {
+        Self { identity: identity.clone(), callers: Callers::Everybody }
     }
 
     /// Answers a caller: its connection, and who it is if it must say so.
     ///
     /// # Errors
     /// It shows nothing that is believed, does not believe this node, or goes.
-    pub async fn accept(&self, mut stream: TcpStream) -> Result<(Wire, Option<Client>), HandshakeError> {
-        let end = UnbufferedServerConnection::new(Arc::clone(&self.config))?;
+    pub async fn accept(
+        &self,
+        mut stream: TcpStream,
+    ) -> Result<(Wire, Option<(Client, Fingerprint)>), HandshakeError> {
+        let now = self.identity.now();
+        let (config, believed) = match &self.callers {
+            Callers::Everybody => (server_of_strangers(&now, b"http/1.1")?, None),
+            Callers::Clients(others) => {
+                let cluster = callers(&now.authorities)?;
+                let name = self.identity.name().cluster.clone();
+                let believed = Arc::new(Believed { name, cluster, others: others.clone() });
+                (server_of_clients(&now, Arc::clone(&believed))?, Some(believed))
+            }
+        };
+        let end = UnbufferedServerConnection::new(Arc::new(config))?;
         let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-        let client = match &self.believed {
+        let client = match believed {
             None => None,
             Some(believed) => {
                 let (shown, between) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
-                Some(believed.who(shown, between, UnixTime::now())?)
+                let client = believed.who(shown, between, UnixTime::now())?;
+                let key = Says::of(shown).ok_or(rustls::Error::NoCertificatesPresented)?.key;
+                if self.identity.has_revoked(&key) {
+                    return Err(HandshakeError::Revoked);
+                }
+                Some((client, key))
             }
         };
         Ok((Wire::sealed(stream, sealed), client))

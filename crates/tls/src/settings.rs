@@ -22,8 +22,9 @@ use rustls::{
 };
 
 use crate::client::names;
+use crate::identity::Credentials;
 use crate::service::Believed;
-use crate::{Error, Fingerprint, Identity, Name};
+use crate::{Error, Fingerprint, Name};
 
 /// What a connection is for. One port serves all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub(crate) fn callers(authorities: &Arc<RootCertStore>) -> Result<Arc<dyn Client
 
 /// Who answers: it shows its certificate, and believes callers with those of some.
 fn server_of(
-    identity: &Identity,
+    identity: &Credentials,
     callers: Arc<dyn ClientCertVerifier>,
     protocols: &[&[u8]],
 ) -> Result<ServerConfig, Error> {
@@ -79,29 +80,32 @@ fn server_of(
 }
 
 /// Who answers nodes.
-pub(crate) fn server(identity: &Identity, purpose: Purpose) -> Result<ServerConfig, Error> {
+pub(crate) fn server(identity: &Credentials, cluster: &str, purpose: Purpose) -> Result<ServerConfig, Error> {
     let nodes = OnlyNodes {
         inner: callers(&identity.authorities)?,
         authorities: Arc::clone(&identity.authorities),
-        cluster: identity.name().cluster.clone(),
+        cluster: cluster.into(),
     };
     server_of(identity, Arc::new(nodes), &[purpose.protocol()])
 }
 
 /// Who answers clients.
-pub(crate) fn server_of_clients(identity: &Identity, believed: Arc<Believed>) -> Result<ServerConfig, Error> {
+pub(crate) fn server_of_clients(
+    identity: &Credentials,
+    believed: Arc<Believed>,
+) -> Result<ServerConfig, Error> {
     server_of(identity, Arc::new(OnlyClients(believed)), &[])
 }
 
 /// Who answers whoever comes.
-pub(crate) fn server_of_strangers(identity: &Identity, protocol: &[u8]) -> Result<ServerConfig, Error> {
+pub(crate) fn server_of_strangers(identity: &Credentials, protocol: &[u8]) -> Result<ServerConfig, Error> {
     server_of(identity, Arc::new(NoClientAuth), &[protocol])
 }
 
 /// Who answers a machine that has nothing to show yet: beside its certificate it shows the authority by which that is
 /// believed.
 pub(crate) fn server_to_join(
-    identity: &Identity,
+    identity: &Credentials,
     authority: &CertificateDer<'static>,
 ) -> Result<ServerConfig, Error> {
     let mut shown = CertifiedKey::clone(&identity.key);
@@ -124,7 +128,7 @@ fn settle_server(config: &mut ServerConfig, protocols: &[&[u8]]) {
 }
 
 /// Who calls: it shows its certificate, and wants that of one node.
-pub(crate) fn client(identity: &Identity, purpose: Purpose, whom: &Name) -> Result<ClientConfig, Error> {
+pub(crate) fn client(identity: &Credentials, purpose: Purpose, whom: &Name) -> Result<ClientConfig, Error> {
     let believed = Signers::These(Arc::clone(&identity.authorities));
     let shown = Arc::new(SingleCertAndKey::from(Arc::clone(&identity.key)));
     let config = client_of(believed, whom)?.with_client_cert_resolver(shown);

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cards_tls::{
     Authority, Error, Files, HandshakeError, Identity, Name, NodeKey, Purpose, Shown, accept, connect,
@@ -177,7 +177,7 @@ fn an_expired_certificate_is_refused_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::create("lab").unwrap();
     let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
-    let year = a.ends().unwrap().duration_since(std::time::SystemTime::now()).unwrap();
+    let year = a.ends().unwrap().duration_since(SystemTime::now()).unwrap();
     let days = year.as_secs() / 86_400;
     assert!((363..=365).contains(&days), "{days}");
 
@@ -301,4 +301,133 @@ fn a_key_of_another_authority_is_found_out() {
         let error = Authority::load(cluster, &file(certificate), &file(key)).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("made together"), "{error}");
     }
+}
+
+/// How a certificate of a node ends, in seconds from now.
+fn left(identity: &Identity) -> u64 {
+    identity.ends().unwrap().duration_since(SystemTime::now()).unwrap().as_secs()
+}
+
+#[test]
+fn a_certificate_that_takes_the_place_of_another_is_shown_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
+    let files = Files::within(&dir.path().join("lab").join("a"));
+    let held = a.clone();
+    let key = held.shown().public_key().unwrap();
+    assert_eq!(held.shown().key(), Some(key.fingerprint()));
+    let renewed = |life| authority.sign_for("a", &["10.0.0.1".into()], &key, life).unwrap();
+    a.replace_certificate(&files, &renewed(Duration::from_secs(3600))).unwrap();
+    assert!((3590..=3600).contains(&left(&held)), "all clones have it");
+    assert!((3590..=3600).contains(&held.life().as_secs()), "{:?}", held.life());
+    assert_eq!(held.shown().hosts(), ["localhost", "127.0.0.1", "::1", "10.0.0.1"]);
+    let (caller, answerer) = meet(&held, b.name(), &b);
+    caller.unwrap();
+    let ends = answerer.unwrap().ends().unwrap().duration_since(SystemTime::now()).unwrap();
+    assert!(ends < Duration::from_secs(3601), "the other end sees it");
+    assert!((3590..=3600).contains(&left(&Identity::load(a.name(), &files).unwrap())), "it is on the disk");
+    assert_eq!(std::fs::metadata(&files.key).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // What nobody would believe takes no place, in memory or on the disk.
+    let before = std::fs::read(&files.certificate).unwrap();
+    let stranger = Authority::create("lab").unwrap();
+    for bad in [
+        String::new(),
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".into(),
+        authority.sign("b", &[], &key).unwrap(),
+        authority.sign("a", &[], &NodeKey::generate().unwrap().public()).unwrap(),
+        stranger.sign("a", &[], &key).unwrap(),
+    ] {
+        a.replace_certificate(&files, &bad).unwrap_err();
+        assert!((3590..=3600).contains(&left(&a)));
+        assert_eq!(std::fs::read(&files.certificate).unwrap(), before);
+        assert_eq!(std::fs::read_dir(dir.path().join("lab").join("a")).unwrap().count(), 3);
+    }
+}
+
+/// A daemon can be killed at any moment: whatever is on the disk then, it comes up with, and renews again.
+#[test]
+fn every_state_of_a_renewal_that_was_cut_off_is_an_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let a = equip(&authority, dir.path(), "lab", "a");
+    let files = Files::within(&dir.path().join("lab").join("a"));
+    let new = files.certificate.with_file_name("node.pem.new");
+    let key = a.shown().public_key().unwrap();
+    let renewed = authority.sign_for("a", &[], &key, Duration::from_secs(3600)).unwrap();
+    for written in (0..=renewed.len()).step_by(renewed.len() / 4) {
+        std::fs::write(&new, &renewed[..written]).unwrap();
+        let started = Identity::load(a.name(), &files).unwrap();
+        assert!(left(&started) > 3600, "the old one");
+    }
+    std::fs::write(&new, &renewed).unwrap();
+    std::fs::rename(&new, &files.certificate).unwrap();
+    assert!(left(&Identity::load(a.name(), &files).unwrap()) <= 3600, "the new one");
+    std::fs::write(&new, "half").unwrap();
+    let started = Identity::load(a.name(), &files).unwrap();
+    started.replace_certificate(&files, &authority.sign("a", &[], &key).unwrap()).unwrap();
+    assert!(left(&started) > 3600 && !new.exists());
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused_by_name_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let a = equip(&authority, dir.path(), "lab", "a");
+    let files = Files::within(&dir.path().join("lab").join("a"));
+    let other = Files::within(&dir.path().join("other"));
+    authority.equip_for("a", &[], &other, Duration::from_secs(3600)).unwrap();
+    // As somebody copies them, one after the other.
+    std::fs::copy(&other.certificate, &files.certificate).unwrap();
+    let error = a.reload(&files).unwrap_err().to_string();
+    assert!(error.contains("node.key") && error.contains("not the key of"), "{error}");
+    assert!(left(&a) > 3600, "the old ones are in use");
+    std::fs::copy(&other.key, &files.key).unwrap();
+    a.reload(&files).unwrap();
+    assert!(left(&a) <= 3600);
+    let years =
+        a.authority_ends().unwrap().duration_since(SystemTime::now()).unwrap().as_secs() / 86_400 / 365;
+    assert!((19..=20).contains(&years), "{years}");
+}
+
+#[test]
+fn a_key_that_is_kept_is_the_same_when_it_is_wanted_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("state").join("joining.key");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file.with_file_name("joining.key.new"), "half").unwrap();
+    let key = NodeKey::kept(&file).unwrap().public();
+    assert_eq!(NodeKey::kept(&file).unwrap().public(), key);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::write(&file, "no key").unwrap();
+    assert!(NodeKey::kept(&file).err().unwrap().to_string().contains("remove it"));
+}
+
+#[test]
+fn a_revoked_certificate_opens_no_connection_between_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let (a, b) = (equip(&authority, dir.path(), "lab", "a"), equip(&authority, dir.path(), "lab", "b"));
+    let key = a.shown().key().unwrap();
+    b.clone().revoke([key].into());
+    assert!(b.has_revoked(&key));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(b.revoked(&key));
+    runtime.block_on(async {
+        for (caller, answerer) in [(&a, &b), (&b, &a)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (called, answered) =
+                tokio::join!(connect(stream, caller, Purpose::Peer, answerer.name()), async {
+                    accept(listener.accept().await.unwrap().0, answerer, &[Purpose::Peer]).await
+                });
+            let by_b = if std::ptr::eq(caller, &a) { answered.err() } else { called.err() };
+            assert!(matches!(by_b, Some(HandshakeError::Revoked)), "{by_b:?}");
+        }
+    });
+    b.revoke([].into());
+    let (caller, answerer) = meet(&a, b.name(), &b);
+    caller.unwrap();
+    answerer.unwrap();
 }

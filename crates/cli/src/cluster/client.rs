@@ -1,13 +1,16 @@
 //! `cards cluster client`: a key and a certificate with which a program that is no node uses volumes.
 
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_node::config::duration;
-use cards_tls::{Authority, ClientFiles, ClientName, Files, Name};
+use cards_tls::{Authority, ClientFiles, ClientName, Files, Fingerprint, Name, own_as};
 use clap::Args;
 use serde::Serialize;
 
+use crate::cli::Daemon;
 use crate::error::Error;
 use crate::join::identity_dir;
 use crate::output;
@@ -22,6 +25,7 @@ use crate::output;
 Examples:
   cards cluster client backup
   cards cluster client backup --out /root/pki --ttl 2160h
+  cards cluster client backup --revoke
   nbdinfo --list 'nbds://store1.lan/?tls-certificates=/root/pki'
   qemu-img info --object tls-creds-x509,id=tls,endpoint=client,dir=/root/pki \\
     --image-opts driver=nbd,host=store1.lan,port=10809,export=data,tls-creds=tls")]
@@ -37,6 +41,13 @@ pub(crate) struct Client {
     #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration::parse)]
     ttl: Duration,
 
+    /// Have the client's certificates good for nothing, and its connections ended, on all nodes; the daemon must run here
+    #[arg(long, conflicts_with_all = ["out", "ttl"])]
+    revoke: bool,
+
+    #[command(flatten)]
+    daemon: Daemon,
+
     /// Directory of what the node must not forget
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
     state_dir: PathBuf,
@@ -46,7 +57,7 @@ pub(crate) struct Client {
     json: bool,
 }
 
-/// Longest life of a client's certificate: there is no list of revoked ones.
+/// Longest life of a client's certificate: so long it is remembered if it is revoked.
 const LIFE_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// What `--json` prints.
@@ -56,6 +67,14 @@ struct Made<'a> {
     client: &'a str,
     /// The directory with the files.
     directory: &'a Path,
+}
+
+/// What `--json` prints with `--revoke`.
+#[derive(Serialize)]
+struct Revoked<'a> {
+    client: &'a str,
+    /// How many certificates.
+    certificates: u32,
 }
 
 impl Client {
@@ -71,12 +90,19 @@ impl Client {
             );
             return Err(Error::Usage { problem });
         }
+        if self.revoke {
+            return self.revoke();
+        }
         let authority = self.authority()?;
         let name = ClientName::new(authority.cluster(), &self.name);
         name.dns()?;
         let dir = self.out.clone().unwrap_or_else(|| PathBuf::from(&self.name));
         cards_tls::place(&dir, |new| {
-            authority.equip_client(&self.name, self.ttl, &ClientFiles::within(new))
+            let files = ClientFiles::within(new);
+            authority.equip_client(&self.name, self.ttl, &files)?;
+            // What is not known here cannot be revoked by name.
+            let failed = |source| cards_tls::Error::File { path: self.issued(), source };
+            self.keep(&files.certificate).map_err(failed)
         })?;
         if self.json {
             let (cluster, client) = (authority.cluster(), self.name.as_str());
@@ -89,6 +115,53 @@ impl Client {
             dir.display(),
             self.name,
         ))
+    }
+
+    /// Where the certificates of the client are that were made here: copies, which are no secret.
+    fn issued(&self) -> PathBuf {
+        self.state_dir.join("authority").join("clients").join(&self.name)
+    }
+
+    /// Keeps a copy of a certificate there.
+    fn keep(&self, certificate: &Path) -> io::Result<()> {
+        let (authority, issued) = (self.state_dir.join("authority"), self.issued());
+        fs::create_dir_all(&issued)?;
+        for dir in [issued.parent().unwrap_or(&issued), &issued] {
+            own_as(&authority, &File::open(dir)?)?;
+        }
+        let text = fs::read(certificate)?;
+        let name = Fingerprint::read(certificate).map_err(io::Error::other)?;
+        let mut copy = File::create_new(issued.join(format!("{name}.pem")))?;
+        own_as(&issued, &copy)?;
+        copy.write_all(&text)?;
+        copy.sync_all()
+    }
+
+    fn revoke(&self) -> Result<(), Error> {
+        let issued = self.issued();
+        let failed = |source| cards_tls::Error::File { path: issued.clone(), source };
+        let mut revoked = 0;
+        let files = fs::read_dir(&issued).map_err(|error| Error::Usage {
+            problem: format!(
+                "{}: {error}; there is no certificate of client {} that was made here and not revoked",
+                issued.display(),
+                self.name
+            ),
+        })?;
+        for file in files {
+            let path = file.map_err(failed)?.path();
+            let certificate = fs::read_to_string(&path).map_err(failed)?;
+            self.daemon.connect()?.revoke_certificate(certificate)?;
+            // It is in the registry now.
+            fs::remove_file(&path).map_err(failed)?;
+            revoked += 1;
+        }
+        fs::remove_dir(&issued).map_err(failed)?;
+        let (client, certificates) = (self.name.as_str(), revoked);
+        match self.json {
+            true => output::print_json(&Revoked { client, certificates }),
+            false => output::print(&format!("client {client}: {revoked} certificate(s) revoked\n")),
+        }
     }
 
     /// The authority of the cluster that is kept here.

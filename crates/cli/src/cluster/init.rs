@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use cards_node::config::{Config, Coordinator, EmbeddedHome};
+use cards_node::config::{Config, Coordinator, EmbeddedHome, duration};
 use cards_tls::{Authority, Files};
 use clap::Args;
 use serde::Serialize;
@@ -35,6 +36,11 @@ pub(crate) struct Init {
     #[arg(long, value_name = "HOST")]
     host: Vec<String>,
 
+    /// How long certificates of nodes are believed, of this one and of those that it signs for: s, m or h. Nodes renew them when
+    /// two thirds are over; some seconds are for tests
+    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration::parse)]
+    ttl: Duration,
+
     /// Directory of what the node must not forget
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
     state_dir: PathBuf,
@@ -43,6 +49,11 @@ pub(crate) struct Init {
     #[arg(long)]
     json: bool,
 }
+
+/// The shortest life of a certificate that can be renewed in time.
+const TTL_MIN: Duration = Duration::from_secs(3);
+/// The longest.
+const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -65,6 +76,9 @@ impl Init {
         };
         check(&self.cluster, &node)?;
         let hosts = self.hosts()?;
+        if self.ttl < TTL_MIN || self.ttl > TTL_MAX {
+            return Err(Error::Usage { problem: "--ttl: use 3s to 87600h".into() });
+        }
         let (authority_dir, identity) = (self.state_dir.join("authority"), identity_dir(&self.state_dir));
         if is_filled(&authority_dir) {
             return Err(Error::Usage {
@@ -89,7 +103,9 @@ impl Init {
         cards_tls::place(&authority_dir, |dir| {
             authority.save(&dir.join("authority.pem"), &dir.join("authority.key"))
         })?;
-        let equipped = cards_tls::place(&identity, |dir| authority.equip(&node, &hosts, &Files::within(dir)));
+        let equipped = cards_tls::place(&identity, |dir| {
+            authority.equip_for(&node, &hosts, &Files::within(dir), self.ttl)
+        });
         if let Err(error) = equipped {
             // Nobody has seen it yet: what was wrong can be corrected on the same command line.
             let _ = fs::remove_dir_all(&authority_dir);

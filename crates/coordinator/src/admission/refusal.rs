@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::TokenId;
 
+/// Where a machine keeps its key while it joins, in its state_dir.
+pub const KEY_FILE: &str = "joining.key";
+
 /// What the keeper says instead of signing. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
@@ -77,6 +80,25 @@ pub enum NotAdmitted {
         node: String,
         /// How the member has ended.
         state: String,
+    },
+    /// Another machine was certified by the name.
+    #[error(
+        "the name `{node}` was given to another machine, whose certificate is good for {days} more days; give this node another \
+         name with --node. If that machine is not to have it any more, run `cards forget {node}`"
+    )]
+    NameCertified {
+        /// The name.
+        node: String,
+        /// How long that machine's certificate is good.
+        days: u64,
+    },
+    /// A key that must not be certified, for it is known already.
+    #[error(
+        "the key is that of {name} already, or was revoked; remove {KEY_FILE} in the state_dir, and join again"
+    )]
+    KeyKnown {
+        /// As the certificate says it.
+        name: String,
     },
     /// It is no name.
     #[error("{problem}")]

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
 use crate::record::{
-    Damage, Head, Record, Write, attachment_key, attachments_prefix, disk_key, member_key, volume_key,
+    Damage, Head, Record, Write, attachment_key, attachments_prefix, certificate_key, disk_key, member_key,
+    volume_key,
 };
 
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("registry");
@@ -144,6 +145,7 @@ impl Store {
                 Write::DeleteDisk(id) => deletes.push(disk_key(id)),
                 Write::DeleteVolume(name) => deletes.push(volume_key(name)),
                 Write::DeleteAttachment { node, volume } => deletes.push(attachment_key(node, volume)),
+                Write::DeleteCertificate { name, key } => deletes.push(certificate_key(name, key)),
                 Write::DeleteAttachmentsOf(node) => {
                     let prefix = attachments_prefix(node);
                     let keys = self.sums.range(prefix.clone()..).map(|(key, _)| key.clone());

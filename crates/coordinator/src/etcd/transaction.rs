@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use crate::ids::Incarnation;
 use crate::record::{
-    Damage, HEAD, Head, Record, Write, attachment_key, attachments_prefix, disk_key, member_key, volume_key,
+    Damage, HEAD, Head, Record, Write, attachment_key, attachments_prefix, certificate_key, disk_key,
+    member_key, volume_key,
 };
 use crate::registry::{Effects, LeaseChange};
 
@@ -189,6 +190,7 @@ fn operation(keys: &Keys, write: &Write) -> Operation {
         Write::DeleteDisk(id) => Operation::delete(keys.of(&disk_key(id))),
         Write::DeleteVolume(name) => Operation::delete(keys.of(&volume_key(name))),
         Write::DeleteAttachment { node, volume } => Operation::delete(keys.of(&attachment_key(node, volume))),
+        Write::DeleteCertificate { name, key } => Operation::delete(keys.of(&certificate_key(name, key))),
         Write::DeleteAttachmentsOf(node) => {
             Operation::Delete(RangeRequest::span(span(&keys.of(&attachments_prefix(node)))))
         }

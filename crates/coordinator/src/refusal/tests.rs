@@ -63,6 +63,7 @@ fn each() -> Vec<Refusal> {
             held: AttachMode::Exclusive,
         },
         Refusal::NotDrained { name: text(), volume: text() },
+        Refusal::Revoked { name: text() },
         Refusal::TooMany { kind: text(), max: usize::MAX },
         Refusal::BadTerm { term: text(), value_ms: u64::MAX, min_ms: u64::MAX, max_ms: u64::MAX },
     ]
@@ -74,6 +75,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::WrongCluster { .. } => "wrong-cluster",
         Refusal::BadName { .. } => "bad-name",
         Refusal::BadAddress { .. } => "bad-address",
+        Refusal::Revoked { .. } => "revoked",
         Refusal::NameInUse { .. } => "name-in-use",
         Refusal::AddressInUse { .. } => "address-in-use",
         Refusal::OldIncarnation { .. } => "old-incarnation",
@@ -112,5 +114,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 29, "each once");
+    assert_eq!(tags.len(), 30, "each once");
 }

@@ -7,6 +7,7 @@ use crate::ids::{Now, WallClock};
 use crate::record::{Member, MemberState, Write};
 use crate::refusal::Refusal;
 
+use super::certificates;
 use super::draft::{Draft, LeaseChange};
 use super::{ADDRESS_BYTES_MAX, DEATHS_MAX, MEMBERS_MAX, Registry, check_name, printable};
 
@@ -133,7 +134,10 @@ pub(super) fn expire(draft: &mut Draft<'_>) {
 
 pub(super) fn forget(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
     let Some(member) = draft.registry.members.get(name) else {
-        return check_name("node", name);
+        check_name("node", name)?;
+        // A machine may have a certificate and never have joined.
+        certificates::forget(draft, name);
+        return Ok(());
     };
     if member.state.is_live() {
         return Err(Refusal::StillLive { name: name.to_owned() });
@@ -142,6 +146,7 @@ pub(super) fn forget(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
         return Err(Refusal::HasDisk { name: name.to_owned(), disk: disk.id.clone() });
     }
     draft.write(Write::DeleteMember(name.to_owned()));
+    certificates::forget(draft, name);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::record::{
 };
 
 use super::attachments::excludes;
-use super::{ATTACHMENTS_MAX, DISKS_MAX, MEMBERS_MAX, Registry, VOLUMES_MAX, check_name};
+use super::{ATTACHMENTS_MAX, CERTIFICATES_MAX, DISKS_MAX, MEMBERS_MAX, Registry, VOLUMES_MAX, check_name};
 
 impl Registry {
     /// Checks all records against each other.
@@ -36,7 +36,12 @@ impl Registry {
         require(self.members.len() <= MEMBERS_MAX, HEAD, "has more members than a registry can")?;
         require(self.disks.len() <= DISKS_MAX, HEAD, "has more disks than a registry can")?;
         require(self.volumes.len() <= VOLUMES_MAX, HEAD, "has more volumes than a registry can")?;
-        require(self.attachments.len() <= ATTACHMENTS_MAX, HEAD, "has more attachments than a registry can")
+        require(self.attachments.len() <= ATTACHMENTS_MAX, HEAD, "has more attachments than a registry can")?;
+        require(
+            self.certificates.len() <= CERTIFICATES_MAX,
+            HEAD,
+            "has more certificates than a registry can",
+        )
     }
 
     fn verify_members(&self) -> Result<(), Damage> {

@@ -92,10 +92,19 @@ impl Peer {
         Ok(Self { address, host, port, authority, cluster, shows })
     }
 
+    /// The key by which this node proves itself now; none if it does not.
+    pub(super) fn shows_key(&self) -> Option<Fingerprint> {
+        match &self.shows {
+            Shows::Identity(identity, _) => identity.shown().key(),
+            Shows::Nothing | Shows::Joins(..) => None,
+        }
+    }
+
     /// Connects, or says why not.
     pub(super) async fn connect(&self, limit: Duration) -> Result<Connection, Failed> {
         let unsent = |problem: &dyn std::fmt::Display| Failed::Unsent(self.unreachable(problem));
         let connecting = async {
+            let key = self.shows_key();
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| unsent(&e))?;
             stream.set_nodelay(true).map_err(|e| unsent(&e))?;
             let wire = match &self.shows {
@@ -110,7 +119,7 @@ impl Peer {
                 }
             };
             let (sender, driver) = handshake(TokioIo::new(wire)).await.map_err(|e| unsent(&e))?;
-            Ok(Connection { sender, driver: tokio::spawn(driver) })
+            Ok(Connection { sender, driver: tokio::spawn(driver), key })
         };
         timeout(limit, connecting).await.unwrap_or_else(|_| Err(unsent(&"no connection in time")))
     }
@@ -161,9 +170,15 @@ pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Moves the bytes; ends with the connection.
     driver: JoinHandle<hyper::Result<()>>,
+    /// By which this node has proven itself.
+    key: Option<Fingerprint>,
 }
 
 impl Connection {
+    pub(super) const fn key(&self) -> Option<Fingerprint> {
+        self.key
+    }
+
     /// The same once its last answer is done with; nothing if the coordinator has hung up meanwhile.
     pub(super) async fn ready(mut self, limit: Duration) -> Option<Self> {
         let ready = timeout(limit, self.sender.ready()).await;

@@ -1,6 +1,9 @@
 //! From a request to its answer.
 
-use cards_tls::{Name, Shown};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cards_tls::{Identity, Name, Shown};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
@@ -9,13 +12,17 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::admission::{Office, Unsigned};
+use crate::admission::{Admission, Office, Unsigned};
 use crate::change::Change;
 use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::ids::Revision;
+use crate::record::Certificate;
+use crate::refusal::Refusal;
+use crate::registry::NAME_BYTES_MAX;
 use crate::wire::{
-    CHANGED, CLUSTER, LEASE, Problem, REQUEST_BYTES_MAX, SIGN, SIGN_BYTES_MAX, SUBMIT, Sign, VIEW,
+    CHANGED, CLUSTER, LEASE, Problem, RENEW, REQUEST_BYTES_MAX, Renewal, SIGN, SIGN_BYTES_MAX, SUBMIT, Sign,
+    VIEW,
 };
 
 use super::Bounds;
@@ -25,14 +32,21 @@ use super::documents::{self, Latest};
 /// thread that the rest of the process may need.
 const TURNS: usize = 4;
 
+/// How often the log hears of requests that are not for their callers.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
 /// Where requests are answered.
 #[derive(Debug)]
 pub(super) struct Desk {
     registry: Embedded,
+    /// Which certificates are good.
+    identity: Option<Identity>,
     office: Option<Office>,
     turns: Semaphore,
     /// One certificate at a time: that whoever uses the tokens stands still keeps nobody from the registry.
     signing: Semaphore,
+    /// When the log has last heard of a request that was not for its caller.
+    said: Mutex<Option<Instant>>,
     bounds: Bounds,
     documents: watch::Receiver<Latest>,
     halted: watch::Receiver<bool>,
@@ -63,6 +77,7 @@ enum Reply {
 impl Desk {
     pub(super) const fn new(
         registry: Embedded,
+        identity: Option<Identity>,
         office: Option<Office>,
         bounds: Bounds,
         documents: watch::Receiver<Latest>,
@@ -70,9 +85,11 @@ impl Desk {
     ) -> Self {
         Self {
             registry,
+            identity,
             office,
             turns: Semaphore::const_new(TURNS),
             signing: Semaphore::const_new(1),
+            said: Mutex::new(None),
             bounds,
             documents,
             halted,
@@ -82,6 +99,24 @@ impl Desk {
     /// Machines that are no nodes yet are answered.
     pub(super) const fn signs(&self) -> bool {
         self.office.is_some()
+    }
+
+    /// The certificate of a caller is good for nothing.
+    pub(super) fn has_revoked(&self, caller: &Caller) -> bool {
+        match (caller, &self.identity) {
+            (Caller::Node(shown), Some(identity)) => shown.key().is_none_or(|key| identity.has_revoked(&key)),
+            _ => false,
+        }
+    }
+
+    /// Waits until it is.
+    pub(super) async fn revoked(&self, caller: &Caller) {
+        match (caller, &self.identity) {
+            (Caller::Node(shown), Some(identity)) if let Some(key) = shown.key() => {
+                identity.revoked(&key).await
+            }
+            _ => std::future::pending().await,
+        }
     }
 
     pub(super) const fn bounds(&self) -> &Bounds {
@@ -95,6 +130,7 @@ impl Desk {
             (Caller::Machine, _) => None,
             (Caller::Anybody | Caller::Node(_), SUBMIT) => Some("POST"),
             (Caller::Anybody | Caller::Node(_), VIEW | CHANGED) => Some("GET"),
+            (Caller::Node(_), RENEW) => Some("POST"),
             _ => None,
         };
         let reply = self.reply(request, allowed, caller).await;
@@ -154,10 +190,16 @@ impl Desk {
             }
             None => return bad(format!("the header `{CLUSTER}` is missing; it names the cluster")),
         }
-        match request.uri().path() {
-            SIGN => self.sign(request).await,
-            SUBMIT => self.submit(request, caller).await,
-            VIEW => self.view().await,
+        if let Caller::Node(shown) = caller
+            && self.has_revoked(caller)
+        {
+            return Reply::Refused(json(&Refusal::Revoked { name: shown.to_string() }));
+        }
+        match (request.uri().path(), caller) {
+            (SIGN, _) => self.sign(request).await,
+            (RENEW, Caller::Node(shown)) => self.renew(request, shown).await,
+            (SUBMIT, _) => self.submit(request, caller).await,
+            (VIEW, _) => self.view().await,
             _ => self.changed(request.uri().query()).await,
         }
     }
@@ -201,12 +243,42 @@ impl Desk {
             return failed("there is no authority here".to_owned());
         };
         let _turn = self.signing.acquire().await;
-        match office.sign(&self.registry, &asked).await {
-            Ok(admission) => Reply::Json(json(&admission)),
-            Err(Unsigned::NotAdmitted(why)) => Reply::Refused(json(&why)),
-            Err(Unsigned::Malformed(error)) => bad(error),
-            Err(Unsigned::Failed(error)) => failed(error),
+        signed(office.sign(&self.registry, &asked).await)
+    }
+
+    /// Whether the log may have another line about a refused caller: requests that repeat must not fill it.
+    fn may_say(&self) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = said.is_none_or(|said| said.elapsed() > SAY_EVERY);
+        if may {
+            *said = Some(Instant::now());
         }
+        may
+    }
+
+    /// Signs anew for a node, in the name that its certificate proves and no other.
+    async fn renew(&self, request: Request<Incoming>, shown: &Shown) -> Reply {
+        let body = match self.body(request, SIGN_BYTES_MAX, "request for a certificate").await {
+            Ok(body) => body,
+            Err(reply) => return reply,
+        };
+        let Ok(Renewal { node }) = serde_json::from_slice(&body) else {
+            return bad("the body is no request for a certificate; run one release on all nodes".to_owned());
+        };
+        let name = Name::new(self.registry.cluster(), &node);
+        if !shown.is(&name) {
+            let node: String = node.chars().take(NAME_BYTES_MAX).collect();
+            if self.may_say() {
+                tracing::warn!("{shown} asks for a certificate in the name of node {node:?}, and gets none");
+            }
+            let error = format!("the caller's certificate is not one of node {node:?}");
+            return Reply::Problem(StatusCode::FORBIDDEN, error);
+        }
+        let Some(office) = &self.office else {
+            return failed("there is no authority here that could sign".to_owned());
+        };
+        let _turn = self.signing.acquire().await;
+        signed(office.renew(&self.registry, shown, &name).await)
     }
 
     async fn submit(&self, request: Request<Incoming>, caller: &Caller) -> Reply {
@@ -218,15 +290,24 @@ impl Desk {
             Ok(change) => change,
             Err(e) => return bad(format!("the body is no change: {e}")),
         };
-        let cluster = self.registry.cluster();
-        if let (Caller::Node(shown), Some(seat)) = (caller, change.seat())
-            && !shown.is(&Name::new(cluster, &seat.name))
-        {
-            let error = format!("the caller's certificate is not one of node `{}`", seat.name);
+        if matches!(change, Change::Certify { .. }) {
+            let error = "the coordinator knows of certificates from those who show them".to_owned();
             return Reply::Problem(StatusCode::FORBIDDEN, error);
         }
+        let mut certificate = None;
+        if let (Caller::Node(shown), Some(seat)) = (caller, change.seat()) {
+            certificate = Certificate::of(shown, &Name::new(self.registry.cluster(), &seat.name));
+            if certificate.is_none() {
+                let error = format!("the caller's certificate is not one of node `{}`", seat.name);
+                return Reply::Problem(StatusCode::FORBIDDEN, error);
+            }
+        }
         let _turn = self.turns.acquire().await;
-        match self.registry.submit(change).await {
+        let submitted = match certificate {
+            Some(certificate) => self.registry.submit_as(certificate, change).await,
+            None => self.registry.submit(change).await,
+        };
+        match submitted {
             Ok(applied) => Reply::Json(json(&applied)),
             Err(Error::Refused(refusal)) => Reply::Refused(json(&refusal)),
             Err(error) => failed(error.to_string()),
@@ -274,6 +355,15 @@ impl Desk {
     }
 }
 
+fn signed(signed: Result<Admission, Unsigned>) -> Reply {
+    match signed {
+        Ok(admission) => Reply::Json(json(&admission)),
+        Err(Unsigned::NotAdmitted(why)) => Reply::Refused(json(&why)),
+        Err(Unsigned::Malformed(error)) => bad(error),
+        Err(Unsigned::Failed(error)) => failed(error),
+    }
+}
+
 fn bad(error: String) -> Reply {
     Reply::Problem(StatusCode::BAD_REQUEST, error)
 }
@@ -302,7 +392,7 @@ mod tests {
         let (publish, documents) = watch::channel(document(0));
         let (_halt, halted) = watch::channel(false);
         let bounds = Bounds { poll: std::time::Duration::from_millis(20), ..Bounds::default() };
-        let desk = Desk::new(registry.clone(), None, bounds, documents, halted);
+        let desk = Desk::new(registry.clone(), None, None, bounds, documents, halted);
         let join = Change::Join(Join {
             cluster: "lab".into(),
             seat: Seat { name: "a".into(), incarnation: Incarnation(1) },

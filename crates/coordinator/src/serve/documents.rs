@@ -1,5 +1,6 @@
 //! The registry as JSON, made once per revision.
 
+use cards_tls::Identity;
 use hyper::body::Bytes;
 use tokio::sync::watch;
 
@@ -17,12 +18,14 @@ pub(super) struct Document {
 /// opened anew.
 pub(super) type Latest = Option<Result<Document, String>>;
 
-/// Publishes every revision, or the latest of several. Declares dead whose lease has ended, too.
-pub(super) async fn follow(registry: Embedded, publish: watch::Sender<Latest>) {
+/// Publishes every revision, or the latest of several, and revokes before what it says is revoked. Declares dead whose lease has
+/// ended, too.
+pub(super) async fn follow(registry: Embedded, identity: Option<Identity>, publish: watch::Sender<Latest>) {
     let mut view = registry.view().await;
     loop {
         let (revision, made) = match view {
             Ok(view) => {
+                identity.iter().for_each(|identity| identity.revoke(view.revoked()));
                 let revision = view.revision;
                 // A large one takes longer than others should wait for the thread.
                 let made = tokio::task::spawn_blocking(move || {

@@ -192,6 +192,25 @@ impl Client {
         }
     }
 
+    /// Has the node's certificate renewed now; says when the new one ends, in seconds since 1970 (UTC).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn renew_certificate(&mut self) -> Result<u64, ClientError> {
+        match self.call(&Request::RenewCertificate {})? {
+            Reply::Renewed { certificate_ends_s } => Ok(certificate_ends_s),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Has a certificate (PEM) good for nothing from now on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn revoke_certificate(&mut self, certificate: String) -> Result<(), ClientError> {
+        self.done(&Request::RevokeCertificate { certificate })
+    }
+
     /// Begins to record what clients ask the node for. The recording lasts as long as this connection.
     ///
     /// # Errors
@@ -338,6 +357,7 @@ impl Client {
             Reply::Spans(_) => "spans",
             Reply::Warmed(_) => "warmed",
             Reply::Forgotten(_) => "forgotten",
+            Reply::Renewed { .. } => "renewed",
             Reply::Done {} => "done",
             Reply::Error(_) => "error",
         };

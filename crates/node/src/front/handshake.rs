@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cards_core::{Coherence, PgId, VolumeSpec};
 use cards_policies::read_ahead::{ReadAhead as Detector, Window};
-use cards_tls::HandshakeError;
+use cards_tls::{Fingerprint, HandshakeError};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Closed, Handshake, Question, Step, Tls};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
@@ -68,6 +68,8 @@ struct Chosen {
     keeps: bool,
     tail: Vec<u8>,
     stream: Stream,
+    /// By which it has proven who it is, if it had to.
+    key: Option<Fingerprint>,
 }
 
 impl Local {
@@ -109,7 +111,7 @@ impl Local {
                 return;
             }
         };
-        let Chosen { card, volume, session, keeps, tail, stream } = chosen;
+        let Chosen { card, volume, session, keeps, tail, stream, key } = chosen;
         let window = match card.attach.read_ahead {
             ReadAhead::Auto => Window::Adaptive(self.node.config.cache / 16),
             ReadAhead::Off => Window::Off,
@@ -121,9 +123,22 @@ impl Local {
         let cell = self.node.metrics.cell(volume, name, self.index, self.node.threads.len());
         let client = Rc::new(Client::new(card, volume, (session, keeps), number, cell, budget));
         let mut connection = Connection::new(self, client, stream, tail, detector);
-        match (&mut connection).await {
+        let ended = tokio::select! {
+            biased;
+            ended = &mut connection => ended,
+            () = self.revoked(key) => return tracing::info!("a client is cut off: its certificate was revoked"),
+        };
+        match ended {
             Ok(()) => connection.say_goodbye().await,
             Err(ended) => tracing::debug!("a client's connection ended: {ended}"),
+        }
+    }
+
+    /// Waits until a client's certificate is good for nothing.
+    async fn revoked(&self, key: Option<Fingerprint>) {
+        match (key, &self.node.identity) {
+            (Some(key), Some(identity)) => identity.revoked(&key).await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -132,7 +147,7 @@ impl Local {
         let mut caller = Caller::Anybody;
         let mut buffer = vec![0; RECEIVE];
         let mut received = Vec::new();
-        let mut opened = None;
+        let (mut opened, mut key) = (None, None);
         let mut patience = PATIENCE.min(self.node.config.nbd.handshake / 2);
         loop {
             let mut input = received.as_slice();
@@ -149,8 +164,8 @@ impl Local {
                 }
                 Step::StartTls => {
                     let service = self.node.clients.as_ref().ok_or(Failed::Vanished)?;
-                    let (sealed, client) = stream.secure(service).await?;
-                    (stream, caller) = (sealed, Caller::Client(client));
+                    let (sealed, client, of) = stream.secure(service).await?;
+                    (stream, caller, key) = (sealed, Caller::Client(client), Some(of));
                     handshake.secured();
                 }
                 Step::Receive => {
@@ -191,6 +206,7 @@ impl Local {
                         keeps,
                         tail: received,
                         stream,
+                        key,
                     });
                 }
                 Step::Closed(reason) => return Err(reason.into()),

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use cards_tls::{Client, HandshakeError, Service, Wire};
+use cards_tls::{Client, Fingerprint, HandshakeError, Service, Wire};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -75,14 +75,17 @@ impl Stream {
         }
     }
 
-    /// Begins TLS, in which the client proves who it is.
-    pub(super) async fn secure(self, service: &Service) -> Result<(Self, Client), HandshakeError> {
+    /// Begins TLS, in which the client proves who it is, and that it has a key.
+    pub(super) async fn secure(
+        self,
+        service: &Service,
+    ) -> Result<(Self, Client, Fingerprint), HandshakeError> {
         let Self::Tcp(stream) = self else {
             return Err(HandshakeError::Noise("TLS is spoken over TCP, and once".into()));
         };
         let (wire, client) = service.accept(stream).await?;
-        let client = client.ok_or_else(|| HandshakeError::Noise("it shows no certificate".into()))?;
-        Ok((Self::Sealed(Box::new(wire)), client))
+        let (client, key) = client.ok_or_else(|| HandshakeError::Noise("it shows no certificate".into()))?;
+        Ok((Self::Sealed(Box::new(wire)), client, key))
     }
 
     /// Whether there is something to receive, as the kernel knows it: the runtime may not have heard of it yet.

@@ -1,11 +1,12 @@
 //! Dropping a member that does not come back, with what only it could serve.
 
 use cards_coordinator::{Disk, Error, View};
+use cards_tls::Name;
 
 use super::session::Session;
 use crate::admin::{Forgotten, ForgottenDisk};
 
-/// Drops the record of a member that is dead or has left; its disks and their volumes only if that is wished.
+/// Drops the record of a member that is dead or has left, and has its certificates good for nothing; its disks and their volumes only if that is wished.
 ///
 /// # Errors
 /// There is no such member, it lives, it has disks, or the coordinator does not answer. In words.
@@ -16,12 +17,17 @@ pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> R
     };
     let registry = &session.coordinator;
     let view = registry.view().await.map_err(failed)?;
-    let member = view.members.get(name).ok_or_else(|| unknown(&view, name))?;
+    let is_live = match view.members.get(name) {
+        Some(member) => member.state.is_live(),
+        // A machine was certified by the name and has never joined.
+        None if is_certified(&view, name) => false,
+        None => return Err(unknown(&view, name)),
+    };
     let disks: Vec<&Disk> = view.disks.values().filter(|disk| disk.node == name).collect();
     let forgotten =
         Forgotten { node: name.into(), disks: disks.iter().map(|disk| told(&view, disk)).collect() };
     // A live one is refused below; it keeps its disks.
-    if !member.state.is_live() && !disks.is_empty() {
+    if !is_live && !disks.is_empty() {
         if !with_disks {
             return Err(has_disks(&forgotten));
         }
@@ -31,6 +37,11 @@ pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> R
     }
     registry.forget(name).await.map_err(failed)?;
     Ok(forgotten)
+}
+
+fn is_certified(view: &View, name: &str) -> bool {
+    let dns = Name::new(&view.cluster, name).dns();
+    view.certificates.iter().any(|known| !known.revoked && dns.as_ref().is_ok_and(|dns| *dns == known.name))
 }
 
 fn unknown(view: &View, name: &str) -> String {

@@ -132,21 +132,30 @@ pub(super) async fn open(
     }
 }
 
+/// Who signs, if the cluster's authority and its registry are here.
+pub(super) fn office(
+    config: &Config,
+    identity: Option<&Identity>,
+    coordinator: &Coordinator,
+) -> Result<Option<Office>, HomeError> {
+    match (identity, coordinator) {
+        (Some(identity), Coordinator::Embedded(_)) => Ok(Office::open(&config.authority(), identity)?),
+        _ => Ok(None),
+    }
+}
+
 /// Answers other nodes that ask the registry of this one, for as long as the runtime runs, and machines that have a token,
 /// if the cluster's authority is here.
 pub(super) async fn answer(
     config: &Config,
     home: &Home,
     identity: Option<Identity>,
+    office: Option<Office>,
     coordinator: &Coordinator,
 ) -> Result<(), HomeError> {
     let (Home::Embedded(home), Coordinator::Embedded(registry)) = (home, coordinator) else { return Ok(()) };
     let failed = |source| HomeError::Listen { address: home.address.clone(), source };
     debug_assert!(config.is_keeper());
-    let office = match &identity {
-        Some(identity) => Office::open(&config.authority(), identity)?,
-        None => None,
-    };
     let listener = tokio::net::TcpListener::bind(&home.address).await.map_err(failed)?;
     tokio::task::spawn_local(cards_coordinator::serve(
         listener,

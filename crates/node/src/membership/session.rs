@@ -6,20 +6,21 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cards_coordinator::{
-    Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Refusal, RemoteError, Seat,
-    View, WallClock,
+    Change, Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Office, Refusal,
+    RemoteError, Seat, View, WallClock,
 };
 use cards_core::NodeId;
-use cards_tls::Identity;
+use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::home::{self, HomeError, RETRY};
 use super::state::{State, StateFile};
-use super::{Members, Order, forget, leave, registrar};
+use super::{Members, Order, forget, leave, registrar, renewal};
 use crate::config::{Config, Coordinator as Home};
+use crate::identity::Own;
 use crate::node::Node;
 
 /// How wrong a clock may run, in millionths: that is what the holder of a lease takes off.
@@ -38,6 +39,11 @@ pub(crate) struct Joined {
 /// What the tasks of the thread share.
 pub(super) struct Session {
     pub(super) config: Config,
+    /// What this node proves itself with.
+    pub(super) own: Option<Arc<Own>>,
+    /// The key by which the registry knows this node.
+    shown: RefCell<Option<Fingerprint>>,
+    office: Option<Office>,
     home: Home,
     pub(super) coordinator: Coordinator,
     state: RefCell<StateFile>,
@@ -63,13 +69,13 @@ pub(super) struct Session {
 pub(super) async fn run(
     config: Config,
     home: Home,
-    identity: Option<Identity>,
+    own: Option<Arc<Own>>,
     state: StateFile,
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
     orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, identity, state) => begun,
+        begun = Session::begin(config, home, own, state) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -86,13 +92,25 @@ impl Session {
     async fn begin(
         config: Config,
         home: Home,
-        identity: Option<Identity>,
+        own: Option<Arc<Own>>,
         mut state: StateFile,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
+        let identity = own.as_ref().map(|own| Identity::clone(own));
         let coordinator =
             patiently(&home, || home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
-        home::answer(&config, &home, identity, &coordinator).await?;
+        let office = home::office(&config, identity.as_ref(), &coordinator)?;
+        // The certificate of a keeper that was off for long may have ended: other nodes would refuse it.
+        if let Some(own) = own.as_ref().filter(|own| own.renews && office.is_some() && own.due_in().is_zero())
+        {
+            let _ = renewal::renew(own, office.as_ref(), &coordinator).await;
+        }
+        home::answer(&config, &home, identity, office.clone(), &coordinator).await?;
+        patiently(&home, || async {
+            let source = |source| HomeError::Coordinator { home: home.describe(), source };
+            renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
+        })
+        .await?;
         let (seat, lease, number) = patiently(&home, || {
             let (coordinator, config, home) = (&coordinator, &config, &home);
             async move { join(coordinator, config, home, before).await }
@@ -106,7 +124,11 @@ impl Session {
         let since = members.get(number).map_or(view.epoch.0, |me| me.since);
         tracing::info!(epoch = %view.epoch, members = view.joined().count(), "joined as member {}", number.0);
         let joined = Joined { number, membership, members };
+        own.iter().for_each(|own| own.revoke(view.revoked()));
         let session = Self {
+            shown: RefCell::new(own.as_ref().and_then(|own| own.shown().key())),
+            own,
+            office,
             config,
             home,
             coordinator,
@@ -129,6 +151,7 @@ impl Session {
         tokio::task::spawn_local(Rc::clone(&self).renew());
         tokio::task::spawn_local(Rc::clone(&self).watch());
         tokio::task::spawn_local(registrar::run(Rc::clone(&self)));
+        tokio::task::spawn_local(renewal::run(Rc::clone(&self)));
         while let Some(order) = orders.recv().await {
             match order {
                 Order::Serve(node) => {
@@ -142,6 +165,11 @@ impl Session {
                 Order::Forget { name, with_disks, done } => {
                     let _ = done.send(forget::forget(&self, &name, with_disks).await);
                 }
+                Order::RenewCertificate { done } => drop(done.send(self.renew_certificate().await)),
+                Order::Revoke { certificate, done } => {
+                    let revoked = self.coordinator.submit(Change::Revoke(certificate)).await;
+                    let _ = done.send(revoked.map(drop).map_err(|error| error.to_string()));
+                }
                 Order::Leave { force, done } => {
                     self.leaving.set(true);
                     let result = leave::leave(&self, force).await;
@@ -152,6 +180,23 @@ impl Session {
                 Order::Stop => return,
             }
         }
+    }
+
+    pub(super) async fn renew_certificate(&self) -> Result<SystemTime, String> {
+        match &self.own {
+            Some(own) => renewal::renew(own, self.office.as_ref(), &self.coordinator).await,
+            None => Err("this node has no certificate".into()),
+        }
+    }
+
+    /// Lets the registry know of a key that has taken the place of another.
+    async fn certify(&self) -> Result<(), Error> {
+        let key = self.own.as_ref().and_then(|own| own.shown().key());
+        if *self.shown.borrow() != key {
+            renewal::certify(self.own.as_deref(), &self.coordinator).await?;
+            *self.shown.borrow_mut() = key;
+        }
+        Ok(())
     }
 
     /// Renews the lease three times in its length; joins again when the membership is over.
@@ -175,7 +220,10 @@ impl Session {
             }
             let seat = self.seat.borrow().clone();
             let clock = WallClock::now();
-            let result = self.coordinator.renew(&seat, clock).await;
+            let result = match self.certify().await {
+                Ok(()) => self.coordinator.renew(&seat, clock).await,
+                Err(error) => Err(error),
+            };
             if matches!(result, Ok(_) | Err(Error::Refused(_))) {
                 answered = Instant::now();
                 if std::mem::replace(&mut silent, false) {
@@ -287,6 +335,7 @@ impl Session {
         if view.revision <= self.view.borrow().revision {
             return;
         }
+        self.own.iter().for_each(|own| own.revoke(view.revoked()));
         // A member that is forgotten begins no epoch.
         let news = view.members != self.view.borrow().members;
         let before = self.state.borrow().state();

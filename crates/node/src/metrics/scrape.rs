@@ -1,6 +1,7 @@
 //! Which metrics there are. `docs/reference/metrics.md` explains them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use cards_core::PgId;
 
@@ -8,6 +9,7 @@ use super::exposition::Exposition;
 use super::process;
 use crate::admin::{Io, Op, OpIo, bucket_of};
 use crate::cards::CardState;
+use crate::identity::seconds;
 use crate::node::Node;
 use crate::report;
 use crate::traffic::Traffic;
@@ -42,6 +44,21 @@ fn about_node(text: &mut Exposition, node: &Node) {
     let cache = report::cache(node);
     text.gauge("cards_cache_size_bytes", "Memory for cached data.").sample(&[], cache.bytes);
     text.gauge("cards_cache_used_bytes", "Cached data.").sample(&[], cache.used);
+    if let Some(own) = &node.identity {
+        if let Some(ends) = own.ends() {
+            let help = "When this node's certificate ends, since 1970; not there if nobody would believe it.";
+            text.gauge("cards_certificate_end_time_seconds", help).sample(&[], seconds(ends));
+        }
+        if let Some(ends) = own.authority_ends() {
+            let help = "When the cluster's authority ends, since 1970.";
+            text.gauge("cards_authority_end_time_seconds", help).sample(&[], seconds(ends));
+        }
+        let help = "Certificates of this node that took the place of another one.";
+        text.counter("cards_certificate_renewals", help).sample(&[], own.renewals.load(Ordering::Relaxed));
+        let help = "Attempts to renew this node's certificate that failed.";
+        let failures = own.renewal_failures.load(Ordering::Relaxed);
+        text.counter("cards_certificate_renewal_failures", help).sample(&[], failures);
+    }
     let help = "Requests of clients that took at least the time that `slow` in the configuration says.";
     text.counter("cards_slow_requests", help).sample(&[], node.metrics.slow.count());
 }

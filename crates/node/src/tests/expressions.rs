@@ -35,7 +35,11 @@ struct Names {
 impl Exported {
     /// That of a disk node with a peer, a volume and a client.
     fn of_a_node() -> Self {
-        let cluster = Cluster::with(2, 64 * BLOCK, web);
+        let authority = cards_tls::Authority::create("test").unwrap();
+        let cluster = Cluster::with(2, 64 * BLOCK, |config| {
+            web(config);
+            authority.equip(&config.node, &[], &config.identity_files()).unwrap();
+        });
         cluster.client(1).read(0, BLOCK).unwrap();
         let families = strict::parse(&get(&cluster, 1, "/metrics")).unwrap();
         let mut exported: BTreeMap<String, Vec<_>> = BTreeMap::new();

@@ -70,15 +70,15 @@ async fn whoever_stands_in_between_hears_no_secret() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::create("lab").unwrap();
     let wanted = authority.fingerprint();
-    let mut thief = equip(&Authority::create("lab").unwrap(), dir.path(), "n1");
-    thief.believed[0].door = Door::of(&wanted);
+    let thief = equip(&Authority::create("lab").unwrap(), dir.path(), "n1");
+    thief.alter(|thief| thief.believed[0].door = Door::of(&wanted));
     let (called, heard) = join(&wanted, "n1", &thief).await;
     let error = called.unwrap_err().to_string();
     assert!(error.contains("not signed by this cluster's authority"), "{error}");
     heard.unwrap_err();
 
     let right = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap();
-    thief.believed[0].certificate = right;
+    thief.alter(|thief| thief.believed[0].certificate = right);
     let (called, heard) = join(&wanted, "n1", &thief).await;
     let error = called.unwrap_err().to_string();
     assert!(error.contains("not signed by this cluster's authority"), "{error}");

@@ -14,7 +14,9 @@ use tokio::net::TcpListener;
 
 use super::Service;
 use crate::settings::provider;
-use crate::{Authority, Client, ClientFiles, Door, Files, HandshakeError, Identity, Name, Purpose, accept};
+use crate::{
+    Authority, Client, ClientFiles, Door, Files, HandshakeError, Identity, Name, Purpose, Shown, accept,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -85,7 +87,7 @@ fn comes(
             wire.write_all(b"welcome").await?;
             // The library takes an end without a word for an attack.
             wire.shutdown().await?;
-            Ok(client)
+            Ok(client.map(|(client, _)| client))
         });
     (answer, caller.join().unwrap())
 }
@@ -118,6 +120,13 @@ fn clients_of_the_cluster_come_in_by_name_and_nobody_else() {
     refused(shows(&late), "expired");
     let stranger = client(&other, dir.path(), "stranger", DAY);
     refused(config(&backup.authority, Some((&stranger.certificate, &stranger.key))), "not signed by");
+    let lost = client(&lab, dir.path(), "lost", DAY);
+    assert!(comes(&service, shows(&lost), "localhost").0.is_ok());
+    let key = Shown::in_pem(&std::fs::read_to_string(&lost.certificate).unwrap()).unwrap().key().unwrap();
+    identity.revoke([key].into());
+    let (came, heard) = comes(&service, shows(&lost), "localhost");
+    assert!(matches!(came, Err(HandshakeError::Revoked)) && heard != "welcome", "{heard}");
+    assert!(comes(&service, shows(&backup), "localhost").0.is_ok());
     // A node's certificate is none of a client.
     let of_node = (&*dir.path().join("n1/node.pem"), &*dir.path().join("n1/node.key"));
     refused(config(&backup.authority, Some(of_node)), "nor a node's a client's");
@@ -151,7 +160,7 @@ fn whoever_comes_for_http_shows_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let lab = Authority::create("lab").unwrap();
     let identity = node(&lab, dir.path());
-    let service = Service::for_http(&identity).unwrap();
+    let service = Service::for_http(&identity);
     let backup = client(&lab, dir.path(), "backup", DAY);
     let mut plain = config(&backup.authority, None);
     plain.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -119,8 +119,8 @@ fn the_library_understands_what_is_made_here() {
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let bytes = data(3_000_000);
-    let config = Arc::new(client(&a, Purpose::Peer, b.name()).unwrap());
-    let door = ServerName::try_from(a.believed[0].door.as_str().to_owned()).unwrap();
+    let config = Arc::new(client(&a.now(), Purpose::Peer, b.name()).unwrap());
+    let door = ServerName::try_from(a.now().believed[0].door.as_str().to_owned()).unwrap();
     let sent = bytes.clone();
     let library = std::thread::spawn(move || {
         let connection = ClientConnection::new(config, door).unwrap();
@@ -231,14 +231,17 @@ fn nothing_older_is_spoken() {
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(
-            WebPkiServerVerifier::builder_with_provider(Arc::clone(&a.authorities), Arc::new(provider()))
-                .build()
-                .unwrap(),
+            WebPkiServerVerifier::builder_with_provider(
+                Arc::clone(&a.now().authorities),
+                Arc::new(provider()),
+            )
+            .build()
+            .unwrap(),
         )
         .with_no_client_auth();
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let door = ServerName::try_from(a.believed[0].door.as_str().to_owned()).unwrap();
+    let door = ServerName::try_from(a.now().believed[0].door.as_str().to_owned()).unwrap();
     let old = std::thread::spawn(move || {
         let mut config = config;
         config.alpn_protocols = vec![b"cards".to_vec()];

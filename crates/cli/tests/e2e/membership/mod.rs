@@ -1,5 +1,6 @@
 //! Nodes join and leave a running cluster, and those that must not are told why.
 
+mod certificates;
 mod clock;
 mod packaged;
 mod refused;

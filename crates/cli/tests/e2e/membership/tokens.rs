@@ -13,30 +13,30 @@ use crate::harness::{MIB, SHORT, content, eventually, scratch};
 use super::SEED;
 
 /// A cluster of which nothing is known but who keeps it.
-struct Lab<'a> {
-    dir: &'a Path,
-    keeper: String,
+pub(super) struct Lab<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) keeper: String,
 }
 
 impl Lab<'_> {
-    fn path(&self, node: &str, what: &str) -> String {
+    pub(super) fn path(&self, node: &str, what: &str) -> String {
         self.dir.join(format!("{node}-{what}")).display().to_string()
     }
 
     /// `cards cluster …` on the keeper's machine.
-    fn cluster(&self, line: &str) -> Finished {
+    pub(super) fn cluster(&self, line: &str) -> Finished {
         let state = self.path("n1", "state");
         let command: Vec<&str> =
             [CARDS, "cluster"].into_iter().chain(line.split(' ')).chain(["--state-dir", &state]).collect();
         run(&command, SHORT)
     }
 
-    fn token(&self, line: &str) -> String {
+    pub(super) fn token(&self, line: &str) -> String {
         self.cluster(line).ok().stdout.trim().to_owned()
     }
 
     /// The command that joins, with everything of the node in files of its own.
-    fn join(&self, node: &str, more: &[&str]) -> Vec<String> {
+    pub(super) fn join(&self, node: &str, more: &[&str]) -> Vec<String> {
         let (config, state, runtime) =
             (self.path(node, "node.toml"), self.path(node, "state"), self.path(node, "run"));
         let (own, coordinator) = (free_port().to_string(), format!("n1@{}", self.keeper));
@@ -66,7 +66,7 @@ impl Lab<'_> {
         common.iter().chain(more).map(|word| (*word).to_owned()).collect()
     }
 
-    fn spawn(&self, node: &str, more: &[&str]) -> Process {
+    pub(super) fn spawn(&self, node: &str, more: &[&str]) -> Process {
         Process::spawn(&self.join(node, more), &self.dir.join(format!("{node}.log")))
     }
 
@@ -82,7 +82,7 @@ impl Lab<'_> {
     }
 
     /// The members and how they are, as a node says.
-    fn members(&self, node: &str) -> Vec<(String, String)> {
+    pub(super) fn members(&self, node: &str) -> Vec<(String, String)> {
         let socket = format!("{}/admin.sock", self.path(node, "run"));
         let said = run(&[CARDS, "status", "--json", "--socket", &socket], SHORT);
         let status: serde_json::Value = serde_json::from_str(&said.stdout).unwrap_or_default();
@@ -93,13 +93,13 @@ impl Lab<'_> {
     }
 
     /// All three are in, as a node says.
-    fn is_whole(&self, node: &str) -> bool {
+    pub(super) fn is_whole(&self, node: &str) -> bool {
         let members = self.members(node);
         members.iter().map(|(name, _)| name.as_str()).eq(["n1", "n2", "n3"])
             && members.iter().all(|(name, state)| state == if name == node { "here" } else { "up" })
     }
 
-    fn export(&self, node: &str, process: &Process) -> Export {
+    pub(super) fn export(&self, node: &str, process: &Process) -> Export {
         let socket = Path::new(&self.path(node, "run")).join("nbd.sock");
         Export { address: Address::Unix(socket), name: "disk".into(), pid: process.pid() }
     }

@@ -1,0 +1,78 @@
+//! A certificate that follows another: asked for well before the end, and again until there is one.
+
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use cards_coordinator::{Certificate, Change, Coordinator, Error, Office};
+
+use super::session::Session;
+use crate::identity::Own;
+
+/// The time of day is looked at so often: machines sleep, and clocks are set.
+const LOOK: Duration = Duration::from_secs(60);
+/// Pause after the first attempt that failed; each next one is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// Renews for as long as the session lasts.
+pub(super) async fn run(session: Rc<Session>) {
+    let Some(own) = session.own.clone().filter(|own| own.renews && signs(&session.coordinator)) else {
+        return;
+    };
+    let mut pause = PAUSE;
+    loop {
+        let due_in = own.due_in();
+        if !due_in.is_zero() {
+            tokio::time::sleep(due_in.min(LOOK)).await;
+        } else if session.renew_certificate().await.is_ok() {
+            pause = PAUSE;
+            // One that is due at once has all its life behind it: the authority ends.
+            tokio::time::sleep(PAUSE).await;
+        } else {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// Whether an authority may be kept there.
+fn signs(coordinator: &Coordinator) -> bool {
+    !matches!(coordinator, Coordinator::Etcd(_))
+}
+
+/// Has the certificate of this node renewed.
+pub(super) async fn renew(
+    own: &Own,
+    office: Option<&Office>,
+    coordinator: &Coordinator,
+) -> Result<SystemTime, String> {
+    if !own.renews {
+        let problem = "its files are those that [identity] names: whoever has made them makes new ones, which are taken when they \
+                       are there";
+        return Err(problem.into());
+    }
+    let name = own.name();
+    own.renewed(match (coordinator, office) {
+        (Coordinator::Embedded(registry), Some(office)) => {
+            let signed = office.renew(registry, &own.shown(), name).await;
+            signed.map(|signed| signed.certificate).map_err(|error| error.to_string())
+        }
+        (Coordinator::Remote(keeper), _) => {
+            keeper.renew_certificate(&name.node).await.map_err(|error| error.to_string())
+        }
+        (Coordinator::Embedded(_), None) => Err("the cluster's authority is not here".into()),
+        (Coordinator::Etcd(_), _) => Err("with etcd nobody signs; name new files in [identity]".into()),
+    })
+}
+
+/// Lets a registry that does not see what this node shows know of it.
+pub(super) async fn certify(own: Option<&Own>, coordinator: &Coordinator) -> Result<(), Error> {
+    let Some(own) = own.filter(|_| !matches!(coordinator, Coordinator::Remote(_))) else { return Ok(()) };
+    match Certificate::of(&own.shown(), own.name()) {
+        Some(certificate) => {
+            coordinator.submit(Change::Certify { certificate, alone: false }).await.map(drop)
+        }
+        None => Ok(()),
+    }
+}
