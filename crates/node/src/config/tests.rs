@@ -125,6 +125,8 @@ fn the_example_is_valid_and_states_the_defaults() {
         "tcp =",
         "tls =",
         "authority =",
+        "certificate =",
+        "key =",
         "data_threads =",
         "refuse the volume",
         "[[member]]",
