@@ -55,7 +55,7 @@ fn a_peer_of_another_version_is_refused_by_name() {
     // It comes again and again, as do strangers, and the log does not grow by it.
     for _ in 0..20 {
         introduce(address, &bytes);
-        introduce(address, &[b'x'; 64]);
+        introduce(address, &[b'x'; 128]);
     }
     let log = cluster.node(1).log();
     assert_eq!(log.lines().filter(|line| line.contains("version")).count(), 1, "{log}");
