@@ -49,7 +49,7 @@ use repeats::Repeats;
 use single_flight::Fetches;
 use stalls::Stalls;
 use succession::Succession;
-use takeovers::Takeovers;
+use takeovers::{Takeovers, life_of};
 
 pub(crate) use contents::contents;
 pub(crate) use copies::copies;
@@ -262,10 +262,14 @@ impl Observers {
                 self.count(Observer::Pages, u64::from(judged));
                 self.succession.said(&self.cards, *from, world.life(*from), message);
                 if let Some((card, before)) = self.cards.follow(*at, *from, *to, message) {
-                    // Requests are numbered by the life that has made them: what is granted to one that is over, nobody has.
-                    let lives = matches!(message, ControlMessage::Attached { request, .. }
-                        if world.is_running(*to) && request.0 >> 20 == world.incarnation(*to)
-                            && self.takeovers.wants(card.volume, *to, *request));
+                    let ControlMessage::Attached { request, .. } = message else { continue };
+                    if self.takeovers.asked_anew(card.volume, *to, *request) {
+                        self.succession.unwanted(&card);
+                    }
+                    // What is granted to a life that is over, nobody has.
+                    let lives = world.is_running(*to)
+                        && life_of(*request) == world.incarnation(*to)
+                        && self.takeovers.wants(card.volume, *to, *request);
                     self.granted(*at, world.life(*to), lives, &card, before.as_ref())?;
                 }
             }

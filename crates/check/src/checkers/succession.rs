@@ -37,6 +37,11 @@ impl Succession {
         }
     }
 
+    /// The answer to an attach after which its node has sent another: it takes no notice of it.
+    pub(super) fn unwanted(&mut self, card: &Card) {
+        self.ended.insert((card.volume, card.generation));
+    }
+
     /// Judges a new card, granted at `at` to this life of its node, which had the card `before`. True when the life
     /// could not prove that the last one had ended.
     pub(super) fn granted(

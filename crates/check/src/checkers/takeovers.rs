@@ -37,6 +37,11 @@ struct Held {
     stamps: BTreeMap<u16, Stamp>,
 }
 
+/// Requests are numbered by the life that has made them.
+pub(super) const fn life_of(request: RequestId) -> u64 {
+    request.0 >> 20
+}
+
 impl Takeovers {
     /// A disk node grants a card, to a life that `lives`. True if a client goes on with it that had the volume for itself.
     pub(super) fn granted(
@@ -107,6 +112,12 @@ impl Takeovers {
     /// The node has not asked for another card since that request.
     pub(super) fn wants(&self, volume: PgId, node: NodeId, request: RequestId) -> bool {
         self.asked.get(&(volume, node)).is_none_or(|&last| last <= request)
+    }
+
+    /// The process that has sent this request has sent another since.
+    pub(super) fn asked_anew(&self, volume: PgId, node: NodeId, request: RequestId) -> bool {
+        let last = self.asked.get(&(volume, node));
+        last.is_some_and(|&last| last > request && life_of(last) == life_of(request))
     }
 
     /// The node gives its card up, or dies.
