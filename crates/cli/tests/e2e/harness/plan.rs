@@ -72,7 +72,7 @@ pub(crate) enum Coordinator {
     /// Nobody: it is in the files.
     None,
     /// Node `n{keeper}`, at this address.
-    Embedded { keeper: usize, address: SocketAddr },
+    Embedded { keeper: usize, address: SocketAddr, lease: &'static str },
     /// Etcd, at these URLs.
     Etcd(Vec<String>),
     /// As the file says it.
@@ -82,15 +82,15 @@ pub(crate) enum Coordinator {
 impl Coordinator {
     /// Node 1, on a free loopback port.
     pub(crate) fn embedded() -> Coordinator {
-        Coordinator::Embedded { keeper: 1, address: free_port() }
+        Coordinator::Embedded { keeper: 1, address: free_port(), lease: "1s" }
     }
 
     fn toml(&self) -> String {
         match self {
             Coordinator::None => String::new(),
-            Coordinator::Embedded { keeper, address } => {
+            Coordinator::Embedded { keeper, address, lease } => {
                 format!(
-                    "[coordinator.embedded]\nkeeper = \"n{keeper}\"\naddress = \"{address}\"\nlease = \"1s\"\n"
+                    "[coordinator.embedded]\nkeeper = \"n{keeper}\"\naddress = \"{address}\"\nlease = \"{lease}\"\n"
                 )
             }
             Coordinator::Etcd(endpoints) => {

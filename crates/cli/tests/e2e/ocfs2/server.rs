@@ -28,7 +28,7 @@ impl Server {
     /// Four nodes: `n1` has the disk, guest 0 is at `n2` and guest 1 at `n3`, and `n4` keeps the registry.
     pub(super) fn cards(lan: &Lan, dir: &Path, image: &Path) -> Server {
         let mut plan = Plan::new(dir, NODES).disk(Disk::file(image));
-        plan.coordinator = Coordinator::Embedded { keeper: NODES, address: free_port() };
+        plan.coordinator = Coordinator::Embedded { keeper: NODES, address: free_port(), lease: "1s" };
         plan.nodes[NODES - 1].attach.clear();
         plan.namespace = Some(lan.pid());
         // Longer than a killed node takes to come back.

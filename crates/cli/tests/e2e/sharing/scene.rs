@@ -105,7 +105,7 @@ impl Scene {
             Home::Embedded => {
                 let mut address = network.address(setting.nodes);
                 address.set_port(address.port() + 1);
-                Coordinator::Embedded { keeper: setting.nodes, address }
+                Coordinator::Embedded { keeper: setting.nodes, address, lease: "1s" }
             }
             Home::Etcd => Coordinator::Etcd(etcd::endpoints(&network)),
         };
