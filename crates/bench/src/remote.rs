@@ -3,7 +3,7 @@
 //! Node 2 holds the blocks, node 3 has a cold cache, the client reads each block once at node 3. That is
 //! two round trips: client to node 3 (unix socket), node 3 to node 2 (TCP). The bare round trip (TCP) is
 //! only the second, so both are printed: the whole remote hit, and what it adds to a local hit of the
-//! same blocks at node 3. Node 2 runs on the server's core, node 3 beside the client, as the two ends of
+//! same blocks at node 3 (*less local*). Node 2 runs on the server's core, node 3 beside the client, as the two ends of
 //! the bare round trip do.
 
 use std::process::Command;
@@ -14,35 +14,68 @@ use serde::Serialize;
 use crate::Error;
 use crate::bare::pingpong;
 use crate::compare::{Effort, Skipped};
-use crate::load::{self, Access, Options, Outcome};
+use crate::load::{self, Access, Options, Outcome, Target};
 use crate::peers::{Cluster, ClusterOptions, Site, Transport, free_host};
 use crate::proc::child::Guard;
 use crate::report::{Style, micros, ratio, table};
-use crate::size::{format_count, format_size};
+use crate::size::format_size;
 use crate::stats::{median, median_ratio};
 
-/// Block sizes compared.
-const BLOCKS: [u32; 2] = [4 << 10, 64 << 10];
-/// Queue depths compared.
-const DEPTHS: [usize; 2] = [1, 32];
+/// One bar: the same bytes for each request, in flight and in order, over the bare round trip and from a peer.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// Bytes per cached block.
+    block: u32,
+    /// Bytes per request, and of a bare answer.
+    request: u32,
+    depth: usize,
+    access: Access,
+    /// The part of the disk, in quarters: blocks are remote once.
+    part: (u64, u64),
+}
 
-/// The comparison for one block size and queue depth: medians over the rounds.
+const CELLS: [Cell; 5] = [
+    Cell { block: 4 << 10, request: 4 << 10, depth: 1, access: Access::Once, part: (0, 1) },
+    Cell { block: 4 << 10, request: 4 << 10, depth: 32, access: Access::Once, part: (1, 3) },
+    Cell { block: 4 << 10, request: 64 << 10, depth: 32, access: Access::Once, part: (3, 4) },
+    Cell { block: 64 << 10, request: 64 << 10, depth: 32, access: Access::Once, part: (0, 2) },
+    Cell { block: 64 << 10, request: 128 << 10, depth: 8, access: Access::Scan, part: (2, 4) },
+];
+
+/// The comparison of one cell over one transport: medians over the rounds.
 #[derive(Debug, Serialize)]
 pub struct RemoteRow {
-    /// Bytes per request and per cached block.
+    /// Bytes per cached block.
     pub block: u32,
+    /// Bytes per request.
+    pub request: u32,
     /// Requests in flight.
     pub depth: usize,
+    /// Ascending, not at random.
+    pub is_stream: bool,
+    /// The nodes talk in the clear. The bare round trip always does.
+    pub insecure: bool,
     /// The bare round trip.
     pub bare: Point,
     /// A read that node 2's cache serves; absent without CARDs.
     pub remote: Option<Point>,
     /// The same read again, from node 3's own cache.
     pub local: Option<Point>,
-    /// Remote hit / bare, mean latency, in the same round.
-    pub ratio: Option<f64>,
-    /// (Remote hit - local hit) / bare, mean latency, in the same round.
-    pub added_ratio: Option<f64>,
+    /// Remote hit / bare, in the same round.
+    pub ratio: Ratios,
+    /// (Remote hit - local hit) / bare, in the same round.
+    pub added: Ratios,
+}
+
+/// Medians of ratios within rounds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Ratios {
+    /// Of mean latencies.
+    pub latency: Option<f64>,
+    /// Of processor times.
+    pub cpu: Option<f64>,
+    /// Of rates; none where a rate is added to nothing.
+    pub rate: Option<f64>,
 }
 
 /// One measured kind of read.
@@ -54,7 +87,8 @@ pub struct Point {
     pub p99_us: f64,
     /// Requests per second.
     pub iops: f64,
-    /// CPU of the answering processes per request in microseconds.
+    /// Microseconds of processor time per request: of both ends of the bare round trip, of nodes 2 and 3 for a remote hit, of
+    /// node 3 for a local one.
     pub cpu_us: Option<f64>,
 }
 
@@ -75,50 +109,64 @@ struct Round {
     local: Option<Outcome>,
 }
 
-/// Measures all block sizes and depths.
+/// Measures all cells, encrypted and in the clear.
 pub fn run(site: &Site, effort: &Effort) -> Result<Remote, Error> {
     let mut result = Remote::default();
-    for block in BLOCKS {
-        let mut rounds: Vec<Vec<Round>> = DEPTHS.map(|_| Vec::new()).into();
+    for insecure in [false, true] {
+        let mut rounds: Vec<Vec<Round>> = CELLS.iter().map(|_| Vec::new()).collect();
         for _ in 0..effort.rounds {
-            if Instant::now() >= effort.deadline {
-                break;
-            }
-            let cluster = match warm_cluster(site, block) {
-                Ok(cluster) => Some(cluster),
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => {
-                    note(
-                        &mut result.skipped,
-                        format!("remote hits of {}", format_size(block.into())),
-                        &error,
-                    );
-                    None
+            for block in [4 << 10, 64 << 10] {
+                if Instant::now() >= effort.deadline {
+                    break;
                 }
-            };
-            let host = free_host()?;
-            let pong = start_pong(site, &host, block, effort.duration)?;
-            for (index, &depth) in DEPTHS.iter().enumerate() {
-                let bare = pingpong::run(&host, block, depth, effort.duration, &pong.roots())?;
-                let mut round = Round { bare: Some(bare), ..Round::default() };
-                if let Some(cluster) = &cluster {
-                    match hits(site, cluster, block, index, effort.duration) {
-                        Ok((remote, local)) => (round.remote, round.local) = (Some(remote), Some(local)),
-                        Err(Error::Interrupted) => return Err(Error::Interrupted),
-                        Err(error) => {
-                            let what = format!("remote hits of {} QD{depth}", format_size(block.into()));
-                            note(&mut result.skipped, what, &error);
-                        }
-                    }
-                }
-                rounds[index].push(round);
+                let cells = CELLS.iter().zip(&mut rounds).filter(|(cell, _)| cell.block == block);
+                round(site, effort, insecure, block, cells, &mut result.skipped)?;
             }
         }
-        for (rounds, &depth) in rounds.iter().zip(&DEPTHS) {
-            result.rows.extend(row(block, depth, rounds));
-        }
+        result
+            .rows
+            .extend(CELLS.iter().zip(&rounds).filter_map(|(cell, rounds)| row(cell, insecure, rounds)));
     }
     Ok(result)
+}
+
+/// One round of the cells of one block size, which share a cluster.
+fn round<'a>(
+    site: &Site,
+    effort: &Effort,
+    insecure: bool,
+    block: u32,
+    cells: impl Iterator<Item = (&'a Cell, &'a mut Vec<Round>)>,
+    skipped: &mut Vec<Skipped>,
+) -> Result<(), Error> {
+    let mut or_skip = |what: String, error: Error| match error {
+        Error::Interrupted => Err(error),
+        error => {
+            note(skipped, what, &error);
+            Ok(())
+        }
+    };
+    let cluster = match warm_cluster(site, block, insecure) {
+        Ok(cluster) => Some(cluster),
+        Err(error) => {
+            or_skip(format!("remote hits of {}", format_size(block.into())), error)?;
+            None
+        }
+    };
+    for (cell, rounds) in cells {
+        let host = free_host()?;
+        let pong = start_pong(site, &host, cell.request, effort.duration)?;
+        let bare = pingpong::run(&host, cell.request, cell.depth, effort.duration, &pong.roots())?;
+        let mut round = Round { bare: Some(bare), ..Round::default() };
+        if let Some(cluster) = &cluster {
+            match hits(site, cluster, cell, effort.duration) {
+                Ok((remote, local)) => (round.remote, round.local) = (Some(remote), Some(local)),
+                Err(error) => or_skip(name(cell.request, cell.depth, insecure, "remote hits"), error)?,
+            }
+        }
+        rounds.push(round);
+    }
+    Ok(())
 }
 
 /// The same reason once, not once per round.
@@ -129,7 +177,7 @@ fn note(skipped: &mut Vec<Skipped>, what: String, error: &Error) {
 }
 
 /// Three nodes of which node 2 has read the whole disk.
-fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
+fn warm_cluster(site: &Site, block: u32, insecure: bool) -> Result<Cluster, Error> {
     let options = ClusterOptions {
         nodes: 3,
         cache: site.size + site.size / 4 + (64 << 20),
@@ -142,8 +190,8 @@ fn warm_cluster(site: &Site, block: u32) -> Result<Cluster, Error> {
         read_only: true,
         network_attached: false,
         data_threads: 1,
-        insecure: false,
-        prefault: false,
+        insecure,
+        prefault: true,
         handover: None,
         tcp: false,
     };
@@ -165,89 +213,116 @@ pub(crate) fn start_pong(site: &Site, host: &str, block: u32, limit: Duration) -
     Ok(guard)
 }
 
-/// Reads a part of the disk at node 3 that no other depth touches: first remote, then local hits.
+/// Reads a part of the disk at node 3 that no other cell touches: first remote, then local hits.
 fn hits(
     site: &Site,
     cluster: &Cluster,
-    block: u32,
-    index: usize,
+    cell: &Cell,
     duration: Duration,
 ) -> Result<(Outcome, Outcome), Error> {
     let target = cluster.target(3, Transport::Unix)?;
-    // Depth 1 needs fewer blocks in the same time.
-    let cut = site.size / 4;
-    let range = if index == 0 { 0..cut } else { cut..site.size };
-    let options =
-        Options { access: Access::Once, block, depth: DEPTHS[index], duration, range, ..Options::default() };
-    let remote = load::run(&target, &options)?;
+    let both = Target { pids: cluster.pids()[1..].to_vec(), ..target.clone() };
+    let only = Target { pids: cluster.pids()[2..].to_vec(), ..target };
+    let quarter = site.size / 4;
+    let options = Options {
+        access: cell.access,
+        block: cell.request,
+        depth: cell.depth,
+        duration,
+        range: cell.part.0 * quarter..cell.part.1 * quarter,
+        ..Options::default()
+    };
+    let remote = load::run(&both, &options)?;
     // The same seed gives the same order: at most the blocks that were just read are asked for again.
     let again = Options { duration: Duration::from_secs_f64(duration.as_secs_f64() / 4.0), ..options };
-    Ok((remote, load::run(&target, &again)?))
+    Ok((remote, load::run(&only, &again)?))
 }
 
-fn row(block: u32, depth: usize, rounds: &[Round]) -> Option<RemoteRow> {
+fn row(cell: &Cell, insecure: bool, rounds: &[Round]) -> Option<RemoteRow> {
     type Get = fn(&Round) -> Option<&Outcome>;
+    type Value = fn(&Outcome) -> Option<f64>;
+    const MEAN: Value = |o| Some(o.latency.mean_us);
+    const CPU: Value = |o| o.server_cpu_us;
+    const RATE: Value = |o| Some(o.bytes_per_s);
     let (bare, remote, local): (Get, Get, Get) =
         (|r| r.bare.as_ref(), |r| r.remote.as_ref(), |r| r.local.as_ref());
     let point = |get: Get| {
-        let middle = |value: fn(&Outcome) -> Option<f64>| {
-            median(&rounds.iter().filter_map(|round| value(get(round)?)).collect::<Vec<_>>())
-        };
+        let middle =
+            |value: Value| median(&rounds.iter().filter_map(|round| value(get(round)?)).collect::<Vec<_>>());
         Some(Point {
-            mean_us: middle(|o| Some(o.latency.mean_us))?,
+            mean_us: middle(MEAN)?,
             p99_us: middle(|o| Some(o.latency.p99_us))?,
             iops: middle(|o| Some(o.iops))?,
-            cpu_us: middle(|o| o.server_cpu_us),
+            cpu_us: middle(CPU),
         })
     };
-    let means = |get: Get| -> Vec<Option<f64>> {
-        rounds.iter().map(|round| Some(get(round)?.latency.mean_us)).collect()
+    let values = |get: Get, value: Value| -> Vec<Option<f64>> {
+        rounds.iter().map(|round| value(get(round)?)).collect()
     };
-    let added: Vec<Option<f64>> =
-        means(remote).iter().zip(means(local)).map(|(remote, local)| Some((*remote)? - local?)).collect();
+    let ratio = |value: Value| median_ratio(&values(remote, value), &values(bare, value));
+    let added = |value: Value| {
+        let (remote, local) = (values(remote, value), values(local, value));
+        let added: Vec<Option<f64>> =
+            remote.iter().zip(local).map(|(remote, local)| Some((*remote)? - local?)).collect();
+        median_ratio(&added, &values(bare, value))
+    };
     Some(RemoteRow {
-        block,
-        depth,
+        block: cell.block,
+        request: cell.request,
+        depth: cell.depth,
+        is_stream: matches!(cell.access, Access::Scan),
+        insecure,
         bare: point(bare)?,
         remote: point(remote),
         local: point(local),
-        ratio: median_ratio(&means(remote), &means(bare)),
-        added_ratio: median_ratio(&added, &means(bare)),
+        ratio: Ratios { latency: ratio(MEAN), cpu: ratio(CPU), rate: ratio(RATE) },
+        added: Ratios { latency: added(MEAN), cpu: added(CPU), rate: None },
     })
+}
+
+fn name(request: u32, depth: usize, insecure: bool, kind: &str) -> String {
+    let transport = if insecure { "clear" } else { "TLS" };
+    format!("{transport}: {kind} {} QD{depth}", format_size(request.into()))
 }
 
 /// The results as a table.
 pub fn format(result: &Remote, style: Style) -> String {
-    let head = ["read", "mean us", "p99 us", "IOPS", "CPU us/req", "/ bare", "(remote - local) / bare"];
-    let mut rows = Vec::new();
-    for row in &result.rows {
-        let name = |kind| format!("{} QD{} {kind}", format_size(row.block.into()), row.depth);
-        let line = |kind, point: &Point, ratios: [String; 2]| {
-            let cpu = point.cpu_us.map_or_else(|| "-".to_owned(), micros);
-            let [first, second] = ratios;
-            vec![
-                name(kind),
-                micros(point.mean_us),
-                micros(point.p99_us),
-                format_count(point.iops),
-                cpu,
-                first,
-                second,
-            ]
-        };
-        rows.push(line("bare round trip", &row.bare, Default::default()));
-        if let Some(remote) = &row.remote {
-            rows.push(line("remote hit", remote, [ratio(row.ratio), ratio(row.added_ratio)]));
-        }
-        if let Some(local) = &row.local {
-            rows.push(line("local hit", local, Default::default()));
-        }
-    }
-    let mut out = table(&head, &rows, style);
+    let head = [
+        "read",
+        "us: bare",
+        "remote",
+        "local",
+        "CPU us: bare",
+        "remote",
+        "local",
+        "us / bare",
+        "less local",
+        "CPU / bare",
+        "less local",
+        "rate / bare",
+    ];
+    let lines: Vec<Vec<String>> = result.rows.iter().map(line).collect();
+    let mut out = table(&head, &lines, style);
     for skipped in &result.skipped {
         out += &format!("skipped: {}: {}\n", skipped.what, skipped.reason);
     }
     out
+}
+
+fn line(row: &RemoteRow) -> Vec<String> {
+    let kind = if row.is_stream { "stream" } else { "remote hit" };
+    let mut title = name(row.request, row.depth, row.insecure, kind);
+    if row.block != row.request {
+        title += &format!(", blocks of {}", format_size(row.block.into()));
+    }
+    let or_none = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
+    let points = [Some(row.bare), row.remote, row.local];
+    let mut line = vec![title];
+    line.extend(points.map(|point| or_none(point.map(|p| p.mean_us))));
+    line.extend(points.map(|point| or_none(point.and_then(|p| p.cpu_us))));
+    let (of, added) = (row.ratio, row.added);
+    line.extend([of.latency, added.latency, of.cpu, added.cpu, of.rate].map(ratio));
+    line
 }
 
 #[cfg(test)]
@@ -268,15 +343,15 @@ mod tests {
             remote: outcome(remote),
             local: outcome(local),
         });
-        let row = row(4096, 1, &rounds).unwrap();
-        assert_eq!((row.ratio, row.added_ratio), (Some(3.0), Some(1.5)));
+        let row = row(&CELLS[0], true, &rounds).unwrap();
+        assert_eq!((row.ratio.latency, row.added.latency), (Some(3.0), Some(1.5)));
     }
 
     #[test]
     fn without_cards_the_bare_round_trip_remains() {
-        let row = row(4096, 1, &[Round { bare: outcome(10.0), ..Round::default() }]).unwrap();
-        assert!(row.remote.is_none() && row.ratio.is_none());
+        let row = row(&CELLS[0], false, &[Round { bare: outcome(10.0), ..Round::default() }]).unwrap();
+        assert!(row.remote.is_none() && row.ratio.latency.is_none());
         let result = Remote { rows: vec![row], skipped: Vec::new() };
-        assert!(format(&result, Style::Plain).contains("bare round trip"));
+        assert!(format(&result, Style::Plain).contains("TLS: remote hit 4K QD1"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::write_all_vectored;
 use crate::load::Outcome;
-use crate::proc::cpu::Meter;
+use crate::proc::cpu::{Meter, thread_ns};
 use crate::rng::Rng;
 use crate::stats::Latencies;
 use crate::{Error, content};
@@ -55,7 +55,7 @@ fn answer(mut stream: TcpStream, memory: &[u8], block: usize) -> std::io::Result
     }
 }
 
-/// Keeps `depth` requests in flight for `duration`.
+/// Keeps `depth` requests in flight for `duration`. With `pids`, processor time is theirs and that of this thread.
 pub fn run(host: &str, block: u32, depth: usize, duration: Duration, pids: &[i32]) -> Result<Outcome, Error> {
     let failed = || Error::io(format!("ping-pong with {host}"));
     let mut stream = TcpStream::connect(host).map_err(failed())?;
@@ -67,6 +67,7 @@ pub fn run(host: &str, block: u32, depth: usize, duration: Duration, pids: &[i32
     let mut received = vec![0; 1 << 20];
     let (mut completed, mut partial) = (0, 0);
     let mut meter = Meter::start(pids);
+    let own_before = thread_ns();
     let start = Instant::now();
     let mut wanted = depth;
     loop {
@@ -101,7 +102,7 @@ pub fn run(host: &str, block: u32, depth: usize, duration: Duration, pids: &[i32
     }
     let elapsed = start.elapsed();
     meter.sample();
-    let cpu_ns = (!pids.is_empty()).then(|| meter.used_ns());
+    let cpu_ns = (!pids.is_empty()).then(|| meter.used_ns() + thread_ns() - own_before);
     Ok(Outcome::new(completed, block, elapsed, latencies.summary(), cpu_ns))
 }
 
