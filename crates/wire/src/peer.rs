@@ -24,7 +24,7 @@
 //! | 80 | 8 | turn | Acquire, Granted, Command, Probe, CommandDone, InvalidateAck |
 //! | 88 | 8 | persistence life that a write was applied under; of a grant the limit in the regions ahead | CommandDone, Granted |
 //! | 96 | 2 | node: requester, evictor; slot of a Command | Read, Store, Command, Probe, Void |
-//! | 98 | 2 | zero | |
+//! | 98 | 2 | blocks after the first of which the same is said, one bit each ([`Run`]) | Read, Data |
 //! | 100 | 4 | block; for a Command its length | most block messages |
 //!
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 104 bytes,
@@ -45,18 +45,20 @@ mod header;
 mod hello;
 mod inquiry;
 mod locks;
+mod run;
 mod versions;
 
 use thiserror::Error;
 
 pub use credit::Credit;
 pub use header::{
-    BodyHeader, Header, check_version, decode_header, encode_credit, encode_message, set_version,
+    BodyHeader, Header, check_version, decode_header, encode_credit, encode_message, encode_run, set_version,
 };
 pub use hello::{Hello, Mismatch};
 pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
-pub use versions::{OLDEST, VERSION, Versions};
+pub use run::Run;
+pub use versions::{OLDEST, RUNS, VERSION, Versions};
 
 use cards_core::ControlMessage;
 use cards_locks::LockMessage;

@@ -125,7 +125,7 @@ impl Exchange {
                     return self.wire.poll_flush(cx);
                 }
                 let block = node.arena.block() as u32;
-                self.frames.drain(..).for_each(|frame| self.sending.push(frame, block));
+                self.sending.push_all(self.frames.drain(..), block);
             }
             let sent = {
                 let mut parts = [IoSlice::new(&[]); PARTS_MAX];

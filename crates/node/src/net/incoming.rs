@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
 use cards_tls::Wire;
-use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader};
+use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader, Run};
 
 use super::credit::Connection;
 use super::exchange::Broken;
@@ -25,6 +25,8 @@ use crate::traffic::Traffic;
 
 /// Bytes of headers, bodies, and payloads that nobody wants, that are received at a time beside large blocks.
 const BESIDE: usize = 4096;
+/// Parts that one system call fills at most: the blocks of a frame, and what follows.
+const PARTS: usize = 18;
 /// Blocks up to this size are copied from the thread's buffer.
 const SMALL: usize = 16 << 10;
 
@@ -40,14 +42,16 @@ pub(super) struct Incoming {
     tail: Vec<u8>,
     /// Headers to read at a time.
     headers: usize,
+    /// What `State::Payload` is about: messages, and where their payloads go.
+    arriving: Vec<(Message, Target)>,
     state: State,
 }
 
 enum State {
     /// A header is next.
     Header,
-    /// A payload is arriving.
-    Payload { message: Message, target: Target, arrived: usize, length: usize },
+    /// Payloads are arriving, one after the other, each of `length` bytes; `arrived` is the sum.
+    Payload { arrived: usize, length: usize },
     /// A body is arriving.
     Body { header: BodyHeader, body: Vec<u8> },
     /// The body of a message of the lock service is arriving.
@@ -73,6 +77,7 @@ impl Incoming {
             version,
             tail: Vec::with_capacity(HEADER_SIZE),
             headers: 1,
+            arriving: Vec::new(),
             state: State::Header,
         }
     }
@@ -93,7 +98,7 @@ impl Incoming {
         Poll::Ready(Ok(received))
     }
 
-    /// Fills the target of the payload, if there is one, and then the buffer, behind the tail. Says how much was received,
+    /// Fills the targets of payloads, if there are any, and then the buffer, behind the tail. Says how much was received,
     /// and where the buffer's contents end.
     fn receive(
         &mut self,
@@ -104,28 +109,38 @@ impl Incoming {
         let arena = &self.local.node.arena;
         let kept = self.tail.len();
         buffer[..kept].copy_from_slice(&self.tail);
-        let (target, ahead): (&mut [u8], usize) = match &mut self.state {
-            State::Header => (&mut [], (self.headers * HEADER_SIZE - kept).max(1)),
-            State::Payload { target, arrived, length, .. } => match target {
-                Target::Slot(place) => {
-                    // SAFETY: the shard has named the slot as the landing of this payload: nobody else uses it.
-                    let slot = unsafe { arena.bytes_mut(place.shard, place.slot) };
-                    (&mut slot[*arrived..*length], HEADER_SIZE)
+        let mut parts: [IoSliceMut<'_>; PARTS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        let (mut count, mut wanted) = (0, 0);
+        let ahead = match &mut self.state {
+            State::Header => (self.headers * HEADER_SIZE - kept).max(1),
+            State::Payload { arrived, length } => {
+                let (at, mut begin) = (*arrived / *length, *arrived % *length);
+                let mut ahead = HEADER_SIZE;
+                for (_, target) in &mut self.arriving[at..] {
+                    let bytes: &mut [u8] = match target {
+                        // SAFETY: the shard has named the slot as the landing of this payload: nobody else uses it.
+                        Target::Slot(place) => unsafe { arena.bytes_mut(place.shard, place.slot) },
+                        Target::Buffer(bytes) => bytes,
+                        Target::Nowhere => {
+                            ahead = BESIDE.min(*length - begin);
+                            break;
+                        }
+                    };
+                    parts[count] = IoSliceMut::new(&mut bytes[begin..*length]);
+                    (count, wanted, begin) = (count + 1, wanted + *length - begin, 0);
                 }
-                Target::Buffer(bytes) => (&mut bytes[*arrived..], HEADER_SIZE),
-                Target::Nowhere => (&mut [], BESIDE.min(*length - *arrived)),
-            },
-            State::Body { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
-            State::Locks { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
-            State::Inquiry { header, body } => (&mut [], (header.length() - body.len()).min(BESIDE)),
+                ahead
+            }
+            State::Body { header, body } => (header.length() - body.len()).min(BESIDE),
+            State::Locks { header, body } => (header.length() - body.len()).min(BESIDE),
+            State::Inquiry { header, body } => (header.length() - body.len()).min(BESIDE),
         };
         let is_small = arena.block() <= SMALL && !wire.is_sealed();
         let limit = if is_small { buffer.len() } else { kept + ahead };
-        let wanted = target.len();
-        let mut parts = [IoSliceMut::new(target), IoSliceMut::new(&mut buffer[kept..limit])];
-        let received = ready!(wire.poll_read_vectored(cx, &mut parts))?;
+        parts[count] = IoSliceMut::new(&mut buffer[kept..limit]);
+        let received = ready!(wire.poll_read_vectored(cx, &mut parts[..=count]))?;
         let straight = received.min(wanted);
-        if let State::Payload { arrived, target: Target::Slot(_) | Target::Buffer(_), .. } = &mut self.state {
+        if let State::Payload { arrived, .. } = &mut self.state {
             *arrived += straight;
         }
         Poll::Ready(Ok((received, kept + received - straight)))
@@ -145,10 +160,15 @@ impl Incoming {
                     peer::check_version(header, self.version)?;
                     self.begin(decoded)?;
                 }
-                State::Payload { target, arrived, length, .. } => {
+                State::Payload { arrived, length } => {
+                    let begin = *arrived % *length;
+                    let Some((_, target)) = self.arriving.get_mut(*arrived / *length) else {
+                        self.landed();
+                        continue;
+                    };
                     // What came with the header is copied; the rest will not be, unless blocks are small.
-                    let bytes = split(&mut here, *length - *arrived);
-                    let to = *arrived..*arrived + bytes.len();
+                    let bytes = split(&mut here, *length - begin);
+                    let to = begin..begin + bytes.len();
                     match target {
                         // SAFETY: as in `receive`.
                         Target::Slot(place) => unsafe {
@@ -162,10 +182,9 @@ impl Incoming {
                         Traffic::add(&self.local.node.traffic.bytes_copied, bytes.len());
                     }
                     *arrived += bytes.len();
-                    if *arrived < *length {
+                    if begin + bytes.len() < *length {
                         return Ok(());
                     }
-                    self.landed();
                 }
                 State::Body { header, body } => {
                     body.extend_from_slice(split(&mut here, header.length() - body.len()));
@@ -202,12 +221,14 @@ impl Incoming {
 
     /// Begins with the frame of a header.
     fn begin(&mut self, header: Header) -> Result<(), Broken> {
-        let is_of_read =
-            matches!(&header, Header::Message { message, .. } if outgoing::is_of_read(&message.body));
+        let is_of_read = match &header {
+            Header::Message { message, .. } => outgoing::is_of_read(&message.body),
+            header => matches!(header, Header::Run { .. }),
+        };
         if self.lane > 0 && !is_of_read {
             return Err(Broken::Lane(self.lane));
         }
-        let (message, length) = match header {
+        let (run, length) = match header {
             Header::Body(header) => {
                 self.state = State::Body { header, body: Vec::with_capacity(header.length()) };
                 return Ok(());
@@ -226,78 +247,93 @@ impl Incoming {
                 node.writes.said(node, self.connection, &credit)?;
                 return Ok(());
             }
-            Header::Message { message, payload } => (message, payload),
+            Header::Message { message, payload } => (Run::new(message), payload),
+            Header::Run { run, payload } => (run, payload),
         };
-        if message.shard >= self.local.node.shard_count() {
-            return Err(Broken::Shard(message.shard));
+        let shard = run.first().shard;
+        if shard >= self.local.node.shard_count() {
+            return Err(Broken::Shard(shard));
         }
         if length == 0 {
             self.headers = (self.headers * 2).min(BESIDE / HEADER_SIZE);
-            self.handle(message, Payload::None);
+            self.arriving.extend(run.messages().map(|message| (message, Target::Nowhere)));
+            self.handle();
             return Ok(());
         }
         self.headers = 1;
         let local = &self.local;
-        let shard = message.shard;
-        let is_write = matches!(message.body, Body::Command { .. });
+        let is_write = matches!(run.first().body, Body::Command { .. });
         if is_write {
             local.node.writes.arrives(self.connection, length)?;
         }
-        let target = match local.shard(shard, |state| state.shard.landing(self.peer, &message)) {
-            Landing::Slot(slot) => Target::Slot(Place { shard, slot }),
-            Landing::Buffer => Target::Buffer(vec![0; length as usize]),
-            Landing::Discard => Target::Nowhere,
-        };
-        if is_write && matches!(target, Target::Nowhere) {
+        local.shard(shard, |state| {
+            self.arriving.extend(run.messages().map(|message| {
+                let target = match state.shard.landing(self.peer, &message) {
+                    Landing::Slot(slot) => Target::Slot(Place { shard, slot }),
+                    Landing::Buffer => Target::Buffer(vec![0; length as usize]),
+                    Landing::Discard => Target::Nowhere,
+                };
+                (message, target)
+            }));
+        });
+        let has = |wanted: fn(&Target) -> bool| self.arriving.iter().any(|(_, target)| wanted(target));
+        if is_write && has(|target| matches!(target, Target::Nowhere)) {
             local.node.writes.released(&local.node, self.connection, length as usize);
         }
         let block = local.node.arena.block();
-        let fits = length as usize == block;
-        self.state = State::Payload { message, target, arrived: 0, length: length as usize };
-        match &self.state {
-            State::Payload { target: Target::Slot(_), .. } if !fits => Err(Broken::Block(length, block)),
-            _ => Ok(()),
+        self.state = State::Payload { arrived: 0, length: length as usize };
+        match length as usize == block || !has(|target| matches!(target, Target::Slot(_))) {
+            true => Ok(()),
+            false => Err(Broken::Block(length, block)),
         }
     }
 
-    /// A payload has arrived in full.
+    /// All payloads of a frame have arrived.
     fn landed(&mut self) {
-        let State::Payload { message, target, .. } = std::mem::replace(&mut self.state, State::Header) else {
-            return;
-        };
-        let payload = match target {
-            Target::Slot(place) => Payload::Slot(place.slot),
-            Target::Buffer(bytes) => {
-                let (index, bytes) = (self.local.index, Bytes::new(bytes));
-                Payload::Buffer(self.local.node.buffers.insert(index, bytes, Some(self.connection)))
-            }
-            Target::Nowhere => Payload::None,
-        };
-        self.handle(message, payload);
+        self.state = State::Header;
+        self.handle();
     }
 
-    fn handle(&self, message: Message, payload: Payload) {
-        let now = self.local.node.now();
-        if let Body::CommandDone { request, .. } = message.body {
-            self.local.node.links[usize::from(self.peer.0)].answered((message.shard, request));
+    /// Gives the shard what has arrived.
+    fn handle(&mut self) {
+        let Self { local, peer, connection, .. } = self;
+        let (node, now) = (&local.node, local.node.now());
+        let Some((Message { shard, .. }, _)) = self.arriving.first() else { return };
+        let shard = *shard;
+        for (message, _) in &self.arriving {
+            if let Body::CommandDone { request, .. } = message.body {
+                node.links[usize::from(peer.0)].answered((shard, request));
+            }
+            node.spans.arrived(node, *peer, now, message);
         }
-        self.local.node.spans.arrived(&self.local.node, self.peer, now, &message);
-        let input = Input::Message { from: self.peer, message, payload };
-        let Input::Message { message: Message { shard, .. }, .. } = input else { return };
-        self.local.shard(shard, |state| state.handle(now, input));
+        local.shard(shard, |state| {
+            for (message, target) in self.arriving.drain(..) {
+                let payload = match target {
+                    Target::Slot(place) => Payload::Slot(place.slot),
+                    Target::Buffer(bytes) => {
+                        let bytes = Bytes::new(bytes);
+                        Payload::Buffer(node.buffers.insert(local.index, bytes, Some(*connection)))
+                    }
+                    Target::Nowhere => Payload::None,
+                };
+                state.handle(now, Input::Message { from: *peer, message, payload });
+            }
+        });
     }
 
     /// The connection has broken: what was being filled is given back.
     pub(super) fn abort(&mut self) {
-        let State::Payload { target, .. } = std::mem::replace(&mut self.state, State::Header) else { return };
+        self.state = State::Header;
         let node = &self.local.node;
-        match target {
-            Target::Slot(Place { shard, slot }) => {
-                let now = node.now();
-                self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
+        for (_, target) in self.arriving.drain(..) {
+            match target {
+                Target::Slot(Place { shard, slot }) => {
+                    let now = node.now();
+                    self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
+                }
+                Target::Buffer(bytes) => node.writes.released(node, self.connection, bytes.len()),
+                Target::Nowhere => {}
             }
-            Target::Buffer(bytes) => node.writes.released(node, self.connection, bytes.len()),
-            Target::Nowhere => {}
         }
     }
 }

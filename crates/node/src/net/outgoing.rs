@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use cards_core::{Body, ControlMessage, Message};
-use cards_wire::peer::{self, Credit, HEADER_SIZE};
+use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
 
 use crate::arena::Arena;
 use crate::buffers::Bytes;
@@ -12,6 +12,9 @@ use crate::node::Place;
 
 /// Parts one write hands to the kernel at most.
 pub(super) const PARTS_MAX: usize = 256;
+
+/// Bytes behind one header at most, if there are several blocks: what waits for a frame to end does not wait long.
+const RUN_BYTES: u32 = 128 << 10;
 
 /// Something to be sent to a peer.
 pub(crate) enum Frame {
@@ -65,6 +68,21 @@ pub(super) struct Sending {
     sent: usize,
 }
 
+/// A header that is not written yet.
+struct Open {
+    /// The part that it will be.
+    at: usize,
+    run: Run,
+    /// Bytes that follow for each block.
+    length: u32,
+}
+
+impl Open {
+    fn add(&mut self, message: &Message, length: u32) -> bool {
+        length == self.length && (self.run.count() + 1) * length <= RUN_BYTES && self.run.add(message)
+    }
+}
+
 enum Part {
     Header([u8; HEADER_SIZE]),
     Slot(Place),
@@ -82,8 +100,46 @@ impl Sending {
         self.parts.is_empty()
     }
 
+    /// Adds frames in their form on the wire. Reads that follow each other, and blocks, share a header.
+    pub(super) fn push_all(&mut self, frames: impl Iterator<Item = Frame>, block: u32) {
+        let mut open = None;
+        for frame in frames {
+            match frame {
+                Frame::Block { message, payload: payload @ (Outgoing::None | Outgoing::Slot(_)) }
+                    if self.version >= peer::RUNS && is_of_read(&message.body) =>
+                {
+                    let (place, length) = match payload {
+                        Outgoing::Slot(place) => (Some(place), block),
+                        _ => (None, 0),
+                    };
+                    let joins = open.as_mut().is_some_and(|run: &mut Open| run.add(&message, length));
+                    if !joins {
+                        self.close(open.take());
+                        open = Some(Open { at: self.parts.len(), run: Run::new(message), length });
+                        // Its place; it is written when all is known.
+                        self.parts.push_back(Part::Header([0; HEADER_SIZE]));
+                    }
+                    self.parts.extend(place.map(Part::Slot));
+                }
+                frame => {
+                    self.close(open.take());
+                    self.push(frame, block);
+                }
+            }
+        }
+        self.close(open);
+    }
+
+    fn close(&mut self, open: Option<Open>) {
+        if let Some(Open { at, run, length }) = open {
+            let mut header = peer::encode_run(&run, length);
+            peer::set_version(&mut header, self.version);
+            self.parts[at] = Part::Header(header);
+        }
+    }
+
     /// Adds a frame in its form on the wire.
-    pub(super) fn push(&mut self, frame: Frame, block: u32) {
+    fn push(&mut self, frame: Frame, block: u32) {
         match frame {
             Frame::Block { message, payload } => {
                 let length = match &payload {
@@ -163,3 +219,6 @@ impl Part {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

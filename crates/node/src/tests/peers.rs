@@ -150,6 +150,7 @@ fn frame(stream: &mut TcpStream) -> std::io::Result<(Header, Vec<u8>)> {
     let header = decode_header(&header).unwrap();
     let length = match &header {
         Header::Message { payload, .. } => *payload as usize,
+        Header::Run { run, payload } => (*payload * run.count()) as usize,
         Header::Body(header) => header.length(),
         Header::Locks(header) => header.length(),
         Header::Inquiry(header) => header.length(),

@@ -9,9 +9,10 @@ use super::body::{error_code, group, node, result};
 use super::credit::Credit;
 use super::inquiry::InquiryHeader;
 use super::locks::LocksHeader;
+use super::run::Run;
 use super::{
-    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, VERSION, control, header_size_of,
-    hello,
+    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, RUNS, VERSION, control,
+    header_size_of, hello,
 };
 use crate::bytes::Cursor;
 
@@ -57,6 +58,13 @@ pub enum Header {
         /// The message, complete.
         message: Message,
         /// Bytes that follow.
+        payload: u32,
+    },
+    /// A Read or a Data of several blocks; `payload` bytes follow for each.
+    Run {
+        /// The messages, complete.
+        run: Run,
+        /// Bytes that follow for each.
         payload: u32,
     },
     /// A body follows: collect [`BodyHeader::length`] bytes, then [`BodyHeader::decode`] them.
@@ -169,12 +177,19 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         };
     }
     let message = fields.message()?;
-    let payload = fields.payload;
-    if Fields::new(&message, payload) != fields {
+    let Fields { payload, others, .. } = fields;
+    if (Fields { others, ..Fields::new(&message, payload) }) != fields || others != 0 && version < RUNS {
         return Err(unused(fields.kind));
     }
     check_payload(&message.body, payload)?;
-    Ok(Header::Message { message, payload })
+    if others == 0 {
+        return Ok(Header::Message { message, payload });
+    }
+    let run = Run::of(message, others).ok_or_else(|| unused(fields.kind))?;
+    if payload % run.count() != 0 {
+        return Err(FrameError::Field { what: "payload of several blocks", value: payload.into() });
+    }
+    Ok(Header::Run { payload: payload / run.count(), run })
 }
 
 /// The header of `message`, whose payload of `payload` bytes the caller sends behind it.
@@ -184,6 +199,14 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
 pub fn encode_message(message: &Message, payload: u32) -> [u8; HEADER_SIZE] {
     debug_assert_eq!(check_payload(&message.body, payload), Ok(()), "{message:?}");
     Fields::new(message, payload).to_bytes()
+}
+
+/// The header of a run, behind which the caller sends `payload` bytes for each of its blocks: as
+/// [`encode_message`], and together at most [`MAX_BLOCK`].
+pub fn encode_run(run: &Run, payload: u32) -> [u8; HEADER_SIZE] {
+    let payload = payload * run.count();
+    debug_assert_eq!(check_payload(&run.first().body, payload), Ok(()), "{run:?}");
+    Fields { others: run.others(), ..Fields::new(run.first(), payload) }.to_bytes()
 }
 
 /// The whole frame.
@@ -256,7 +279,7 @@ struct Fields {
     turn: u64,
     life: u64,
     node: u16,
-    unused: u16,
+    others: u16,
     block: u32,
 }
 
@@ -281,7 +304,7 @@ impl Fields {
             turn: cursor.le64()?,
             life: cursor.le64()?,
             node: cursor.le16()?,
-            unused: cursor.le16()?,
+            others: cursor.le16()?,
             block: cursor.le32()?,
         })
     }
@@ -304,7 +327,7 @@ impl Fields {
         out[80..88].copy_from_slice(&self.turn.to_le_bytes());
         out[88..96].copy_from_slice(&self.life.to_le_bytes());
         out[96..98].copy_from_slice(&self.node.to_le_bytes());
-        out[98..100].copy_from_slice(&self.unused.to_le_bytes());
+        out[98..100].copy_from_slice(&self.others.to_le_bytes());
         out[100..104].copy_from_slice(&self.block.to_le_bytes());
         out
     }

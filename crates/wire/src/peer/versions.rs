@@ -4,7 +4,7 @@
 //! other. Two nodes speak the newest version that both know; what a version has added is not said in an earlier one.
 
 /// The newest version that this release speaks.
-pub const VERSION: u8 = 11;
+pub const VERSION: u8 = 12;
 
 /// The oldest.
 pub const OLDEST: u8 = 10;
@@ -12,6 +12,9 @@ pub const OLDEST: u8 = 10;
 /// Since this version a node understands the introductions of later ones. One that speaks none so late refuses whoever does
 /// not introduce himself in its own.
 const OPEN: u8 = 11;
+
+/// Since this version a Read or a Data may be of several blocks.
+pub const RUNS: u8 = 12;
 
 /// All versions from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

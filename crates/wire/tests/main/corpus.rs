@@ -18,8 +18,8 @@ use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
 use cards_wire::peer::{
-    Credit, Hello, Inquiry, VERSION, Versions, encode_control, encode_credit, encode_hello, encode_inquiry,
-    encode_locks, encode_message,
+    Credit, Hello, Inquiry, Run, VERSION, Versions, encode_control, encode_credit, encode_hello,
+    encode_inquiry, encode_locks, encode_message, encode_run,
 };
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
@@ -209,18 +209,34 @@ fn frames() -> Seeds {
         bytes.resize(bytes.len() + payload as usize, 0xef);
         bytes
     };
+    let run = |bodies: [Body; 3], payload: u32| {
+        let of = |body| Message { volume, shard: 1, through: stamp, free: 100, body };
+        let [first, others @ ..] = bodies.map(of);
+        let mut run = Run::new(first);
+        assert!(others.iter().all(|message| run.add(message)));
+        let mut bytes = encode_run(&run, payload).to_vec();
+        bytes.resize(bytes.len() + (run.count() * payload) as usize, 0xef);
+        bytes
+    };
     let bounds = Bounds { base: Stamp(4), written: 0x8001, version: stamp };
     let grant = Grant { turn: 8, held: 0xf0f0, bounds };
     let ahead = Ahead { regions: 15, bound: Stamp(3) };
     let control = |message| encode_control(&message).expect("a short message");
-    let read = Body::Read {
-        request,
-        block,
+    let read = |n: u32| Body::Read {
+        request: RequestId(request.0 + u64::from(n)),
+        block: block + n,
         requester: node,
         hops: 1,
         leave_copy: true,
         read_ahead: false,
         from_disk: false,
+    };
+    let data = |n: u32| Body::Data {
+        request: RequestId(request.0 + u64::from(n)),
+        block: block + n,
+        source: Source::Disk,
+        as_of: stamp,
+        oldest_ms: 7,
     };
     let store = Body::Store {
         block,
@@ -264,11 +280,10 @@ fn frames() -> Seeds {
         ("hello-before", hello_of(Versions::only(10))),
         ("hello-newer", hello_of(Versions::only(VERSION + 1))),
         ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
-        ("read", message(read, 0)),
-        (
-            "data",
-            message(Body::Data { request, block, source: Source::Disk, as_of: stamp, oldest_ms: 7 }, 512),
-        ),
+        ("read", message(read(0), 0)),
+        ("read-run", run([read(0), read(2), read(16)], 0)),
+        ("data", message(data(0), 512)),
+        ("data-run", run([data(0), data(1), data(2)], 512)),
         ("nack", message(Body::Nack { request, block, error: IoError::NotAttached }, 0)),
         ("store", message(store, 512)),
         ("store-ack", message(Body::StoreAck { block, outcome: StoreOutcome::PassedOn }, 0)),

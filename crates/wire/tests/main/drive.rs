@@ -8,7 +8,9 @@ use cards_wire::nbd::server::{Closed, Question, Ready, Tls};
 use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
-use cards_wire::peer::{HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry, set_version};
+use cards_wire::peer::{
+    HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry, encode_run, set_version,
+};
 
 /// The exports of the server under test: "disk" (also the default), "ro", and the busy "busy".
 pub(crate) fn export(name: &str) -> Result<ExportInfo, Refusal> {
@@ -218,6 +220,13 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
                 assert_eq!(*payload > 0, message.body.has_payload());
                 *payload as usize
             }
+            Header::Run { run, payload } => {
+                let mut again = encode_run(run, *payload);
+                set_version(&mut again, version);
+                assert!(input.starts_with(&again), "one encoding");
+                assert_eq!(run.messages().count(), run.count() as usize);
+                (*payload * run.count()) as usize
+            }
             Header::Body(header) => header.length(),
             Header::Locks(header) => header.length(),
             Header::Inquiry(header) => header.length(),
@@ -225,7 +234,7 @@ pub(crate) fn peer(bytes: &[u8]) -> usize {
         };
         let Some((body, rest)) = rest.split_at_checked(length) else { break };
         let decodes = match header {
-            Header::Message { .. } => true,
+            Header::Message { .. } | Header::Run { .. } => true,
             Header::Body(header) => header.decode(body).is_ok(),
             Header::Locks(header) => header.decode(body).is_ok(),
             Header::Inquiry(header) => {

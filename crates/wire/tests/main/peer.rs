@@ -7,8 +7,8 @@ use cards_core::{
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
-    MAX_POLICY, Mismatch, OLDEST, VERSION, Versions, decode_header, encode_control, encode_credit,
-    encode_hello, encode_message,
+    MAX_POLICY, Mismatch, OLDEST, RUNS, Run, VERSION, Versions, decode_header, encode_control, encode_credit,
+    encode_hello, encode_message, encode_run,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -342,6 +342,42 @@ proptest! {
     }
 
     #[test]
+    fn a_run_survives_and_has_one_encoding(
+        message in messages(),
+        more in proptest::collection::vec((1u32..20, any::<u16>()), 0..20),
+        noise: [(u8, u8); 2],
+    ) {
+        let mut run = Run::new(message.clone());
+        let mut said = vec![message.clone()];
+        for (ahead, free) in more {
+            let mut next = Message { free, ..message.clone() };
+            if let Body::Read { block, request, .. } | Body::Data { block, request, .. } = &mut next.body {
+                *block = block.wrapping_add(ahead);
+                *request = RequestId(request.0.wrapping_add(ahead.into()));
+            }
+            if run.add(&next) {
+                said.iter_mut().for_each(|message| message.free = free);
+                said.push(next);
+            }
+        }
+        prop_assert_eq!(run.messages().collect::<Vec<_>>(), &said[..]);
+        let payload = payload(&message.body).min(MAX_BLOCK / 17);
+        if said.len() > 1 && (payload > 0) == message.body.has_payload() {
+            let mut bytes = encode_run(&run, payload);
+            prop_assert_eq!(decode_header(&bytes), Ok(Header::Run { run, payload }));
+            peer::set_version(&mut bytes, RUNS - 1);
+            prop_assert!(decode_header(&bytes).is_err(), "an earlier version knows none");
+            peer::set_version(&mut bytes, VERSION);
+            for (at, byte) in noise {
+                bytes[usize::from(at) % HEADER_SIZE] = byte;
+            }
+            if let Ok(Header::Run { run, payload }) = decode_header(&bytes) {
+                prop_assert_eq!(encode_run(&run, payload), bytes);
+            }
+        }
+    }
+
+    #[test]
     fn every_control_message_survives(message in controls()) {
         prop_assert_eq!(decode(&encode_control(&message).unwrap()), Ok(peer::Body::Control(message)));
     }
@@ -403,7 +439,7 @@ fn a_read_is_byte_exact() {
     };
     let message = Message { volume: PgId(0x1211), shard: 0x14, through: Stamp(0x21), free: 0x3231, body };
     let mut expected = [0; HEADER_SIZE];
-    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 11, 16, 2, 5]);
+    expected[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', 12, 16, 2, 5]);
     expected[12..17].copy_from_slice(&[0x14, 0, 0x31, 0x32, 0x21]);
     expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
