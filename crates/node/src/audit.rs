@@ -1,6 +1,8 @@
 //! Who has had this daemon do what: a line of the log, of target `audit`, for each request of the admin socket that changes
 //! something, whether it was done or refused.
 
+use cards_coordinator::Certificate;
+use cards_tls::Shown;
 use tokio::net::unix::UCred;
 
 use crate::admin::{Refusal, Reply, Request};
@@ -38,8 +40,18 @@ impl Entry {
             | Request::Spans { .. }
             | Request::Warm { .. } => false,
         };
-        let request = changes.then(|| serde_json::to_string(request).ok()).flatten()?;
-        Some(Self { request })
+        if !changes {
+            return None;
+        }
+        let request = match request {
+            Request::RevokeCertificate { certificate } => {
+                let named = Shown::in_pem(certificate).and_then(|shown| Certificate::named(&shown));
+                let certificate = named.map_or_else(|| "of nobody".into(), |certificate| certificate.name);
+                serde_json::to_string(&Request::RevokeCertificate { certificate })
+            }
+            request => serde_json::to_string(request),
+        };
+        Some(Self { request: request.ok()? })
     }
 
     /// What has come of it. The kernel knows who has connected.

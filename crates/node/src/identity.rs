@@ -115,6 +115,11 @@ impl Own {
         taken.map(|()| self.identity.ends().unwrap_or(SystemTime::UNIX_EPOCH))
     }
 
+    /// The last renewal has not failed.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// How long until it is to be renewed: when two thirds of its life are over.
     pub(crate) fn due_in(&self) -> Duration {
         let left = |ends: SystemTime| ends.duration_since(SystemTime::now()).unwrap_or_default();
@@ -307,7 +312,7 @@ mod tests {
     fn what_ends_soon_is_said_in_time_and_what_is_renewed_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::create("lab").unwrap();
-        let (own, _) = own(dir.path(), &authority, 365 * DAY);
+        let (own, files) = own(dir.path(), &authority, 365 * DAY);
         let due = own.due_in();
         assert!(due > 243 * DAY && due < 244 * DAY, "{due:?}");
         let key = own.shown().public_key().unwrap();
@@ -316,6 +321,13 @@ mod tests {
         assert_eq!(own.problems(), Vec::<String>::new());
         assert!(own.due_in() > 59 * DAY && own.due_in() < 60 * DAY);
 
+        let in_the_way = files.certificate.with_extension("pem.new");
+        fs::create_dir(&in_the_way).unwrap();
+        own.renewed(sign(100 * DAY)).unwrap_err();
+        assert!(own.due_in() > 60 * DAY, "what the disk refuses is used all the same");
+        assert!(!own.is_renewed() && own.problems()[0].contains("node.pem"), "{:?}", own.problems());
+        fs::remove_dir(&in_the_way).unwrap();
+
         own.renewed(Err("nobody is there".into())).unwrap_err();
         let said = own.problems().join("\n");
         assert!(said.contains("renewing it has failed: nobody is there"), "{said}");
@@ -323,7 +335,7 @@ mod tests {
         assert_eq!(own.problems(), Vec::<String>::new());
         assert_eq!(
             (own.renewals.load(Ordering::Relaxed), own.renewal_failures.load(Ordering::Relaxed)),
-            (2, 1)
+            (2, 2)
         );
 
         let in_days = |days: u32| Some(SystemTime::now() + days * DAY);

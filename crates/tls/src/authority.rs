@@ -283,16 +283,6 @@ pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Error>
 
 /// Writes a file in the place of the one that is there, if there is: whole, or not at all.
 pub(crate) fn write_over(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
-    write_over_if(path, text, mode, |_| Ok(()))
-}
-
-/// The same, if what is written passes: it is in a file beside the one that it is to replace then.
-pub(crate) fn write_over_if(
-    path: &Path,
-    text: &str,
-    mode: u32,
-    passes: impl FnOnce(&Path) -> Result<(), Error>,
-) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -302,8 +292,7 @@ pub(crate) fn write_over_if(
         Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(failed(source)),
         _ => write_new(new, text, mode)?,
     }
-    let replaced = passes(new).and_then(|()| fs::rename(new, path).map_err(failed));
-    replaced.inspect_err(|_| drop(fs::remove_file(new)))?;
+    fs::rename(new, path).map_err(failed).inspect_err(|_| drop(fs::remove_file(new)))?;
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     fs::File::open(directory.unwrap_or(Path::new("."))).and_then(|it| it.sync_all()).map_err(failed)
 }

@@ -16,7 +16,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
-use crate::authority::{read, read_secret, write_new, write_over_if};
+use crate::authority::{read, read_secret, write_new, write_over};
 use crate::certificate::Says;
 use crate::settings::provider;
 use crate::{Error, Fingerprint, Name, NodeKey, Shown};
@@ -147,16 +147,13 @@ impl Identity {
     /// the two at every moment, whole.
     ///
     /// # Errors
-    /// It is not one by which this node would be believed now, or the disk refuses. Everything stays as it was.
+    /// It is not one by which this node would be believed now, and everything stays as it was; or the disk refuses, and it is used
+    /// all the same, until this process ends.
     pub fn replace_certificate(&self, files: &Files, certificate: &str) -> Result<(), Error> {
-        let mut loaded = None;
-        write_over_if(&files.certificate, certificate, 0o644, |new| {
-            let files = Files { certificate: new.into(), ..files.clone() };
-            loaded = Some(Credentials::load(&self.name, &files)?.believed_now(new)?);
-            Ok(())
-        })?;
-        loaded.into_iter().for_each(|loaded| self.adopt(loaded));
-        Ok(())
+        let loaded = Credentials::with(&self.name, files, certificate)?.believed_now(&files.certificate)?;
+        let written = write_over(&files.certificate, certificate, 0o644);
+        self.adopt(loaded);
+        written
     }
 
     /// Makes it one that no file holds.
@@ -234,8 +231,13 @@ impl Identity {
 
 impl Credentials {
     fn load(name: &Name, files: &Files) -> Result<Self, Error> {
-        let authorities = certificates(&files.authority)?;
-        let chain = certificates(&files.certificate)?;
+        Self::with(name, files, &read(&files.certificate)?)
+    }
+
+    /// With these certificates (PEM) in the place of those in the file.
+    fn with(name: &Name, files: &Files, chain: &str) -> Result<Self, Error> {
+        let authorities = certificates(&files.authority, &read(&files.authority)?)?;
+        let chain = certificates(&files.certificate, chain)?;
         let content = |path: &Path, problem: String| Error::Content { path: path.into(), problem };
         let key = PrivateKeyDer::from_pem_slice(read_secret(&files.key)?.as_bytes())
             .map_err(|error| content(&files.key, format!("there is no key here ({error})")))?;
@@ -306,7 +308,7 @@ pub(crate) fn is_for(certificate: &ParsedCertificate<'_>, dns: &str) -> bool {
 
 /// Those who are believed for what they sign, in a file.
 pub(crate) fn roots_in(path: &Path) -> Result<RootCertStore, Error> {
-    roots_of(path, &certificates(path)?)
+    roots_of(path, &certificates(path, &read(path)?)?)
 }
 
 fn roots_of(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, Error> {
@@ -320,8 +322,7 @@ fn roots_of(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Root
     Ok(roots)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let text = read(path)?;
+fn certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let problem = |problem: String| Error::Content { path: path.into(), problem };
     let all: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<_, _>>()

@@ -243,7 +243,17 @@ impl Desk {
             return failed("there is no authority here".to_owned());
         };
         let _turn = self.signing.acquire().await;
-        signed(office.sign(&self.registry, &asked).await)
+        let result = office.sign(&self.registry, &asked).await;
+        let Sign { token, node, .. } = &asked;
+        match &result {
+            Ok(_) => tracing::info!(target: "audit", %token, node, "signed for a machine that joins"),
+            Err(why) if self.may_say() => {
+                let node: String = node.chars().take(64).collect();
+                tracing::warn!(target: "audit", %token, node, "not signed for a machine: {why}");
+            }
+            Err(_) => {}
+        }
+        signed(result)
     }
 
     /// Whether the log may have another line about a refused caller: requests that repeat must not fill it.

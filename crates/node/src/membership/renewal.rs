@@ -22,7 +22,8 @@ pub(super) async fn run(session: Rc<Session>) {
     };
     let mut pause = PAUSE;
     loop {
-        let due_in = own.due_in();
+        // What is signed and not on the disk is gone with this process.
+        let due_in = if own.is_renewed() { own.due_in() } else { Duration::ZERO };
         if !due_in.is_zero() {
             tokio::time::sleep(due_in.min(LOOK)).await;
         } else if session.renew_certificate().await.is_ok() {
