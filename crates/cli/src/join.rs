@@ -29,14 +29,14 @@ const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cards join lab --coordinator n1@10.0.0.1:7710 --node n1 --address 10.0.0.1:7400 --disk data=/dev/sdb
-  cards join lab --coordinator n1@10.0.0.1:7710 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
+  cards join lab --coordinator n1@10.0.0.1:7400 --node n1 --disk data=/dev/sdb
+  cards join lab --coordinator n1@10.0.0.1:7400 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
   cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
     cluster: String,
 
-    /// The node that keeps the registry, and where it answers: the same on all nodes
+    /// The node that keeps the registry, and its address: the same on all nodes
     #[arg(long, value_name = "NODE@HOST:PORT", required_unless_present = "etcd", conflicts_with = "etcd")]
     coordinator: Option<String>,
 
@@ -52,9 +52,9 @@ pub(crate) struct Join {
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// Where other nodes reach this one
+    /// Where other nodes reach this one [default: at the keeper, what --coordinator says]
     #[arg(long, value_name = "HOST:PORT")]
-    address: String,
+    address: Option<String>,
 
     /// Memory for cached blocks
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
@@ -169,8 +169,16 @@ impl Join {
             None => machine_name()?,
         };
         let mut config = Config::new(&self.cluster, &node, Vec::new());
-        config.address = Some(self.address.clone());
-        config.coordinator = Some(self.home()?);
+        let home = self.home()?;
+        config.address = self.address.clone().or_else(|| match &home {
+            Coordinator::Embedded(home) if home.keeper == node => Some(home.address.clone()),
+            _ => None,
+        });
+        if config.address.is_none() {
+            let problem = "--address: say where other nodes reach this one, such as 10.0.0.2:7400".into();
+            return Err(Error::Usage { problem });
+        }
+        config.coordinator = Some(home);
         config.cache = self.cache;
         config.block = self.block;
         config.shards = self.shards;
@@ -190,7 +198,7 @@ impl Join {
         };
         let (keeper, address) = coordinator.split_once('@').ok_or_else(|| Error::Usage {
             problem: format!(
-                "--coordinator {coordinator:?}: write the keeper's name and address as n1@10.0.0.1:7710"
+                "--coordinator {coordinator:?}: write the keeper's name and address as n1@10.0.0.1:7400"
             ),
         })?;
         Ok(Coordinator::Embedded(EmbeddedHome::new(keeper, address)))

@@ -74,5 +74,5 @@ pub use registry::{
     MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
-pub use serve::{network, serve};
+pub use serve::{Visit, serve};
 pub use view::View;

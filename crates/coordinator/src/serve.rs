@@ -1,13 +1,13 @@
 //! Answers other nodes out of a registry in a local file, over HTTP/1.1.
 //!
-//! One task per connection, and one that follows the registry and has its JSON made once per revision, however many
-//! nodes wait for it. Whoever holds a connection without using it loses it: [`Bounds`]. Whoever has not proven to be a node
-//! takes no member's place: [`Strangers`].
+//! Connections are brought ([`Visit`]): whoever has accepted them knows who comes. One task per connection, and one
+//! that follows the registry and has its JSON made once per revision, however many nodes wait for it. Whoever holds a
+//! connection without using it loses it: [`Bounds`].
 
 mod answer;
 mod documents;
-mod strangers;
 mod stream;
+mod visit;
 
 #[cfg(test)]
 mod bounds_tests;
@@ -17,26 +17,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_tls::{Identity, Proven, Purpose, Shown, Wire};
+use cards_tls::{Identity, Wire};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::admission::Office;
 use crate::embedded::Embedded;
 use crate::wire::POLL;
 
 use answer::{Caller, Desk};
-use strangers::Strangers;
-pub use strangers::network;
 use stream::Impatient;
+pub use visit::Visit;
 
-/// Pause after the system could not accept a connection, for want of file descriptors, say.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long requests that are being handled have when the server stops.
 const GRACE: Duration = Duration::from_secs(1);
 /// Longest head of a request, in bytes.
@@ -45,11 +41,9 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// What one client, or all of them, can take from the server.
 #[derive(Clone, Debug)]
 struct Bounds {
-    /// Connections at a time: two for each member, and some for tools. Others wait until one is closed.
+    /// Connections at a time: two for each member, and some for machines that join and for tools. Others wait until
+    /// one is closed.
     connections: usize,
-    /// Beside them, connections of those who have not proven to be nodes, where that is to be proven: with one more, one has
-    /// to go.
-    strangers: usize,
     /// How long a request may take to come, its head and then its body; also how long a connection may be idle.
     request: Duration,
     /// How long the client may take to read an answer, from when it first keeps the server waiting.
@@ -62,7 +56,6 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 2200,
-            strangers: 128,
             request: Duration::from_secs(5),
             answer: Duration::from_secs(10),
             poll: POLL,
@@ -70,23 +63,22 @@ impl Default for Bounds {
     }
 }
 
-/// Answers on `listener` until `stop` comes, and for a second more what has been asked by then: with an `identity` only
-/// those who have proven to be nodes of the cluster, and with an `office` also machines that have a token to become nodes:
-/// they get a certificate, and nothing else. Needs a Tokio runtime with time and I/O; one with a single thread
-/// will do.
+/// Answers those who are brought until `stop` comes, and for a second more what has been asked by then. Certificates
+/// that the registry says are revoked are good for nothing in `identity` from then on; with an `office`, machines that
+/// have a token get a certificate. Needs a Tokio runtime with time and I/O; one with a single thread will do.
 pub async fn serve(
-    listener: TcpListener,
+    visits: mpsc::Receiver<Visit>,
     registry: Embedded,
     identity: Option<Identity>,
     office: Option<Office>,
     stop: impl Future<Output = ()>,
 ) {
-    within(Bounds::default(), listener, registry, identity, office, stop).await;
+    within(Bounds::default(), visits, registry, identity, office, stop).await;
 }
 
 async fn within(
     bounds: Bounds,
-    listener: TcpListener,
+    mut visits: mpsc::Receiver<Visit>,
     registry: Embedded,
     identity: Option<Identity>,
     office: Option<Office>,
@@ -100,71 +92,33 @@ async fn within(
         let registry = registry.clone();
         async move { registry.attend().await }
     });
-    let (connections_max, mut strangers) = (bounds.connections, Strangers::new(bounds.strangers));
-    let desk = Arc::new(Desk::new(registry, identity.clone(), office, bounds, documents, halted.clone()));
-    let identity = identity.map(Arc::new);
+    let connections_max = bounds.connections;
+    let desk = Arc::new(Desk::new(registry, identity, office, bounds, documents, halted.clone()));
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
-        let (desk, halted) = (Arc::clone(&desk), halted.clone());
-        let has_room = connections.len() < connections_max;
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
-            proven = strangers.next(), if has_room && !strangers.are_gone() => {
-                if let Some((wire, shown)) = proven.flatten() {
-                    connections.spawn(converse(wire, Caller::Node(shown), desk, halted));
-                }
+            Some(visit) = visits.recv(), if connections.len() < connections_max => {
+                connections.spawn(receive(visit, Arc::clone(&desk), halted.clone()));
             }
-            accepted = listener.accept(), if has_room => match accepted {
-                Ok((stream, from)) => {
-                    // Without it answers are only slower.
-                    drop(stream.set_nodelay(true));
-                    match &identity {
-                        Some(identity) => {
-                            strangers.admit(from.ip(), receive(stream, Arc::clone(identity), desk, halted));
-                        }
-                        None => {
-                            connections.spawn(converse(Wire::plain(stream), Caller::Anybody, desk, halted));
-                        }
-                    }
-                }
-                Err(_) => sleep(PAUSE).await,
-            },
         }
     }
-    drop(listener);
+    drop(visits);
     halt.send_replace(true);
-    let drained = async {
-        while connections.join_next().await.is_some() {}
-        while !strangers.are_gone() {
-            strangers.next().await;
-        }
-    };
+    let drained = async { while connections.join_next().await.is_some() {} };
     // Who does not take its answer in time is dropped with the set.
     drop(timeout(GRACE, drained).await);
 }
 
-/// Has a stranger prove to be a node, and says which. One that wants to become a node is answered, and stays a stranger.
-async fn receive(
-    stream: TcpStream,
-    identity: Arc<Identity>,
-    desk: Arc<Desk>,
-    halted: watch::Receiver<bool>,
-) -> Option<(Wire, Shown)> {
-    let purposes: &[Purpose] = match desk.signs() {
-        true => &[Purpose::Registry, Purpose::Join],
-        false => &[Purpose::Registry],
-    };
-    let proof = cards_tls::accept(stream, &identity, purposes);
-    // Strangers are told nothing, and whoever meant well sees it at its own end.
-    let Proven { purpose, wire, shown } = timeout(desk.bounds().request, proof).await.ok()?.ok()?;
-    match purpose {
-        Purpose::Registry => return Some((wire, shown)),
-        Purpose::Join => converse(wire, Caller::Machine, desk, halted).await,
-        Purpose::Peer => {}
+async fn receive(visit: Visit, desk: Arc<Desk>, halted: watch::Receiver<bool>) {
+    let Visit { wire, caller, has_to_go } = visit;
+    let Ok(wire) = wire.moor() else { return };
+    tokio::select! {
+        () = converse(wire, caller, desk, halted) => {}
+        () = has_to_go => {}
     }
-    None
 }
 
 /// Answers the requests of one connection, one after the other.

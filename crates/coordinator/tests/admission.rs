@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::common::{join, seat};
+use crate::common::{join, seat, visits};
 
 /// A keeper with the cluster's authority.
 struct Keeper {
@@ -42,7 +42,8 @@ async fn keeper() -> Keeper {
     let registry = Embedded::create(&dir.path().join("registry"), &terms).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, registry.clone(), Some(identity), office, std::future::pending()));
+    let visits = visits(listener, Some(identity.clone()));
+    tokio::spawn(serve(visits, registry.clone(), Some(identity), office, std::future::pending()));
     Keeper { address, registry, authority: authority.fingerprint(), tokens: Tokens::within(&at), dir }
 }
 

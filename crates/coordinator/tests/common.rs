@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Epoch, Incarnation, Join, Now, Record, Registry, Seat, Terms, Volume, WallClock,
+    AttachMode, Epoch, Incarnation, Join, Now, Record, Registry, Seat, Terms, Visit, Volume, WallClock,
 };
+use cards_tls::{HandshakeError, Identity, Proven, Purpose, Wire};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 pub(crate) const NOON: WallClock = WallClock(1_700_000_000_000);
 
@@ -43,4 +46,38 @@ pub(crate) fn volume(name: &str, disk: &str) -> Volume {
 pub(crate) fn registry() -> Registry {
     let head = Terms::new("lab").head().unwrap();
     Registry::load([Record::Head(head)], |_, head| head.lease()).unwrap()
+}
+
+/// Whoever comes there, as a node brings them: with an identity only those who have proven to be nodes, and machines that
+/// want to be some.
+pub(crate) fn visits(listener: TcpListener, identity: Option<Identity>) -> mpsc::Receiver<Visit> {
+    let (bring, visits) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => accepted.unwrap().0,
+                () = bring.closed() => return,
+            };
+            let (bring, identity) = (bring.clone(), identity.clone());
+            tokio::spawn(async move {
+                if let Ok(visit) = visit(stream, identity).await {
+                    let _ = bring.send(visit).await;
+                }
+            });
+        }
+    });
+    visits
+}
+
+async fn visit(stream: TcpStream, identity: Option<Identity>) -> Result<Visit, HandshakeError> {
+    let Some(identity) = identity else {
+        return Ok(Visit::of_anybody(Wire::plain(stream).set_adrift()?));
+    };
+    let purposes = [Purpose::Registry, Purpose::Join];
+    let Proven { purpose, wire, shown } = cards_tls::accept(stream, &identity, &purposes).await?;
+    let wire = wire.set_adrift()?;
+    Ok(match purpose {
+        Purpose::Join => Visit::of_machine(wire, std::future::pending()),
+        _ => Visit::of_node(wire, shown),
+    })
 }

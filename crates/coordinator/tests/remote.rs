@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::common::{join, seat, volume};
+use crate::common::{join, seat, visits, volume};
 
 /// A coordinator that serves its file on a port of its own.
 pub(crate) struct Served {
@@ -31,7 +31,8 @@ pub(crate) async fn served(lease_ms: u64) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let server = tokio::spawn(serve(listener, home.clone(), None, None, async { drop(stopped.await) }));
+    let server =
+        tokio::spawn(serve(visits(listener, None), home.clone(), None, None, async { drop(stopped.await) }));
     Served { address, home, stop, server, _directory: directory }
 }
 

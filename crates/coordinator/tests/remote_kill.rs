@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cards_coordinator::{Coordinator, Embedded, Remote, RemoteConfig, Revision, Terms, WallClock, serve};
 
-use crate::common::{join, seat, volume};
+use crate::common::{join, seat, visits, volume};
 use crate::proxy::Proxy;
 
 /// Where the child finds its registry; without it there is nothing to do.
@@ -22,7 +22,7 @@ async fn child_that_serves_until_it_is_killed() {
     let home = Embedded::open(Path::new(&file)).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("listens {}", listener.local_addr().unwrap());
-    serve(listener, home, None, None, std::future::pending()).await;
+    serve(visits(listener, None), home, None, None, std::future::pending()).await;
 }
 
 /// A coordinator in a process of its own.

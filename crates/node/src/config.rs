@@ -239,6 +239,18 @@ impl Config {
         matches!(&self.coordinator, Some(Coordinator::Embedded(home)) if home.keeper == self.node)
     }
 
+    /// At the keeper: where the registry answers beside the node's own `address`, if the file says so. It did until this
+    /// release.
+    #[must_use]
+    pub fn registry_port(&self) -> Option<&str> {
+        match &self.coordinator {
+            Some(Coordinator::Embedded(home)) if self.is_keeper() => {
+                Some(home.address.as_str()).filter(|address| self.address.as_deref() != Some(address))
+            }
+            _ => None,
+        }
+    }
+
     /// This node's position in the member list; none with a coordinator.
     #[must_use]
     pub fn node_index(&self) -> Option<usize> {

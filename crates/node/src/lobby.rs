@@ -5,11 +5,10 @@
 //! (CVE-2024-7409), and costs those of other addresses nothing.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cards_coordinator::network;
 use tokio::sync::Notify;
 
 /// Counts the connections of all endpoints.
@@ -104,6 +103,14 @@ impl Drop for Permit {
         if self.settled.load(Ordering::Relaxed) || state.leave_greeting(self.number) {
             state.inside -= 1;
         }
+    }
+}
+
+/// By what it counts from where somebody comes: with IPv6 one machine has as many addresses as it likes, in one network.
+fn network(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::node::Node;
 use crate::serve::ServeError;
 
 pub use home::HomeError;
+pub(crate) use home::Registry;
 pub(crate) use members::{Member, Members};
 pub(crate) use session::Joined;
 use state::StateFile;

@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `credit` | how many bytes of writes may be on their way: both ends, without sockets |
+//! | `port` | where others come: peers, and at the keeper those who ask the registry |
 //! | `greet` | the first frame in each direction: may the two talk? |
 //! | `link` | one peer: dial or be dialled, up and down, what it is to be sent |
 //! | `offers` | links that a peer makes, lane by lane |
@@ -24,16 +25,17 @@ mod link;
 mod offers;
 mod outbox;
 mod outgoing;
+mod port;
 mod queue;
 mod silence;
 mod writes;
 
 pub(crate) use credit::Connection;
-pub(crate) use greet::accept;
 pub(crate) use lanes::thread_of_link;
 pub(crate) use link::{Link, spawn};
 pub(crate) use outbox::Way;
 pub(crate) use outgoing::{Frame, Outgoing};
+pub(crate) use port::Port;
 pub(crate) use silence::watch as watch_silence;
 pub(crate) use writes::Writes;
 

@@ -15,7 +15,6 @@ use cards_disk::{Disk, DiskError, DiskOptions};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
 use cards_tls::Service;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::admin_server;
@@ -277,23 +276,19 @@ impl Daemon {
         let journals = open_journals(&config, &opened, life.is_first)?;
         let mut sockets = Sockets(Vec::new());
         let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
-        let peers = match (&config.address, config.node_index()) {
-            (Some(address), _) => Some(front::bind_tcp("address", address)?),
-            (None, Some(me)) if config.members.len() > 1 => {
-                Some(front::bind_tcp("member.address", &config.members[me].address)?)
-            }
-            (None, _) => None,
-        };
+        let listeners = bind_port(&config)?;
         // All that another process can have taken, before others hear of this node: they would see it die at once.
         let doors = api::Doors::bind(&config)?;
         sockets.0.push(config.api_socket());
+        let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match &config.coordinator {
             None => {
                 let me = NodeId(config.node_index().unwrap_or_default() as u16);
                 (me, Membership::fixed(&config), None)
             }
             Some(home) => {
-                let (session, joined) = Session::begin(&config, home, own.clone())?;
+                let (session, mut joined) = Session::begin(&config, home, own.clone())?;
+                port.registry = joined.registry.take();
                 (joined.number, Membership::joined(&session, joined), Some(session))
             }
         };
@@ -318,7 +313,7 @@ impl Daemon {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
         }
         serves.store(true, Ordering::SeqCst);
-        daemon.start_threads(peers, endpoints)?;
+        daemon.start_threads(port, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
         if let Some(session) = &daemon.session {
             session.serve(&daemon.node);
@@ -360,13 +355,9 @@ impl Daemon {
         }
     }
 
-    fn start_threads(
-        &mut self,
-        peers: Option<std::net::TcpListener>,
-        endpoints: Vec<front::Endpoint>,
-    ) -> Result<(), ServeError> {
+    fn start_threads(&mut self, port: net::Port, endpoints: Vec<front::Endpoint>) -> Result<(), ServeError> {
         let (ready, started) = mpsc::channel();
-        let mut first = Some((peers, endpoints));
+        let mut first = Some((port, endpoints));
         for index in 0..self.node.threads.len() {
             let (node, ready) = (Arc::clone(&self.node), ready.clone());
             let listeners = first.take();
@@ -379,8 +370,8 @@ impl Daemon {
                         index as u8,
                         |result| drop(ready.send(result)),
                         |local| {
-                            let Some((peers, endpoints)) = listeners else { return };
-                            if let Err(error) = listen(local, peers, endpoints) {
+                            let Some((port, endpoints)) = listeners else { return };
+                            if let Err(error) = listen(local, port, endpoints) {
                                 let _ = failed.send(Err(error));
                             }
                         },
@@ -521,15 +512,27 @@ impl Drop for Sockets {
 
 fn listen(
     local: &std::rc::Rc<local::Local>,
-    peers: Option<std::net::TcpListener>,
+    port: net::Port,
     endpoints: Vec<front::Endpoint>,
 ) -> io::Result<()> {
-    if let Some(peers) = peers {
-        local::spawn(net::accept(std::rc::Rc::clone(local), TcpListener::from_std(peers)?));
-    }
+    port.open(local)?;
     front::serve(local, endpoints)?;
     local.begin();
     Ok(())
+}
+
+/// Where other nodes come: to this node's address, and at the keeper to the registry's, if that is another one.
+fn bind_port(config: &Config) -> Result<Vec<std::net::TcpListener>, ServeError> {
+    let own = match (&config.address, config.node_index()) {
+        (Some(address), _) => Some(front::bind_tcp("address", address)?),
+        (None, Some(me)) if config.members.len() > 1 => {
+            Some(front::bind_tcp("member.address", &config.members[me].address)?)
+        }
+        (None, _) => None,
+    };
+    let registry =
+        config.registry_port().map(|address| front::bind_tcp("coordinator.embedded.address", address));
+    Ok(own.into_iter().chain(registry.transpose()?).collect())
 }
 
 fn build(

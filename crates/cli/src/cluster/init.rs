@@ -124,8 +124,8 @@ impl Init {
         let (cluster, key) = (&self.cluster, authority_dir.join("authority.key"));
         output::print(&format!(
             "The authority of cluster {cluster}: {}\nThis machine is node {node}: {}\n\nKeep a copy of {} where it is safe: \
-             whoever has it can be any node.\nNext, here, with addresses that the other machines reach:\n  \
-             cards join {cluster} --coordinator {node}@HOST:7710 --node {node} --address HOST:7400\nThen for each other \
+             whoever has it can be any node.\nNext, here, with an address that the other machines reach:\n  \
+             cards join {cluster} --coordinator {node}@HOST:7400 --node {node}\nThen for each other \
              machine a token, to join with there:\n  cards cluster token\n",
             authority_dir.display(),
             identity.display(),
@@ -150,7 +150,7 @@ impl Init {
 fn check(cluster: &str, node: &str) -> Result<(), Error> {
     let mut config = Config::new(cluster, node, Vec::new());
     config.address = Some("127.0.0.1:7400".into());
-    config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new(node, "127.0.0.1:7710")));
+    config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new(node, "127.0.0.1:7400")));
     config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;
     cards_tls::Name::new(cluster, node).dns()?;
     Ok(())

@@ -82,16 +82,15 @@ impl Plan {
     pub(super) fn configs(&self, dir: &Path) -> Result<Vec<Config>, DevError> {
         let origin = self.origin(dir)?;
         let per_node = if self.tcp { 2 } else { 1 };
-        let ports = free_ports(self.nodes * per_node + 1).map_err(DevError::Ports)?;
-        let (peer_ports, ports) = ports.split_at(self.nodes);
-        let (registry_port, tcp_ports) = ports.split_at(1);
+        let ports = free_ports(self.nodes * per_node).map_err(DevError::Ports)?;
+        let (peer_ports, tcp_ports) = ports.split_at(self.nodes);
         let address = |port: &u16| format!("{}:{port}", Ipv4Addr::LOCALHOST);
         let members: Vec<Member> = peer_ports
             .iter()
             .enumerate()
             .map(|(i, port)| Member { name: format!("n{}", i + 1), address: address(port) })
             .collect();
-        let mut registry = EmbeddedHome::new(&members[0].name, &address(&registry_port[0]));
+        let mut registry = EmbeddedHome::new(&members[0].name, &members[0].address);
         registry.lease = registry.lease.min(self.lease);
         (0..self.nodes)
             .map(|i| {

@@ -25,9 +25,7 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
         }
         (None, _) => {}
     }
-    if let (Some(Coordinator::Embedded(home)), true) = (&config.coordinator, config.is_keeper()) {
-        listen.push(("coordinator", &home.address));
-    }
+    listen.extend(config.registry_port().map(|address| ("coordinator", address)));
     listen.extend(config.nbd.tcp.as_deref().map(|address| ("nbd.tcp", address)));
     listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
     listen.extend(config.web.as_ref().map(|web| ("web.listen", web.listen.as_str())));
@@ -138,7 +136,7 @@ mod tests {
     fn every_door_of_the_daemon_is_tried() {
         let mut config = Config::new("lab", "n1", Vec::new());
         config.address = Some("127.0.0.1:0".into());
-        config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "127.0.0.1:0")));
+        config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "[::1]:0")));
         config.nbd.tcp = Some("127.0.0.1:0".into());
         config.web = Some(Web { listen: "127.0.0.1:0".into(), tls: None, hosts: Vec::new() });
         let tried: Vec<String> = ports(&config, false).into_iter().map(|found| found.check).collect();

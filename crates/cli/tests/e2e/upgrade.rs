@@ -8,7 +8,7 @@ use std::thread;
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::export::Export;
-use crate::harness::plan::{Coordinator, Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
 use crate::harness::{KIB, LONG, MIB, content, eventually, scratch};
 
 const SIZE: u64 = 4 * MIB;
@@ -131,7 +131,8 @@ fn a_cluster_is_upgraded_node_by_node_under_load() {
     bytes.extend(content::bytes(SIZE / 2, SIZE as usize / 2, COLD));
     std::fs::write(&image, bytes).unwrap();
     let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
-    plan.coordinator = Coordinator::embedded();
+    // Its files say where the registry has a port of its own; they are not touched.
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: Some(free_port()), lease: "1s" };
     let mut cluster = Cluster::down(plan);
     (1..=3).for_each(|node| cluster.node(node).be(&before));
     (1..=3).for_each(|node| cluster.node(node).spawn());

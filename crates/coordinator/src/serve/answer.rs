@@ -96,11 +96,6 @@ impl Desk {
         }
     }
 
-    /// Machines that are no nodes yet are answered.
-    pub(super) const fn signs(&self) -> bool {
-        self.office.is_some()
-    }
-
     /// The certificate of a caller is good for nothing.
     pub(super) fn has_revoked(&self, caller: &Caller) -> bool {
         match (caller, &self.identity) {

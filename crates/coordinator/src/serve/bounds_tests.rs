@@ -6,15 +6,15 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use cards_tls::{Authority, Files, Identity, Name, Purpose};
+use cards_tls::{Authority, Files, Identity, Name, Purpose, Wire};
 use hyper::rt::Write as _;
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::admission::Office;
 use crate::change::{Change, Join, Seat};
 use crate::embedded::Embedded;
 use crate::error::Error;
@@ -22,13 +22,12 @@ use crate::ids::{Epoch, Incarnation, Revision, WallClock};
 use crate::registry::Terms;
 use crate::remote::{Remote, RemoteConfig, RemoteError};
 
-use super::{Bounds, Impatient, within};
+use super::{Bounds, Impatient, Visit, within};
 
 const SOON: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::from_secs(3600);
 /// Room for one, who may stay for ever.
-const ROOM_FOR_ONE: Bounds =
-    Bounds { connections: 1, strangers: 1, request: NEVER, answer: NEVER, poll: NEVER };
+const ROOM_FOR_ONE: Bounds = Bounds { connections: 1, request: NEVER, answer: NEVER, poll: NEVER };
 const HEAD: &str = "host: x\r\ncards-cluster: lab\r\n";
 
 struct Server {
@@ -42,52 +41,21 @@ async fn server(bounds: Bounds) -> Server {
     let home = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(within(bounds, listener, home.clone(), None, None, std::future::pending()));
+    let (bring, visits) = mpsc::channel(1);
+    tokio::spawn(within(bounds, visits, home.clone(), None, None, std::future::pending()));
+    tokio::spawn(async move {
+        loop {
+            let wire = Wire::plain(listener.accept().await.unwrap().0).set_adrift().unwrap();
+            bring.send(Visit::of_anybody(wire)).await.unwrap_or_else(|_| panic!("it is served"));
+        }
+    });
     Server { address, home, _directory: directory }
-}
-
-/// A server whose callers prove who they are, in whose place machines join as well.
-struct Closed {
-    server: Server,
-    authority: Authority,
-}
-
-async fn closed(bounds: Bounds) -> Closed {
-    let directory = tempfile::tempdir().unwrap();
-    let home = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
-    let (at, authority) = (directory.path().join("authority"), Authority::create("lab").unwrap());
-    cards_tls::place(&at, |at| authority.save(&at.join("authority.pem"), &at.join("authority.key"))).unwrap();
-    let keeper = equip(&authority, directory.path(), "keeper");
-    let office = Office::open(&at, &keeper).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(within(bounds, listener, home.clone(), Some(keeper), office, std::future::pending()));
-    Closed { server: Server { address, home, _directory: directory }, authority }
 }
 
 fn equip(authority: &Authority, dir: &std::path::Path, node: &str) -> Identity {
     let files = Files::within(&dir.join(node));
     authority.equip(node, &[], &files).unwrap();
     Identity::load(&Name::new("lab", node), &files).unwrap()
-}
-
-impl Closed {
-    /// A member, which has patience for a second only.
-    async fn member(&self) -> Result<Remote, Error> {
-        let dir = tempfile::tempdir().unwrap();
-        let mut config = RemoteConfig::new(&self.server.address.to_string(), "lab");
-        config.identity = Some((equip(&self.authority, dir.path(), "member"), Name::new("lab", "keeper")));
-        config.patience = Duration::from_secs(1);
-        config.request_timeout = Duration::from_secs(1);
-        Remote::open(config).await
-    }
-
-    /// A connection from an address of this machine.
-    async fn from(&self, last: u8) -> TcpStream {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
-        socket.connect(self.server.address).await.unwrap()
-    }
 }
 
 impl Server {
@@ -207,19 +175,6 @@ async fn a_registry_file_that_has_failed_is_an_error_with_the_words_of_its_coord
         assert!(matches!(error, Error::Remote(RemoteError::File { .. })), "{error}");
         assert!(error.to_string().contains("has failed before; see to its disk"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn strangers_keep_no_member_out() {
-    let closed = closed(ROOM_FOR_ONE).await;
-    let silent = [closed.from(2).await, closed.from(2).await, closed.from(2).await];
-    closed.member().await.unwrap();
-    drop(silent);
-    // Neither do those who have seen the door, and say that they want to join.
-    let (stream, keeper) = (closed.from(2).await, Name::new("lab", "keeper"));
-    let wire = cards_tls::connect_to_join(stream, &closed.authority.fingerprint(), &keeper).await.unwrap();
-    closed.member().await.unwrap();
-    drop(wire);
 }
 
 #[tokio::test]

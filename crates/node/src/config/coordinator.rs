@@ -24,7 +24,8 @@ pub enum Coordinator {
 pub struct EmbeddedHome {
     /// The node that keeps it.
     pub keeper: String,
-    /// Where it answers there: `host:port`, another one than the keeper's own `address`.
+    /// Where the others ask it: the keeper's own `address`. If it is another one, as before there was one port for all, the
+    /// keeper answers there, too.
     pub address: String,
     /// A node that is silent for this long is declared dead. For a new registry only. Default `3s`.
     #[serde(with = "duration", default = "default_lease")]
@@ -96,7 +97,7 @@ impl Coordinator {
         }
     }
 
-    /// What it is, for people: `n1 (10.0.0.1:7710)`, or `etcd at http://…`.
+    /// What it is, for people: `n1 (10.0.0.1:7400)`, or `etcd at http://…`.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {

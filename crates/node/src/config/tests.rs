@@ -362,7 +362,7 @@ node = "n2"
 address = "10.0.0.2:7400"
 [coordinator.embedded]
 keeper = "n1"
-address = "10.0.0.1:7710"
+address = "10.0.0.1:7400"
 "#;
 
 const ETCD: &str = r#"
@@ -389,10 +389,22 @@ fn a_coordinator_keeps_the_members() {
     assert!(!config.is_keeper() && parse(&COORDINATED.replace("n2", "n1")).unwrap().is_keeper());
     assert_eq!(config.registry(), Path::new("/var/lib/cards/registry.redb"));
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
-    assert_eq!(config.coordinator.unwrap().describe(), "n1 (10.0.0.1:7710)");
+    assert_eq!(config.coordinator.unwrap().describe(), "n1 (10.0.0.1:7400)");
     let etcd = parse(ETCD).unwrap();
     assert_eq!(parse(&etcd.to_toml()).unwrap(), etcd);
     assert_eq!(etcd.coordinator.unwrap().lease(), Duration::from_secs(3));
+}
+
+#[test]
+fn a_registry_with_a_port_of_its_own_goes_on_having_it() {
+    let keeper = COORDINATED.replace("n2", "n1").replace("10.0.0.2", "10.0.0.1");
+    assert_eq!(parse(&keeper).unwrap().registry_port(), None);
+    let before = |text: &str| {
+        parse(&text.replace("\"n1\"\naddress = \"10.0.0.1:7400", "\"n1\"\naddress = \"10.0.0.1:7710"))
+    };
+    let apart = before(&keeper.replacen("10.0.0.1:7400", "10.0.0.1:7401", 1)).unwrap();
+    assert_eq!((apart.registry_port(), apart.is_keeper()), (Some("10.0.0.1:7710"), true));
+    assert_eq!(before(COORDINATED).unwrap().registry_port(), None, "it is at another node");
 }
 
 #[test]
@@ -400,8 +412,8 @@ fn a_coordinator_that_cannot_work_is_refused() {
     let member = "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[coordinator.embedded]";
     refused_in(COORDINATED, "[coordinator.embedded]", member, &["\"n1\"", "remove all [[member]]"]);
     refused_in(COORDINATED, "address = \"10.0.0.2:7400\"\n", "", &["address", "where peers reach this node"]);
-    refused_in(COORDINATED, "10.0.0.1:7710", "10.0.0.2:7400", &["its own port"]);
-    refused_in(COORDINATED, "10.0.0.1:7710", "10.0.0.1", &["coordinator.embedded.address", "host:port"]);
+    refused_in(COORDINATED, "10.0.0.1:7400", "10.0.0.2:7400", &["that of the keeper"]);
+    refused_in(COORDINATED, "10.0.0.1:7400", "10.0.0.1", &["coordinator.embedded.address", "host:port"]);
     refused_in(COORDINATED, "keeper = \"n1\"", "keeper = \"n 1\"", &["coordinator.embedded.keeper"]);
     refused_in(
         COORDINATED,

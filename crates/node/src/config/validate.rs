@@ -144,8 +144,8 @@ fn coordinator(config: &Config, home: &Coordinator) -> Result<(), Problem> {
         Coordinator::Embedded(home) => {
             name("coordinator.embedded.keeper", &home.keeper)?;
             endpoint("coordinator.embedded.address", &home.address)?;
-            if home.address == *address {
-                let remedy = "peers connect to the one and members to the other: give each its own port";
+            if home.address == *address && !config.is_keeper() {
+                let remedy = "it is that of the keeper, which is another node: correct it, or `address`";
                 return Err(duplicate("coordinator.embedded.address", address, remedy));
             }
             if !(REGISTRY_LEASE_MIN..=LEASE_MAX).contains(&lease) {

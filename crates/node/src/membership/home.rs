@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use cards_coordinator::{
     Coordinator, Embedded, Epoch, Error, Etcd, EtcdConfig, EtcdError, FileError, Login, Office, Remote,
-    RemoteConfig, Terms, TlsFiles,
+    RemoteConfig, Terms, TlsFiles, Visit,
 };
 
 use cards_tls::{Identity, Name};
+use tokio::sync::mpsc;
 
 use crate::config::{Config, Coordinator as Home, EtcdHome};
 
+/// Connections that have been brought to the registry, and not yet been heard.
+const VISITS_MAX: usize = 128;
 /// Longest password file, in bytes.
 const SECRET_BYTES_MAX: u64 = 4096;
 
@@ -27,16 +30,6 @@ pub enum HomeError {
         home: String,
         /// Why.
         source: Error,
-    },
-    /// This node keeps the registry and cannot answer for it.
-    #[error(
-        "coordinator.embedded.address: cannot listen on {address}: {source}; stop what listens there, or correct it"
-    )]
-    Listen {
-        /// Where.
-        address: String,
-        /// Why.
-        source: io::Error,
     },
     /// This node keeps the cluster's authority and cannot sign with it.
     #[error("the cluster's authority: {0}")]
@@ -77,8 +70,7 @@ pub enum HomeError {
     },
 }
 
-/// Opens the registry; makes a new one if there is none and `seen` says that there never was. The keeper of an embedded
-/// one answers for it to the others, in a task of this thread's runtime, from then on.
+/// Opens the registry; makes a new one if there is none and `seen` says that there never was.
 pub(super) async fn open(
     config: &Config,
     home: &Home,
@@ -144,27 +136,31 @@ pub(super) fn office(
     }
 }
 
-/// Answers other nodes that ask the registry of this one, for as long as the runtime runs, and machines that have a token,
-/// if the cluster's authority is here.
-pub(super) async fn answer(
-    config: &Config,
-    home: &Home,
+/// Where those who ask the registry of this node are brought.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) visits: mpsc::Sender<Visit>,
+    /// Machines that have a token may come: the cluster's authority is here.
+    pub(crate) signs: bool,
+}
+
+/// Answers whoever is brought to the registry, if it is this node's, for as long as the runtime runs.
+pub(super) fn answer(
     identity: Option<Identity>,
     office: Option<Office>,
     coordinator: &Coordinator,
-) -> Result<(), HomeError> {
-    let (Home::Embedded(home), Coordinator::Embedded(registry)) = (home, coordinator) else { return Ok(()) };
-    let failed = |source| HomeError::Listen { address: home.address.clone(), source };
-    debug_assert!(config.is_keeper());
-    let listener = tokio::net::TcpListener::bind(&home.address).await.map_err(failed)?;
+) -> Option<Registry> {
+    let Coordinator::Embedded(registry) = coordinator else { return None };
+    let (visits, brought) = mpsc::channel(VISITS_MAX);
+    let signs = office.is_some();
     tokio::task::spawn_local(cards_coordinator::serve(
-        listener,
+        brought,
         registry.clone(),
         identity,
         office,
         pending(),
     ));
-    Ok(())
+    Some(Registry { visits, signs })
 }
 
 /// The first line of a file with a secret.

@@ -16,7 +16,7 @@ use cards_core::NodeId;
 use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::home::{self, HomeError, RETRY};
+use super::home::{self, HomeError, RETRY, Registry};
 use super::state::{State, StateFile};
 use super::{Members, Order, forget, leave, registrar, renewal};
 use crate::config::{Config, Coordinator as Home};
@@ -34,6 +34,8 @@ pub(crate) struct Joined {
     pub(crate) number: NodeId,
     pub(crate) membership: u64,
     pub(crate) members: Members,
+    /// If this node keeps it.
+    pub(crate) registry: Option<Registry>,
 }
 
 /// What the tasks of the thread share.
@@ -105,7 +107,7 @@ impl Session {
         {
             let _ = renewal::renew(own, office.as_ref(), &coordinator).await;
         }
-        home::answer(&config, &home, identity, office.clone(), &coordinator).await?;
+        let registry = home::answer(identity, office.clone(), &coordinator);
         patiently(&home, || async {
             let source = |source| HomeError::Coordinator { home: home.describe(), source };
             renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
@@ -123,7 +125,7 @@ impl Session {
         let members = Members::of(&view);
         let since = members.get(number).map_or(view.epoch.0, |me| me.since);
         tracing::info!(epoch = %view.epoch, members = view.joined().count(), "joined as member {}", number.0);
-        let joined = Joined { number, membership, members };
+        let joined = Joined { number, membership, members, registry };
         own.iter().for_each(|own| own.revoke(view.revoked()));
         let session = Self {
             shown: RefCell::new(own.as_ref().and_then(|own| own.shown().key())),

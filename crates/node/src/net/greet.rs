@@ -1,33 +1,26 @@
 //! Introductions: who is at the other end, and may the two talk?
 
 use std::io;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_core::NodeId;
-use cards_tls::{HandshakeError, Name, Proven, Purpose, Wire};
+use cards_tls::{HandshakeError, Name, Purpose, Shown, Wire};
 use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch, Versions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tracing::Level;
+use tokio::net::TcpStream;
 
 use super::offers::{Greeted, GreetedLane, Offered};
+use super::port::Refused;
 use crate::config::Member;
-use crate::lobby::Lobby;
-use crate::local::{Local, spawn};
+use crate::local::Local;
 use crate::membership::Members;
 use crate::node::Node;
-use crate::seldom::Seldom;
 
 /// How long an introduction may take.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// Connections that may be introducing themselves at a time.
-const STRANGERS_MAX: u32 = 128;
+pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// The block sizes there are, as powers of two.
 const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
-/// How long to wait when a connection cannot be accepted (no descriptor, no memory).
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Why an introduction failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +56,8 @@ pub(super) enum GreetError {
     Lane { node: String },
     #[error("node {node} dials lane {lane} of a link that has {lanes}")]
     NoLane { node: String, lane: u16, lanes: u16 },
+    #[error("it asks the registry, which has ended, or has as many connections as it takes")]
+    NoRegistry,
 }
 
 impl From<HandshakeError> for GreetError {
@@ -226,74 +221,8 @@ async fn dial_lane(
     tokio::time::timeout(DEADLINE, talk).await.unwrap_or(Err(GreetError::Silent))
 }
 
-/// A connection to the peer port that is not served.
-struct Refused {
-    error: GreetError,
-    /// The member it says it is.
-    member: Option<usize>,
-}
-
-impl From<GreetError> for Refused {
-    fn from(error: GreetError) -> Self {
-        Self { error, member: None }
-    }
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        GreetError::Io(error).into()
-    }
-}
-
-/// Accepts peers and gives each lane to its link.
-pub(crate) async fn accept(local: Rc<Local>, listener: TcpListener) {
-    // Whoever is known by name leaves it: half of the places are never taken.
-    let lobby = Lobby::new(2 * STRANGERS_MAX);
-    let seldom = Rc::new(Seldom::default());
-    loop {
-        let (stream, from) = match listener.accept().await {
-            Ok((stream, from)) => (stream, from.ip()),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a peer");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
-        let Some(permit) = lobby.admit(Some(from)) else { continue };
-        let (local, seldom) = (Rc::clone(&local), Rc::clone(&seldom));
-        spawn(async move {
-            let node = &local.node;
-            let greeted = tokio::select! {
-                greeted = tokio::time::timeout(DEADLINE, answer(node, stream)) => greeted,
-                () = permit.evicted() => return,
-            };
-            match greeted.unwrap_or(Err(GreetError::Silent.into())) {
-                Ok(answered) => {
-                    drop(permit);
-                    offer(&local, answered).await;
-                }
-                Err(Refused { error, member }) => {
-                    // A peer comes again and again, and anybody may knock: what is known is not said twice.
-                    let may_pass = error.may_pass();
-                    let level = match member.map(|member| &node.links[member]) {
-                        Some(link) if !link.is_up() => link.refused(&error.to_string(), may_pass),
-                        _ => seldom.may().then_some(if may_pass { Level::INFO } else { Level::WARN }),
-                    };
-                    match level {
-                        Some(Level::WARN) => {
-                            tracing::warn!("a connection to the peer port was refused: {error}")
-                        }
-                        Some(_) => tracing::info!("a connection to the peer port was refused: {error}"),
-                        None => {}
-                    }
-                }
-            }
-        });
-    }
-}
-
 /// A lane of a peer that has dialled.
-struct Answered {
+pub(super) struct Answered {
     peer: NodeId,
     lane: GreetedLane,
     /// Of the link.
@@ -301,7 +230,7 @@ struct Answered {
 }
 
 /// Gives a lane to its link, which has to be complete soon.
-async fn offer(local: &Local, answered: Answered) {
+pub(super) async fn offer(local: &Local, answered: Answered) {
     let Answered { peer, lane, lanes } = answered;
     let link = &local.node.links[usize::from(peer.0)];
     let number = lane.hello.link;
@@ -319,16 +248,7 @@ async fn offer(local: &Local, answered: Answered) {
 
 /// The introduction of a peer that has dialled. It gets ours also if it is refused, so that it can say why; not so if it says
 /// that it is another than it has proven to be.
-async fn answer(node: &Node, stream: TcpStream) -> Result<Answered, Refused> {
-    stream.set_nodelay(true)?;
-    let (mut wire, proven) = match &node.identity {
-        Some(identity) => {
-            let Proven { wire, shown, .. } =
-                cards_tls::accept(stream, identity, &[Purpose::Peer]).await.map_err(GreetError::from)?;
-            (wire, Some(shown))
-        }
-        None => (Wire::plain(stream), None),
-    };
+pub(super) async fn answer(node: &Node, mut wire: Wire, proven: Option<Shown>) -> Result<Answered, Refused> {
     let hello = receive(&mut wire).await;
     if let (Some(proven), Ok(hello)) = (&proven, &hello)
         && !proven.is(&named(node, &hello.node))

@@ -16,14 +16,15 @@ use crate::node::Node;
 
 pub(super) const BLOCK: usize = 64 << 10;
 
-/// The same node in a cluster whose registry node `n1` keeps.
-fn coordinate(config: &mut Config, address: &str) {
+/// The same node in a cluster whose registry node `n1` keeps, which is asked for it at its own address.
+pub(super) fn coordinate(config: &mut Config) {
+    let keeper = config.members[0].address.clone();
     let me = config.node_index().unwrap();
     config.address = Some(config.members.swap_remove(me).address);
     config.members.clear();
     let lease = Duration::from_millis(500);
     config.coordinator =
-        Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n1", address) }));
+        Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n1", &keeper) }));
 }
 
 pub(super) struct Cluster {
@@ -41,10 +42,7 @@ impl Cluster {
 
     /// The same with a coordinator at node 1. The nodes join in the order of their numbers.
     pub(super) fn coordinated(nodes: usize, bytes: usize) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = port.local_addr().unwrap().to_string();
-        drop(port);
-        Self::with(nodes, bytes, |config| coordinate(config, &address))
+        Self::with(nodes, bytes, coordinate)
     }
 
     pub(super) fn with(nodes: usize, bytes: usize, change: impl Fn(&mut Config)) -> Self {

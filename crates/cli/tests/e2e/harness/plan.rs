@@ -71,8 +71,8 @@ pub(crate) struct NodePlan {
 pub(crate) enum Coordinator {
     /// Nobody: it is in the files.
     None,
-    /// Node `n{keeper}`, at this address.
-    Embedded { keeper: usize, address: SocketAddr, lease: &'static str },
+    /// Node `n{keeper}`, at its own address, or at another one, as files of the release before say.
+    Embedded { keeper: usize, apart: Option<SocketAddr>, lease: &'static str },
     /// Etcd, at these URLs.
     Etcd(Vec<String>),
     /// As the file says it.
@@ -80,15 +80,16 @@ pub(crate) enum Coordinator {
 }
 
 impl Coordinator {
-    /// Node 1, on a free loopback port.
+    /// Node 1.
     pub(crate) fn embedded() -> Coordinator {
-        Coordinator::Embedded { keeper: 1, address: free_port(), lease: "1s" }
+        Coordinator::Embedded { keeper: 1, apart: None, lease: "1s" }
     }
 
-    fn toml(&self) -> String {
+    fn toml(&self, nodes: &[NodePlan]) -> String {
         match self {
             Coordinator::None => String::new(),
-            Coordinator::Embedded { keeper, address, lease } => {
+            Coordinator::Embedded { keeper, apart, lease } => {
+                let address = apart.unwrap_or(nodes[keeper - 1].address);
                 format!(
                     "[coordinator.embedded]\nkeeper = \"n{keeper}\"\naddress = \"{address}\"\nlease = \"{lease}\"\n"
                 )
@@ -225,7 +226,7 @@ impl Plan {
             }
             coordinator => {
                 writeln!(text, "address = \"{}\"", node.address).unwrap();
-                text += &coordinator.toml();
+                text += &coordinator.toml(&self.nodes);
             }
         }
         for disk in &node.disks {

@@ -19,9 +19,7 @@ const LEASES: Duration = Duration::from_secs(7);
 /// With a lease so long that nobody is declared dead because the machine has much else to do.
 fn embedded() -> Coordinator {
     match Coordinator::embedded() {
-        Coordinator::Embedded { keeper, address, .. } => {
-            Coordinator::Embedded { keeper, address, lease: "3s" }
-        }
+        Coordinator::Embedded { keeper, apart, .. } => Coordinator::Embedded { keeper, apart, lease: "3s" },
         other => other,
     }
 }

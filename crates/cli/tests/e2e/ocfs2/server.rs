@@ -7,7 +7,7 @@ use super::lan::Lan;
 use crate::harness::SHORT;
 use crate::harness::cluster::Cluster;
 use crate::harness::guest::HOST;
-use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
+use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::{Process, sh};
 
 /// Port of the node where guest 0 attaches; guest 1 attaches at the next one.
@@ -28,7 +28,7 @@ impl Server {
     /// Four nodes: `n1` has the disk, guest 0 is at `n2` and guest 1 at `n3`, and `n4` keeps the registry.
     pub(super) fn cards(lan: &Lan, dir: &Path, image: &Path) -> Server {
         let mut plan = Plan::new(dir, NODES).disk(Disk::file(image));
-        plan.coordinator = Coordinator::Embedded { keeper: NODES, address: free_port(), lease: "1s" };
+        plan.coordinator = Coordinator::Embedded { keeper: NODES, apart: None, lease: "1s" };
         plan.nodes[NODES - 1].attach.clear();
         plan.namespace = Some(lan.pid());
         // Longer than a killed node takes to come back.

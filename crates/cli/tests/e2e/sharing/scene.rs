@@ -102,11 +102,7 @@ impl Scene {
         };
         plan.coordinator = match setting.home {
             Home::None => Coordinator::None,
-            Home::Embedded => {
-                let mut address = network.address(setting.nodes);
-                address.set_port(address.port() + 1);
-                Coordinator::Embedded { keeper: setting.nodes, address, lease: "1s" }
-            }
+            Home::Embedded => Coordinator::Embedded { keeper: setting.nodes, apart: None, lease: "1s" },
             Home::Etcd => Coordinator::Etcd(etcd::endpoints(&network)),
         };
         let cluster = Cluster::start(plan);

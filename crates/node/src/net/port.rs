@@ -1,0 +1,185 @@
+//! The port of a node: who comes, and where they are led.
+//!
+//! All nodes have one for their peers. At the node that keeps the registry, those who ask that come to it as well: what
+//! a connection is for is said in the handshake of TLS, or in the clear by its first byte.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_coordinator::Visit;
+use cards_tls::{Proven, Purpose, Shown, Wire};
+use tokio::net::{TcpListener, TcpStream};
+use tracing::Level;
+
+use super::greet::{self, Answered, DEADLINE, GreetError};
+use crate::lobby::{Lobby, Permit};
+use crate::local::{Local, spawn};
+use crate::membership::Registry;
+use crate::node::Node;
+use crate::seldom::Seldom;
+
+/// Connections that may be introducing themselves at a time.
+const STRANGERS_MAX: u32 = 128;
+/// How long to wait when a connection cannot be accepted (no descriptor, no memory).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Where others come, before the node runs.
+pub(crate) struct Port {
+    /// The node's address, and where the release before asks the registry.
+    pub(crate) listeners: Vec<std::net::TcpListener>,
+    /// At the node that keeps it.
+    pub(crate) registry: Option<Registry>,
+}
+
+/// What all connections share, whichever listener they come to.
+struct Hall {
+    local: Rc<Local>,
+    registry: Option<Registry>,
+    lobby: Arc<Lobby>,
+    seldom: Seldom,
+}
+
+/// Somebody who has said what the connection is for.
+enum Guest {
+    Peer(Answered),
+    /// Who asks the registry, and has shown this if anything has to be.
+    Member(Wire, Option<Shown>),
+    /// Who wants to be a node.
+    Machine(Wire),
+}
+
+/// A connection that is not served.
+pub(super) struct Refused {
+    pub(super) error: GreetError,
+    /// The member it says it is.
+    pub(super) member: Option<usize>,
+}
+
+impl From<GreetError> for Refused {
+    fn from(error: GreetError) -> Self {
+        Self { error, member: None }
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        GreetError::Io(error).into()
+    }
+}
+
+impl Port {
+    /// Opens it: from now on whoever comes is served.
+    ///
+    /// # Errors
+    /// The event loop does not take a listener.
+    pub(crate) fn open(self, local: &Rc<Local>) -> io::Result<()> {
+        let Self { listeners, registry } = self;
+        // Whoever is known by name leaves it: half of the places are never taken.
+        let lobby = Lobby::new(2 * STRANGERS_MAX);
+        let hall = Rc::new(Hall { local: Rc::clone(local), registry, lobby, seldom: Seldom::default() });
+        for listener in listeners {
+            spawn(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
+        }
+        Ok(())
+    }
+}
+
+impl Hall {
+    async fn accept(self: Rc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    if let Some(permit) = self.lobby.admit(Some(from.ip())) {
+                        spawn(Rc::clone(&self).serve(stream, permit));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection to the peer port");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self: Rc<Self>, stream: TcpStream, permit: Permit) {
+        let greeted = tokio::select! {
+            greeted = tokio::time::timeout(DEADLINE, self.greet(stream)) => greeted,
+            () = permit.evicted() => return,
+        };
+        let led = match greeted.unwrap_or(Err(GreetError::Silent.into())) {
+            Ok(Guest::Peer(answered)) => {
+                drop(permit);
+                return greet::offer(&self.local, answered).await;
+            }
+            Ok(Guest::Member(wire, shown)) => wire.set_adrift().map_err(Refused::from).and_then(|wire| {
+                self.bring(match shown {
+                    Some(shown) => Visit::of_node(wire, shown),
+                    None => Visit::of_anybody(wire),
+                })
+            }),
+            // It stays in the lobby: it has proven nothing.
+            Ok(Guest::Machine(wire)) => wire
+                .set_adrift()
+                .map_err(Refused::from)
+                .and_then(|wire| self.bring(Visit::of_machine(wire, async move { permit.evicted().await }))),
+            Err(refused) => Err(refused),
+        };
+        if let Err(refused) = led {
+            self.say(&refused);
+        }
+    }
+
+    /// Has somebody say what the connection is for, and prove it.
+    async fn greet(&self, stream: TcpStream) -> Result<Guest, Refused> {
+        stream.set_nodelay(true)?;
+        let node = &self.local.node;
+        let Some(identity) = &node.identity else {
+            return match self.registry.is_some() && speaks_http(&stream).await? {
+                true => Ok(Guest::Member(Wire::plain(stream), None)),
+                false => Ok(Guest::Peer(greet::answer(node, Wire::plain(stream), None).await?)),
+            };
+        };
+        let purposes: &[Purpose] = match &self.registry {
+            None => &[Purpose::Peer],
+            Some(Registry { signs: false, .. }) => &[Purpose::Peer, Purpose::Registry],
+            Some(Registry { signs: true, .. }) => &[Purpose::Peer, Purpose::Registry, Purpose::Join],
+        };
+        let Proven { purpose, wire, shown } =
+            cards_tls::accept(stream, identity, purposes).await.map_err(GreetError::from)?;
+        Ok(match purpose {
+            Purpose::Peer => Guest::Peer(greet::answer(node, wire, Some(shown)).await?),
+            Purpose::Registry => Guest::Member(wire, Some(shown)),
+            Purpose::Join => Guest::Machine(wire),
+        })
+    }
+
+    /// Brings somebody to the coordinator's thread: those who wait for changes there hold up no block.
+    fn bring(&self, visit: Visit) -> Result<(), Refused> {
+        let registry = self.registry.as_ref().ok_or(GreetError::NoRegistry)?;
+        Ok(registry.visits.try_send(visit).map_err(|_| GreetError::NoRegistry)?)
+    }
+
+    /// A peer comes again and again, and anybody may knock: what is known is not said twice.
+    fn say(&self, refused: &Refused) {
+        let (Refused { error, member }, node): (_, &Node) = (refused, &self.local.node);
+        let may_pass = error.may_pass();
+        let level = match member.map(|member| &node.links[member]) {
+            Some(link) if !link.is_up() => link.refused(&error.to_string(), may_pass),
+            _ => self.seldom.may().then_some(if may_pass { Level::INFO } else { Level::WARN }),
+        };
+        match level {
+            Some(Level::WARN) => tracing::warn!("a connection to the peer port was refused: {error}"),
+            Some(_) => tracing::info!("a connection to the peer port was refused: {error}"),
+            None => {}
+        }
+    }
+}
+
+/// The first byte is one of HTTP, as the registry's clients speak it (`GET`, `POST`), and none of a frame.
+async fn speaks_http(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    stream.peek(&mut first).await?;
+    Ok(matches!(first, [b'G' | b'P']))
+}
