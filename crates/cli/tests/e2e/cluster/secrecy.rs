@@ -95,11 +95,13 @@ fn a_node_with_an_authority_of_its_own_is_no_member() {
     cluster.export(3, "disk").check_all(SEED);
 }
 
-/// Hundreds of handshakes that go no further.
+/// Hundreds of handshakes that go no further, at the port where peers and members that ask the registry come.
 #[test]
 fn members_come_in_while_strangers_hold_the_door() {
     let dir = scratch();
-    let mut cluster = three_nodes(dir.path());
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    plan.coordinator = Coordinator::embedded();
+    let mut cluster = Cluster::start(plan);
     let address = cluster.plan.nodes[0].address;
     let ends = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&ends);

@@ -170,4 +170,38 @@ fn three_machines_become_a_cluster_with_a_token() {
     let export = lab.export("n3", &process);
     process.until("n3 serves once more", || export.read(0, 512).ok());
     assert!(process.log().contains("the token is not needed"), "{}", process.log());
+
+    // The keeper comes back to its one port, and those who were there ask it again.
+    first.kill();
+    let config = lab.path("n1", "node.toml");
+    let serve = [CARDS, "serve", "--config", &config].map(String::from);
+    let mut first = Process::spawn(&serve, &dir.path().join("n1-again.log"));
+    let export = lab.export("n1", &first);
+    first.until("n1 serves again", || export.read(0, 512).ok());
+    assert_eq!(listening(first.pid()), [lab.keeper.clone()], "one port");
+    for node in ["n1", "n2", "n3"] {
+        eventually(&format!("{node} sees all"), SHORT, || lab.is_whole(node).then_some(()));
+    }
+    let socket = format!("{}/admin.sock", lab.path("n3", "run"));
+    run(&[CARDS, "leave", "--force", "--socket", &socket], SHORT).ok();
+    run(&[CARDS, "forget", "n3", "--socket", &format!("{}/admin.sock", lab.path("n2", "run"))], SHORT).ok();
+    eventually("n3 is forgotten", SHORT, || (lab.members("n1").len() == 2).then_some(()));
+}
+
+/// Where a process listens over TCP.
+fn listening(pid: u32) -> Vec<String> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).expect("a process").flatten();
+    let sockets: Vec<String> = links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .filter_map(|of| Some(of.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).expect("a table");
+    let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row[3] == "0A" && sockets.iter().any(|socket| socket == row[9]))
+        .map(|row| {
+            let (host, port) = row[1].split_once(':').expect("an address");
+            let host = u32::from_str_radix(host, 16).expect("digits").to_ne_bytes();
+            format!("{}:{}", std::net::Ipv4Addr::from(host), u16::from_str_radix(port, 16).expect("digits"))
+        })
+        .collect()
 }
