@@ -16,6 +16,7 @@ mod inquiry;
 mod membership;
 mod metrics;
 mod peers;
+mod port;
 mod reads;
 mod sampling;
 mod spans;
