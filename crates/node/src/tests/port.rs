@@ -145,6 +145,19 @@ fn machines_that_join_and_say_nothing_make_way() {
 }
 
 #[test]
+fn in_the_clear_the_first_byte_says_who_comes() {
+    let cluster = Cluster::coordinated(2, 16 * BLOCK);
+    let address = |node: usize| cluster.config(node).address.clone().unwrap();
+    // Longer than the head of a frame.
+    let asked =
+        b"GET /v1/coordinator/view HTTP/1.1\r\nhost: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\ncards-cluster: test\r\nconnection: close\r\n\r\n";
+    let answer = String::from_utf8(heard(&address(1), asked)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"n2\""), "{answer}");
+    assert_eq!(heard(&address(2), asked), b"", "it keeps no registry");
+    assert_eq!(heard(&address(1), &[0; 4096]), b"", "it is no frame, and no HTTP");
+}
+
+#[test]
 fn a_registry_with_a_port_of_its_own_is_asked_at_both() {
     let before = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut cluster = Cluster::with(2, 16 * BLOCK, |config| {
