@@ -23,6 +23,7 @@ mod pages;
 mod repeats;
 mod single_flight;
 mod stalls;
+mod strangers;
 mod succession;
 mod takeovers;
 mod wake_ups;
@@ -104,11 +105,13 @@ pub enum Observer {
     Counters,
     /// Runs by what they have cost.
     Efficiency,
+    /// What members are told that may attach no volume.
+    Strangers,
 }
 
 impl Observer {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Linearizability,
         Self::Exclusion,
         Self::Copies,
@@ -129,6 +132,7 @@ impl Observer {
         Self::Errors,
         Self::Counters,
         Self::Efficiency,
+        Self::Strangers,
     ];
 }
 
@@ -156,6 +160,7 @@ impl Observer {
             Self::Errors => "errors",
             Self::Counters => "counters",
             Self::Efficiency => "efficiency",
+            Self::Strangers => "strangers",
         }
     }
 
@@ -284,6 +289,9 @@ impl Observers {
             }
             let asked = self.idle.saw(seen).map_err(Observer::Idle.finds())?;
             self.count(Observer::Idle, u64::from(asked));
+            let told =
+                strangers::saw(&world.config().strangers, seen).map_err(Observer::Strangers.finds())?;
+            self.count(Observer::Strangers, u64::from(told));
             self.durability.saw(seen);
             let again = self.repeats.saw(seen)?;
             self.count(Observer::Repeats, again);

@@ -113,13 +113,15 @@ pub enum Fault {
     TimeStep,
     /// The disk node of one volume was dead while others were in use.
     DeadPrimary,
+    /// A member that may attach no volume asked another one for a block.
+    Prying,
     /// A limit was reached.
     Reached(Limit),
 }
 
 impl Fault {
     /// All kinds but for limits.
-    const ALL: [Self; 45] = [
+    const ALL: [Self; 46] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -165,6 +167,7 @@ impl Fault {
         Self::ClockRestart,
         Self::TimeStep,
         Self::DeadPrimary,
+        Self::Prying,
     ];
 
     /// All kinds.

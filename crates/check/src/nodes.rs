@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Duration, Instant, NodeId};
+use cards_core::{Body, Duration, Instant, Message, NodeId, RequestId, Stamp};
 use cards_world::Action;
 
 use crate::faults::Fault;
@@ -18,6 +18,7 @@ pub(crate) struct Nodes {
     loss_rng: Rng,
     move_rng: Rng,
     link_rng: Rng,
+    pry_rng: Rng,
     /// Deaths of disk nodes that are losses of power, per mille.
     power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
@@ -44,6 +45,8 @@ pub(crate) enum Deed {
     Reconnect,
     /// ... of which `at` hears now.
     Replace { at: NodeId, peer: NodeId, lives: (u64, u64) },
+    /// A stranger asks for a block.
+    Pry,
     /// The disk node dies that is dead for the rest of the storm.
     Die(NodeId),
     /// A dead node comes back.
@@ -53,6 +56,10 @@ pub(crate) enum Deed {
     /// Nodes that are not connected look for each other.
     Connect,
 }
+
+/// What happens again and again in a storm.
+const EVERY: [Deed; 7] =
+    [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move, Deed::Reconnect, Deed::Pry];
 
 impl Nodes {
     pub(crate) fn new(options: &Options) -> Self {
@@ -65,6 +72,7 @@ impl Nodes {
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
             link_rng: stream(options, 47),
+            pry_rng: stream(options, 49),
             power: options.losses.power,
             unproven: BTreeSet::new(),
         }
@@ -77,7 +85,7 @@ impl Nodes {
         }
         run.later(Duration::ZERO, RunDeed::Nodes(Deed::Connect));
         if run.options.mode == Mode::Storm {
-            for deed in [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move, Deed::Reconnect] {
+            for deed in EVERY {
                 self.again(run, deed);
             }
             if let Some(node) = run.options.dead {
@@ -116,7 +124,13 @@ impl Nodes {
 
     pub(crate) fn act(&mut self, run: &mut Run, workload: &mut Workload, deed: Deed) {
         match deed {
-            Deed::Crash | Deed::Pause | Deed::Cut | Deed::Deafen | Deed::Move | Deed::Reconnect => {
+            Deed::Crash
+            | Deed::Pause
+            | Deed::Cut
+            | Deed::Deafen
+            | Deed::Move
+            | Deed::Reconnect
+            | Deed::Pry => {
                 if run.phase == Phase::Storm {
                     match deed {
                         Deed::Crash => self.crash(run, workload),
@@ -124,6 +138,7 @@ impl Nodes {
                         Deed::Deafen => self.deafen(run),
                         Deed::Move => self.move_primary(run),
                         Deed::Reconnect => self.reconnect(run),
+                        Deed::Pry => self.pry(run),
                         _ => self.cut(run),
                     }
                     self.again(run, deed);
@@ -177,12 +192,14 @@ impl Nodes {
             Deed::Deafen => self.options.deafen_every,
             Deed::Move => self.options.move_every,
             Deed::Reconnect => self.options.reconnect_every,
+            Deed::Pry => self.options.pry_every,
             _ => self.options.cut_every,
         };
         if every > Duration::ZERO {
             let rng = match deed {
                 Deed::Move => &mut self.move_rng,
                 Deed::Reconnect => &mut self.link_rng,
+                Deed::Pry => &mut self.pry_rng,
                 _ => &mut self.rng,
             };
             let delay = every * rng.range(100, 1900) as u32 / 1000;
@@ -327,6 +344,34 @@ impl Nodes {
             let delay = self.link_rng.skewed(Duration::from_millis(10));
             run.later(delay, RunDeed::Nodes(Deed::Replace { at, peer, lives }));
         }
+    }
+
+    /// A stranger asks anybody for any block, in any of the ways in which nodes do.
+    fn pry(&mut self, run: &mut Run) {
+        let world = &run.options.world;
+        let others: Vec<NodeId> =
+            run.running_nodes().into_iter().filter(|node| !world.strangers.contains(node)).collect();
+        let Some(&from) = world.strangers.first().filter(|&&node| run.world.is_running(node)) else { return };
+        if others.is_empty() {
+            return;
+        }
+        let rng = &mut self.pry_rng;
+        let (to, spec) = (rng.pick(&others), &world.volumes[rng.below(world.volumes.len() as u64) as usize]);
+        let spots = u64::from(run.options.spots(spec).min(run.options.hot_blocks));
+        let block = run.options.spot(rng.below(spots) as u32);
+        let body = Body::Read {
+            request: RequestId(rng.draw()),
+            block,
+            requester: from,
+            hops: rng.pick(&[0, 0, 1, 5]),
+            leave_copy: rng.chance(500),
+            read_ahead: rng.chance(500),
+            from_disk: rng.chance(500),
+        };
+        let shard = cards_core::BlockId::new(spec.id, block).shard(world.shards);
+        let message = Message { volume: spec.id, shard, through: Stamp(0), free: u16::MAX, body };
+        run.world.models().count(Fault::Prying);
+        run.world.forge(from, to, message);
     }
 
     fn pause(&mut self, run: &mut Run) {

@@ -197,6 +197,8 @@ pub struct NodeOptions {
     pub move_every: Duration,
     /// Two nodes begin another connection, each in its own time, while messages are under way on the last one.
     pub reconnect_every: Duration,
+    /// A member that may attach no volume asks another one for a block.
+    pub pry_every: Duration,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.

@@ -198,6 +198,7 @@ fn keep_nodes(options: &mut Options, nodes: u16) {
     kept.for_each(|(_, volume)| *volume = moved(*volume));
     world.devices.retain(|(node, _)| node.0 < nodes);
     world.exclusive.retain(|(node, _)| node.0 < nodes);
+    world.strangers.retain(|node| node.0 < nodes);
     let volumes = &options.world.volumes;
     let writable = |id: PgId| volumes.iter().any(|spec| spec.id == id && !spec.read_only);
     options.readers.retain(|(node, id)| node.0 < nodes && !(writable(*id) && id.disk_node() == *node));

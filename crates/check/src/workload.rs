@@ -117,6 +117,7 @@ impl Workload {
                 })
                 .collect(),
             clients: (0..nodes)
+                .filter(|&node| !options.world.strangers.contains(&NodeId(node)))
                 .flat_map(|node| (0..options.clients).map(move |_| Client::new(NodeId(node))))
                 .collect(),
             writers: writable.flat_map(|spec| (0..options.writers).map(|_| Writer::new(spec.id))).collect(),
@@ -145,6 +146,9 @@ impl Workload {
 
     /// A node has started: its cards are to be attached.
     pub(crate) fn booted(&mut self, run: &mut Run, node: NodeId) {
+        if run.options.world.strangers.contains(&node) {
+            return;
+        }
         for spec in run.options.world.volumes.clone() {
             self.think(run, Deed::Attach(node, spec.id));
         }

@@ -450,8 +450,17 @@ impl Control {
                 let wish = Wish { policy, access, takeover, succeeds };
                 self.peer_attach(from, request, volume, &wish);
             }
-            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since } => {
-                self.attached(from, request, volume, (generation, repeat_from, alone_since), lease_us);
+            ControlMessage::Attached {
+                request,
+                volume,
+                generation,
+                lease_us,
+                repeat_from,
+                alone_since,
+                allowed,
+            } => {
+                let card = (generation, repeat_from, alone_since);
+                self.attached(from, request, volume, card, lease_us, allowed);
             }
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)
@@ -494,6 +503,7 @@ impl Control {
         }
         self.send_renew(node);
         self.send_seen(node, &volumes);
+        self.tell_allowed(node);
         volumes.into_iter().for_each(|volume| self.ask_again(volume));
     }
 

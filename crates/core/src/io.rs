@@ -8,6 +8,7 @@ use crate::ids::{BlockId, BufferId, Generation, NodeId, OpId, PgId, Slot, Token,
 use crate::message::{CommandKind, IoError, Message, Source};
 use crate::persistence::{Loss, Persistence};
 use crate::placement::Placement;
+use crate::rights::Allowed;
 use crate::shard::Marks;
 use crate::time::Instant;
 use crate::volume::{Access, VolumeSpec};
@@ -125,6 +126,14 @@ pub enum Input {
         volume: PgId,
         /// The card.
         generation: Generation,
+    },
+    /// The nodes that may have cards of the volume, and so copies: before the [`Input::Attached`] of a card, and when that
+    /// changes.
+    Allowed {
+        /// The volume.
+        volume: PgId,
+        /// The nodes.
+        nodes: Allowed,
     },
     /// Whether the disk node shall keep copies of what this card reads; none: as the volume has it.
     /// (Exclusive caching is the requester's choice; remote disk drivers, section 4.)

@@ -71,7 +71,7 @@ pub use message::{
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};
-pub use rights::{NoLimits, Rights};
+pub use rights::{Allowed, NoLimits, Rights};
 pub use shard::{
     Bounds, CardView, Explanation, HolderView, Limit, Limits, Marks, Quiet, Reached, Route, SLOTS_MAX, Shard,
     ShardConfig, UnderWay, judge,

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{Generation, NodeId, PgId, RequestId, Stamp};
 use crate::persistence::Persistence;
+use crate::rights::Allowed;
 use crate::shard::Bounds;
 use crate::volume::Access;
 
@@ -380,6 +381,8 @@ pub enum ControlMessage {
         repeat_from: Generation,
         /// Since this card of the receiver no other node was given one that may write.
         alone_since: Generation,
+        /// The nodes that may have cards of the volume. If that changes, the same is said again.
+        allowed: Allowed,
     },
     /// The card is not attached.
     Refused {

@@ -94,6 +94,8 @@ pub enum Mistake {
     SealLate,
     /// Who had a volume for itself goes on whatever others have written meanwhile.
     ForgetOvertaken,
+    /// Copies are given to members that may not attach the volume.
+    ServeAnyMember,
 }
 
 impl Mistake {
@@ -102,7 +104,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -143,6 +145,7 @@ impl Mistake {
         Self::AskAll,
         Self::ForgetBegun,
         Self::ForgetOvertaken,
+        Self::ServeAnyMember,
     ];
 }
 

@@ -298,6 +298,8 @@ impl Shard {
     /// Where the payload of an arriving message goes; asked once, before it is received.
     pub fn landing(&mut self, from: NodeId, message: &Message) -> Landing {
         match message.body {
+            // What nobody gives it, it cannot have from this volume.
+            Body::Data { .. } | Body::Store { .. } if !self.allows(message.volume, from) => Landing::Discard,
             Body::Data { request, block, as_of, .. } => {
                 self.land_data(request, BlockId::new(message.volume, block), as_of)
             }
@@ -342,6 +344,11 @@ impl Shard {
             Input::RepeatFrom { volume, generation } => {
                 if let Some(card) = self.card_mut(volume) {
                     card.repeat_from = generation;
+                }
+            }
+            Input::Allowed { volume, nodes } => {
+                if let Some(volume) = self.volumes.get_mut(&volume) {
+                    volume.allowed = nodes;
                 }
             }
             Input::LeaveCopies { volume, leave } => {
@@ -633,6 +640,11 @@ impl Shard {
 
     fn may_hold(&self, volume: PgId) -> bool {
         self.volumes.get(&volume).is_some_and(|v| v.may_use_copies(self.now))
+    }
+
+    /// Whether contents of the volume may be given to the node, or come from it.
+    fn allows(&self, volume: PgId, node: NodeId) -> bool {
+        self.volumes.get(&volume).is_some_and(|v| v.allows(node))
     }
 
     /// Gives up a payload that nobody wants.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cards_core::{Access, NodeId, PgId, Rights, VolumeSpec};
+use cards_core::{Access, Allowed, NodeId, PgId, Rights, VolumeSpec};
 use tokio::sync::watch;
 
 use crate::config::{Allow, Disk};
@@ -31,5 +31,14 @@ impl Rights for Configured {
         };
         let members = self.members.borrow();
         allow.most(&members.get(node)?.name)
+    }
+
+    fn allowed(&self, volume: PgId) -> Allowed {
+        let Some(Some(allow)) = self.allowed.get(usize::from(volume.disk())) else { return Allowed::All };
+        if allow.is_for_all() {
+            return Allowed::All;
+        }
+        let members = self.members.borrow();
+        Allowed::Only(Arc::new(allow.nodes().filter_map(|name| members.number(name)).collect()))
     }
 }

@@ -102,12 +102,14 @@ pub enum Body {
     Control(ControlMessage),
 }
 
-/// The bytes of a whole frame, header and body.
+/// The bytes of a whole frame, header and body, in that version.
 ///
 /// # Errors
 /// [`FrameError::TooLong`]: a string or list is over its limit.
-pub fn encode_control(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
-    header::frame(header::KIND_CONTROL, control::encode(message)?)
+pub fn encode_control(message: &ControlMessage, version: u8) -> Result<Vec<u8>, FrameError> {
+    let mut frame = header::frame(header::KIND_CONTROL, control::encode(message, version)?)?;
+    set_version(&mut frame, version);
+    Ok(frame)
 }
 
 /// The bytes of a whole frame, header and body, in the newest version that the hello names.

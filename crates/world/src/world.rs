@@ -14,6 +14,7 @@ mod journal;
 mod lives;
 mod mail;
 mod requests;
+mod rights;
 mod roles;
 mod seal;
 
@@ -68,6 +69,8 @@ pub struct WorldConfig {
     pub devices: Vec<(NodeId, PgId)>,
     /// Nodes whose clients of a volume keep what they read themselves: the node then drops it.
     pub exclusive: Vec<(NodeId, PgId)>,
+    /// Nodes that may attach no volume.
+    pub strangers: Vec<NodeId>,
     /// Where the homes of blocks are.
     pub placement: PlacementKind,
     /// Until a peer that does not answer is given up.

@@ -1,6 +1,6 @@
 //! A network that loses, repeats, delays and reorders messages. Every message goes through the wire format.
 
-use cards_core::{Duration, Instant, NodeId};
+use cards_core::{Body, Duration, Instant, NodeId};
 use cards_world::models::{Delivery, Network, Parcel};
 
 use super::{Fault, Faults, Seen, Word};
@@ -17,8 +17,10 @@ impl Network for Faults {
         super::wire::round_trip(parcel);
         let first = deliveries.len();
         self.carry(now, from, to, parcel, deliveries);
-        self.traffic.sent(parcel, &deliveries[first..]);
-        if let Some(word) = Word::of(parcel) {
+        if !self.is_prying(to, parcel) {
+            self.traffic.sent(parcel, &deliveries[first..]);
+        }
+        if let Some(word) = Word::of(parcel, self.options.world.strangers.contains(&to)) {
             let delays = deliveries[first..].iter().map(|delivery| delivery.delay);
             let arrives = delays.min().map_or(Instant::NEVER, |delay| now + delay);
             self.seen.push(Seen::Sent { at: now, from, to, word, arrives });
@@ -27,6 +29,17 @@ impl Network for Faults {
 }
 
 impl Faults {
+    /// It is a stranger's question, or the answer: no cost of what clients want.
+    fn is_prying(&self, to: NodeId, parcel: Parcel<'_>) -> bool {
+        let Parcel::Shard { message, .. } = parcel else { return false };
+        let strangers = &self.options.world.strangers;
+        match &message.body {
+            Body::Read { requester, .. } => strangers.contains(requester),
+            Body::Nack { .. } => strangers.contains(&to),
+            _ => false,
+        }
+    }
+
     fn carry(
         &mut self,
         now: Instant,

@@ -74,20 +74,21 @@ pub enum Word {
 }
 
 impl Word {
-    /// The message, unless no observer wants it: most concern one block and its copies.
-    pub(super) fn of(parcel: Parcel<'_>) -> Option<Self> {
+    /// The message, unless no observer wants it: most concern one block and its copies. What a stranger is told is always wanted.
+    pub(super) fn of(parcel: Parcel<'_>, to_stranger: bool) -> Option<Self> {
         match parcel {
             Parcel::Shard { message, .. } => {
-                let wanted = matches!(
-                    message.body,
-                    Body::Command { .. }
-                        | Body::Probe { .. }
-                        | Body::Void { .. }
-                        | Body::CommandDone { .. }
-                        | Body::Read { .. }
-                        | Body::Acquire { .. }
-                        | Body::Invalidate { .. }
-                );
+                let wanted = to_stranger
+                    || matches!(
+                        message.body,
+                        Body::Command { .. }
+                            | Body::Probe { .. }
+                            | Body::Void { .. }
+                            | Body::CommandDone { .. }
+                            | Body::Read { .. }
+                            | Body::Acquire { .. }
+                            | Body::Invalidate { .. }
+                    );
                 wanted.then(|| Self::Shard(message.clone()))
             }
             Parcel::Control(message) => Some(Self::Control(message.clone())),

@@ -12,7 +12,8 @@ pub(super) fn round_trip(parcel: Parcel<'_>) {
             assert_eq!(peer::decode_header(&bytes), Ok(expected), "the wire format changes a message");
         }
         Parcel::Control(message) => {
-            let bytes = peer::encode_control(message).unwrap_or_else(|error| panic!("{message:?}: {error}"));
+            let bytes = peer::encode_control(message, peer::VERSION)
+                .unwrap_or_else(|error| panic!("{message:?}: {error}"));
             let (header, body) =
                 bytes.split_first_chunk::<HEADER_SIZE>().expect("a frame begins with a header");
             let Ok(Header::Body(header)) = peer::decode_header(header) else {

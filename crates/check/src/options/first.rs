@@ -74,6 +74,7 @@ impl Options {
             shared: Vec::new(),
             devices: Vec::new(),
             exclusive: Vec::new(),
+            strangers: Vec::new(),
             placement: rng.pick(&[PlacementKind::Rendezvous, PlacementKind::Modulo]),
             peer_timeout,
             // A write may have to wait for a dead reader's lease, and readers for the write.
@@ -122,6 +123,7 @@ impl Options {
             deafen_every: Duration::ZERO,
             move_every: Duration::ZERO,
             reconnect_every: Duration::ZERO,
+            pry_every: Duration::ZERO,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))

@@ -23,7 +23,22 @@ impl Options {
         }
         options.clocks.steps = Rng::new(seed, 43).chance(300);
         options.draw_shape(&mut Rng::new(seed, 44));
+        options.draw_stranger(&mut Rng::new(seed, 50));
         options
+    }
+
+    /// One more member, which may attach nothing and asks for blocks all the same. (It would be the primary as well, where that
+    /// moves.)
+    fn draw_stranger(&mut self, rng: &mut Rng) {
+        let is_shaped = self.log.is_some() || self.dead.is_some() || !self.world.shared.is_empty();
+        if is_shaped || !rng.chance(100) {
+            return;
+        }
+        let stranger = NodeId(self.world.nodes.len() as u16);
+        self.world.nodes.push(self.world.nodes[0].clone());
+        self.world.strangers.push(stranger);
+        self.readers.extend(self.world.volumes.iter().map(|spec| (stranger, spec.id)));
+        self.nodes.pry_every = Duration::from_millis(rng.range(1, 20));
     }
 
     /// Disks that do not do what they say. (Of those whose primaries move it is promised that they take nothing of the last

@@ -63,11 +63,13 @@ pub enum Kind {
     TimeSteps,
     /// A disk node is dead for most of the storm.
     DeadPrimary,
+    /// A member that may attach no volume asks for blocks.
+    Prying,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -96,6 +98,7 @@ impl Kind {
         Self::Reconnections,
         Self::TimeSteps,
         Self::DeadPrimary,
+        Self::Prying,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -129,6 +132,7 @@ impl Kind {
             Self::Reconnections => "no-reconnections",
             Self::TimeSteps => "no-time-steps",
             Self::DeadPrimary => "no-dead-primary",
+            Self::Prying => "no-prying",
         }
     }
 
@@ -163,6 +167,7 @@ impl Kind {
             Self::Reconnections => "No connection is replaced while it lives",
             Self::TimeSteps => "The time of day is never set forward",
             Self::DeadPrimary => "No disk node is dead for most of the storm",
+            Self::Prying => "No member asks for blocks that it may not have",
         }
     }
 
@@ -198,6 +203,7 @@ impl Kind {
             Self::Reconnections => nodes.reconnect_every = Duration::ZERO,
             Self::TimeSteps => clocks.steps = false,
             Self::DeadPrimary => *dead = None,
+            Self::Prying => nodes.pry_every = Duration::ZERO,
             Self::Devices => {
                 world.devices.clear();
                 world.exclusive.clear();

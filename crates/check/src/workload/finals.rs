@@ -105,7 +105,8 @@ impl Workload {
     }
 
     fn read_everything(&mut self, run: &mut Run) {
-        for node in run.running_nodes() {
+        let strangers = &run.options.world.strangers;
+        for node in run.running_nodes().into_iter().filter(|node| !strangers.contains(node)) {
             for spec in &run.options.world.volumes {
                 let spots = 0..run.options.spots(spec);
                 let mut blocks: Vec<u32> = spots.map(|number| run.options.spot(number)).collect();

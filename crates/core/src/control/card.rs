@@ -10,6 +10,7 @@ use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::rights::Allowed;
 use crate::time::{Duration, Instant};
 use crate::timing::ControlTiming;
 use crate::volume::{Access, VolumeSpec};
@@ -269,6 +270,7 @@ impl Control {
         volume: PgId,
         (generation, repeat_from, alone_since): (Generation, Generation, Generation),
         lease_us: u32,
+        allowed: Allowed,
     ) {
         let no_lease = self.needs_no_lease(volume);
         let now = self.now;
@@ -283,6 +285,9 @@ impl Control {
             return;
         };
         if card.generation.is_some() {
+            if card.generation == Some(generation) {
+                self.push_shards(Input::Allowed { volume, nodes: allowed });
+            }
             return;
         }
         card.grant(generation, alone_since);
@@ -300,6 +305,7 @@ impl Control {
         }
         let (tokens, access) = (core::mem::take(&mut card.tokens), card.wish.access);
         self.push_shards(Input::RepeatFrom { volume, generation: repeat_from });
+        self.push_shards(Input::Allowed { volume, nodes: allowed });
         self.push_shards(Input::Attached { volume, generation, access });
         if !no_lease {
             self.push_shards(Input::Lease { volume, until });

@@ -10,6 +10,7 @@ use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
 use crate::mistakes::{Mistake, makes};
+use crate::rights::Allowed;
 use crate::time::Instant;
 use crate::volume::Access;
 
@@ -31,6 +32,8 @@ pub(super) struct Desk {
     /// Who knows of a term that this node has yet to hear of: of each volume the last one.
     early: BTreeMap<PgId, (u64, BTreeSet<NodeId>)>,
     pub(super) journals: Journals,
+    /// Who may have cards, as all have been told.
+    allowed: BTreeMap<PgId, Allowed>,
     last_generation: BTreeMap<PgId, Generation>,
     last_op: u64,
 }
@@ -126,6 +129,9 @@ impl Control {
                 self.push_shards(Input::Hold { volume });
             }
         }
+        let allowed = self.config.rights.allowed(volume);
+        self.desk.allowed.insert(volume, allowed.clone());
+        self.push_shards(Input::Allowed { volume, nodes: allowed });
         let (_, early) = self.desk.early.remove(&volume).filter(|early| early.0 == epoch).unwrap_or_default();
         let others = acquainted.iter().copied().filter(|&node| node != self.config.node);
         let unseen = others.filter(|node| !early.contains(node)).collect();
@@ -144,6 +150,7 @@ impl Control {
             guest.granted.remove(&volume);
         }
         self.desk.own.remove(&volume);
+        self.desk.allowed.remove(&volume);
         self.desk.takeovers.remove(&volume);
         self.desk.graces.remove(&volume);
         self.alarms.clear(ControlTimer::Grace(volume));
@@ -366,12 +373,48 @@ impl Control {
                 generation
             }
         };
+        self.send_attached(node, request, volume, generation);
+    }
+
+    fn send_attached(&mut self, node: NodeId, request: RequestId, volume: PgId, generation: Generation) {
         let lease_us = u32::try_from(self.timing.lease.as_micros()).unwrap_or(u32::MAX);
         let repeat_from = self.desk.journals.repeat_from(volume, node);
         let alone_since = self.alone_since(node, volume, generation);
-        let message =
-            ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since };
+        let allowed = self.desk.allowed.get(&volume).cloned().unwrap_or_default();
+        let message = ControlMessage::Attached {
+            request,
+            volume,
+            generation,
+            lease_us,
+            repeat_from,
+            alone_since,
+            allowed,
+        };
         self.when_durable(Then::Send(node, message));
+    }
+
+    /// A node has come, under a number that may have been another's. If that changes who may have cards, all cards hear of it
+    /// now; and the node's own, which may have been out of reach.
+    pub(super) fn tell_allowed(&mut self, node: NodeId) {
+        let volumes: Vec<PgId> = self.led_by(self.config.node).collect();
+        for volume in volumes {
+            let now = self.config.rights.allowed(volume);
+            let before = self.desk.allowed.insert(volume, now.clone());
+            let is_new = before.as_ref() != Some(&now);
+            if is_new {
+                self.push_shards(Input::Allowed { volume, nodes: now.clone() });
+            } else if now == Allowed::All {
+                continue;
+            }
+            let holders = self
+                .desk
+                .holders(volume)
+                .filter(|&(other, holder)| (is_new || other == node) && !holder.fenced && !holder.lost);
+            let holders: Vec<_> = holders.map(|(other, h)| (other, h.request, h.generation)).collect();
+            for (other, request, generation) in holders {
+                self.send_attached(other, request, volume, generation);
+            }
+        }
     }
 
     /// The request was granted, or a later one.

@@ -3,8 +3,9 @@
 use super::*;
 use crate::policy::Policy;
 use crate::replacement::Replacer;
-use crate::rights::NoLimits;
+use crate::rights::{Allowed, NoLimits};
 use crate::volume::Handover;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::boxed::Box;
 use std::string::ToString;
 use std::vec;
@@ -595,6 +596,69 @@ impl Rights for ReadByOne {
             _ => Some(Access::Exclusive),
         }
     }
+
+    fn allowed(&self, volume: PgId) -> Allowed {
+        match volume {
+            V => Allowed::Only(Arc::new([NodeId(1)].into())),
+            _ => Allowed::All,
+        }
+    }
+}
+
+/// What the shards of a node have been told last of who may attach `V`.
+fn allowed_at(p: &Pair, node: u16) -> Option<Allowed> {
+    p.outputs.iter().rev().find_map(|(at, output)| match output {
+        ControlOutput::Shards { input: Input::Allowed { volume: V, nodes } } if at.0 == node => {
+            Some(nodes.clone())
+        }
+        _ => None,
+    })
+}
+
+/// Who may attach a volume changes while node 1 has a card: another node has the number of one that has gone.
+#[derive(Debug, Default)]
+struct Changing(AtomicBool);
+
+impl Rights for Changing {
+    fn most(&self, _volume: PgId, _node: NodeId) -> Option<Access> {
+        Some(Access::Exclusive)
+    }
+
+    fn allowed(&self, volume: PgId) -> Allowed {
+        if self.0.load(Ordering::Relaxed) { Allowed::All } else { ReadByOne.allowed(volume) }
+    }
+}
+
+#[test]
+fn cards_are_told_who_may_attach_the_volume() {
+    let mut p = Pair::new(false);
+    let rights = Arc::new(Changing::default());
+    let config = ControlConfig { rights: Arc::clone(&rights) as _, ..config(0, 2, false) };
+    p.controls[0] = Control::new(config, p.now);
+    p.run();
+    let some = ReadByOne.allowed(V);
+    (1..3).for_each(|node| p.meet_disk_node(node, 2));
+    p.attach(1, "", Access::Read).unwrap();
+    assert_eq!(allowed_at(&p, 1), Some(some.clone()));
+    let is_before = |(_, output): &(NodeId, ControlOutput)| match output {
+        ControlOutput::Shards { input: Input::Allowed { volume: V, .. } } => true,
+        ControlOutput::Shards { input: Input::Attached { volume: V, .. } } => {
+            panic!("copies before the list")
+        }
+        _ => false,
+    };
+    assert!(p.outputs.iter().filter(|(at, _)| at.0 == 1).any(is_before));
+
+    // A connection that is new may have lost what was said; and what changes is said to all.
+    p.outputs.clear();
+    p.give(0, ControlInput::PeerUp { node: NodeId(1), incarnation: 1, succeeds: None, disks: vec![] });
+    p.run();
+    assert_eq!(allowed_at(&p, 1), Some(some));
+    rights.0.store(true, Ordering::Relaxed);
+    p.outputs.clear();
+    p.give(0, ControlInput::PeerUp { node: NodeId(2), incarnation: 9, succeeds: None, disks: vec![] });
+    p.run();
+    assert_eq!((allowed_at(&p, 0), allowed_at(&p, 1)), (Some(Allowed::All), Some(Allowed::All)));
 }
 
 #[test]

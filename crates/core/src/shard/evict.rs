@@ -61,7 +61,9 @@ impl Shard {
             return;
         }
         match eviction {
-            Some(Eviction::Send { to, class, depth }) if self.can_send(to) => {
+            Some(Eviction::Send { to, class, depth })
+                if self.can_send(to) && self.allows(block.volume, to) =>
+            {
                 let previous = self.previous_holder(victim);
                 self.cache.pin(victim);
                 self.unkeep(victim);
@@ -232,7 +234,10 @@ impl Shard {
                 StoreOutcome::Stored
             }
             (Some((Answer::Forward(to), _)), Payload::Slot(slot))
-                if to != from && self.is_up(to) && to != self.config.node =>
+                if to != from
+                    && self.is_up(to)
+                    && to != self.config.node
+                    && self.allows(block.volume, to) =>
             {
                 let depth = store.depth.saturating_sub(1);
                 let Store { class, evictor, previous, age_ms, .. } = store;

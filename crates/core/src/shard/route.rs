@@ -49,6 +49,10 @@ impl Shard {
         if let Some(error) = self.refusal(block, asker.requester).filter(|_| !own) {
             return Route::Fails(error);
         }
+        if !own && !self.allows(block.volume, asker.requester) {
+            // The primary knows whether it may: this node's list may be of before the requester came.
+            return self.to_primary(block, asker);
+        }
         if matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_)) {
             return Route::Served;
         }
@@ -67,7 +71,6 @@ impl Shard {
 
     /// Where a read goes that waits for nothing here: whom the policy names, else the last writer, else the primary.
     pub(super) fn onward(&self, block: BlockId, asker: Asker) -> Route {
-        let (me, primary) = (self.config.node, self.primary_of(block.volume));
         let Asker { requester, via, hops, failed } = asker;
         if let Some(node) = self.named(block, asker) {
             return Route::Asks { node, from_disk: false };
@@ -77,10 +80,18 @@ impl Shard {
         let writer = self.last_writer(block, requester).filter(|&node| !is_in_vain(node));
         match writer {
             Some(node) if hops < HOPS => Route::Asks { node, from_disk: true },
-            _ if primary == me => Route::Disk,
+            _ => self.to_primary(block, asker),
+        }
+    }
+
+    /// Where a read goes that asks no peer.
+    fn to_primary(&self, block: BlockId, Asker { via, hops, failed, .. }: Asker) -> Route {
+        let (me, primary) = (self.config.node, self.primary_of(block.volume));
+        match primary == me {
+            true => Route::Disk,
             // It was sent here as to the primary. While that moves, two nodes may take each other for it.
-            _ if hops > HOPS => Route::Fails(IoError::Busy),
-            _ => Route::Asks { node: primary, from_disk: failed || via != me },
+            false if hops > HOPS => Route::Fails(IoError::Busy),
+            false => Route::Asks { node: primary, from_disk: failed || via != me },
         }
     }
 

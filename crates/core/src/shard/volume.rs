@@ -9,6 +9,7 @@ use super::primary::Primary;
 use crate::ids::{NodeId, PgId, Stamp};
 use crate::mistakes::{Mistake, makes};
 use crate::policy::Policy;
+use crate::rights::Allowed;
 use crate::time::Instant;
 use crate::volume::{Coherence, VolumeSpec};
 
@@ -17,6 +18,8 @@ pub(super) struct Volume {
     pub(super) policy: Box<dyn Policy>,
     /// When the policy is called, if it wants to be.
     pub(super) policy_wake: Instant,
+    /// The nodes that may have cards, by the word of the primary.
+    pub(super) allowed: Allowed,
     /// What this node does for its clients.
     pub(super) card: Card,
     /// Who orders the writes, if that is this node.
@@ -34,6 +37,11 @@ impl Volume {
     /// uses no copy of a block that is being written.
     pub(super) fn as_of(&self, block: u32) -> Stamp {
         self.primary.as_ref().map_or_else(|| self.card.as_of(block), |primary| primary.last_stamp)
+    }
+
+    /// Whether contents may be given to the node.
+    pub(super) fn allows(&self, node: NodeId) -> bool {
+        node == self.spec.primary || self.allowed.has(node) || makes(Mistake::ServeAnyMember)
     }
 
     /// Whether the primary is asked to keep copies of what is read here.
@@ -81,7 +89,9 @@ impl Shard {
         }
         let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
-        self.volumes.insert(id, Volume { spec, policy, policy_wake: Instant::NEVER, card, primary: None });
+        let allowed = self.volumes.remove(&id).map_or_else(Allowed::default, |known| known.allowed);
+        let policy_wake = Instant::NEVER;
+        self.volumes.insert(id, Volume { spec, policy, policy_wake, allowed, card, primary: None });
         match is_primary {
             true => self.begin_term(id),
             false => self.set_apart(id),

@@ -29,7 +29,7 @@ impl Cluster {
         self.drain(node);
     }
 
-    fn peer(&mut self, from: u16, to: u16, body: Body) {
+    pub(super) fn peer(&mut self, from: u16, to: u16, body: Body) {
         let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         self.give(to, Input::Message { from: NodeId(from), message, payload: Payload::None });
     }

@@ -1,5 +1,6 @@
 //! Shards talking to each other, with the policies there are: what each message leads to.
 
+mod allowed;
 mod attack;
 mod cluster;
 mod exclusive;

@@ -17,8 +17,13 @@ pub struct Allow(pub BTreeMap<String, Mode>);
 
 impl Allow {
     /// The nodes that are named.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|&node| node != OTHERS)
+    }
+
+    /// Every node may have a card.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.0.contains_key(OTHERS)
     }
 
     /// What a card of the node may do at most. None if it may have none.

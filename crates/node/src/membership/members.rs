@@ -64,6 +64,11 @@ impl Members {
         self.all().filter(|(_, member)| member.state.is_live())
     }
 
+    /// The number of the member of that name.
+    pub(crate) fn number(&self, name: &str) -> Option<NodeId> {
+        self.by_number.iter().find(|(_, member)| member.name == name).map(|(&number, _)| number)
+    }
+
     pub(crate) fn get(&self, node: NodeId) -> Option<&Member> {
         self.by_number.get(&node)
     }

@@ -156,7 +156,7 @@ impl Sending {
             }
             Frame::Inquiry(frame) => self.push_whole(frame),
             Frame::Credit(credit) => self.push_header(peer::encode_credit(&credit)),
-            Frame::Control(message) => match peer::encode_control(&message) {
+            Frame::Control(message) => match peer::encode_control(&message, self.version) {
                 Ok(frame) => self.push_whole(frame),
                 // The configuration bounds names and policies, the disk engine the extents.
                 Err(error) => tracing::error!(%error, ?message, "a control message cannot be sent"),

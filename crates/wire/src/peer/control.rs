@@ -1,8 +1,11 @@
 //! Bodies of control messages: a number for the message, then its fields in order.
 
-use cards_core::{Access, ControlMessage, Extent, Generation, IoError, PgId, Refusal};
+use std::sync::Arc;
+
+use cards_core::{Access, Allowed, ControlMessage, Extent, Generation, IoError, NodeId, PgId, Refusal};
 
 use super::body::{Reader, Writer, error_code, result};
+use super::versions::ALLOWED;
 use super::{FrameError, MAX_POLICY};
 
 const SEEN: u8 = 0;
@@ -17,7 +20,7 @@ const EXTENTS: u8 = 8;
 const EXTENTS_DONE: u8 = 9;
 
 /// The bytes of a body.
-pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
+pub(super) fn encode(message: &ControlMessage, version: u8) -> Result<Vec<u8>, FrameError> {
     let mut out = Writer::default();
     match message {
         ControlMessage::Seen { terms } => {
@@ -40,7 +43,15 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
                 out.u64(card.0);
             }
         }
-        ControlMessage::Attached { request, volume, generation, lease_us, repeat_from, alone_since } => {
+        ControlMessage::Attached {
+            request,
+            volume,
+            generation,
+            lease_us,
+            repeat_from,
+            alone_since,
+            allowed,
+        } => {
             out.byte(ATTACHED);
             out.u64(request.0);
             out.volume(*volume);
@@ -48,6 +59,9 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
             out.u32(*lease_us);
             out.u64(repeat_from.0);
             out.u64(alone_since.0);
+            if version >= ALLOWED {
+                encode_allowed(&mut out, allowed)?;
+            }
         }
         ControlMessage::Refused { request, volume, refusal } => {
             out.byte(REFUSED);
@@ -92,7 +106,7 @@ pub(super) fn encode(message: &ControlMessage) -> Result<Vec<u8>, FrameError> {
 }
 
 /// The message in a body.
-pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
+pub(super) fn decode(version: u8, body: &[u8]) -> Result<ControlMessage, FrameError> {
     let mut reader = Reader::new(body);
     let message = match reader.byte("kind of control message")? {
         SEEN => {
@@ -118,6 +132,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ControlMessage, FrameError> {
             lease_us: reader.u32("lease")?,
             repeat_from: reader.generation()?,
             alone_since: reader.generation()?,
+            allowed: if version >= ALLOWED { decode_allowed(&mut reader)? } else { Allowed::All },
         },
         REFUSED => ControlMessage::Refused {
             request: reader.request()?,
@@ -159,6 +174,30 @@ fn decode_access(reader: &mut Reader<'_>) -> Result<Access, FrameError> {
         1 => Ok(Access::Write),
         2 => Ok(Access::Exclusive),
         value => Err(FrameError::Field { what: "access", value: value.into() }),
+    }
+}
+
+fn encode_allowed(out: &mut Writer, allowed: &Allowed) -> Result<(), FrameError> {
+    let Allowed::Only(nodes) = allowed else {
+        out.flag(false);
+        return Ok(());
+    };
+    out.flag(true);
+    out.length("list of nodes", nodes.len(), NodeId::MAX_NODES)?;
+    nodes.iter().for_each(|node| out.u16(node.0));
+    Ok(())
+}
+
+fn decode_allowed(reader: &mut Reader<'_>) -> Result<Allowed, FrameError> {
+    if !reader.flag("limit to some nodes")? {
+        return Ok(Allowed::All);
+    }
+    let count = reader.length("list of nodes", NodeId::MAX_NODES)?;
+    let nodes: Vec<NodeId> = (0..count).map(|_| reader.node()).collect::<Result<_, _>>()?;
+    // In order, each once: every message has one encoding.
+    match nodes.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(FrameError::Field { what: "node in a list", value: pair[1].0.into() }),
+        None => Ok(Allowed::Only(Arc::new(nodes.into_iter().collect()))),
     }
 }
 

@@ -101,7 +101,7 @@ impl BodyHeader {
         if self.kind == KIND_HELLO {
             super::Hello::decode(self.version, body).map(super::Body::Hello)
         } else {
-            control::decode(body).map(super::Body::Control)
+            control::decode(self.version, body).map(super::Body::Control)
         }
     }
 }

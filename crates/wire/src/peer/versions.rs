@@ -16,6 +16,9 @@ const OPEN: u8 = 11;
 /// Since this version a Read or a Data may be of several blocks.
 pub const RUNS: u8 = 12;
 
+/// Since this version an Attached says who may have cards of the volume.
+pub(super) const ALLOWED: u8 = 12;
+
 /// All versions from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {

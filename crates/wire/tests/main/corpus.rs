@@ -9,10 +9,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cards_core::{
-    Access, Ahead, Body, Bounds, CommandKind, ControlMessage, Extent, Generation, Grant, IoError, Message,
-    NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
+    Access, Ahead, Allowed, Body, Bounds, CommandKind, ControlMessage, Extent, Generation, Grant, IoError,
+    Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
 };
 use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
@@ -221,7 +222,7 @@ fn frames() -> Seeds {
     let bounds = Bounds { base: Stamp(4), written: 0x8001, version: stamp };
     let grant = Grant { turn: 8, held: 0xf0f0, bounds };
     let ahead = Ahead { regions: 15, bound: Stamp(3) };
-    let control = |message| encode_control(&message).expect("a short message");
+    let control = |message| encode_control(&message, VERSION).expect("a short message");
     let read = |n: u32| Body::Read {
         request: RequestId(request.0 + u64::from(n)),
         block: block + n,
@@ -310,6 +311,18 @@ fn frames() -> Seeds {
                 access: Access::Exclusive,
                 takeover: true,
                 succeeds: Some(generation),
+            }),
+        ),
+        (
+            "attached",
+            control(ControlMessage::Attached {
+                request,
+                volume,
+                generation,
+                lease_us: 250_000,
+                repeat_from: generation,
+                alone_since: generation,
+                allowed: Allowed::Only(Arc::new([NodeId(0), node].into())),
             }),
         ),
         ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::Exclusive(node) })),

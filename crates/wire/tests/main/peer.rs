@@ -1,9 +1,11 @@
 //! The protocol between nodes: every message survives the wire, and no bytes do harm.
 
+use std::sync::Arc;
+
 use cards_core::{
-    Access, Ahead, Body, Bounds, Coherence, CommandKind, ControlMessage, Extent, Generation, Grant, Handover,
-    IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp, StoreOutcome,
-    VolumeSpec,
+    Access, Ahead, Allowed, Body, Bounds, Coherence, CommandKind, ControlMessage, Extent, Generation, Grant,
+    Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp,
+    StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
@@ -18,6 +20,11 @@ use crate::drive;
 
 fn nodes() -> impl Strategy<Value = NodeId> {
     (0..NodeId::MAX_NODES as u16).prop_map(NodeId)
+}
+
+fn allowed() -> impl Strategy<Value = Allowed> {
+    let nodes = proptest::collection::btree_set(nodes(), 0..40);
+    option::of(nodes).prop_map(|nodes| nodes.map_or(Allowed::All, |nodes| Allowed::Only(Arc::new(nodes))))
 }
 
 fn errors() -> impl Strategy<Value = IoError> {
@@ -215,14 +222,15 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
                 succeeds
             }
         ),
-        (request(), volume(), generation(), any::<u32>(), generation(), generation()).prop_map(
-            |(request, volume, generation, lease_us, repeat_from, alone_since)| C::Attached {
+        (request(), volume(), generation(), any::<u32>(), generation(), generation(), allowed()).prop_map(
+            |(request, volume, generation, lease_us, repeat_from, alone_since, allowed)| C::Attached {
                 request,
                 volume,
                 generation,
                 lease_us,
                 repeat_from,
-                alone_since
+                alone_since,
+                allowed,
             }
         ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
@@ -379,7 +387,7 @@ proptest! {
 
     #[test]
     fn every_control_message_survives(message in controls()) {
-        prop_assert_eq!(decode(&encode_control(&message).unwrap()), Ok(peer::Body::Control(message)));
+        prop_assert_eq!(decode(&encode_control(&message, VERSION).unwrap()), Ok(peer::Body::Control(message)));
     }
 
     #[test]
@@ -415,7 +423,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(bytes: Vec<u8>, noise: Vec<(u16, u8)>, hello in hellos(), control in controls()) {
         drive::peer(&bytes);
-        for mut frame in [encode_hello(&hello).unwrap(), encode_control(&control).unwrap()] {
+        for mut frame in [encode_hello(&hello).unwrap(), encode_control(&control, VERSION).unwrap()] {
             for (at, byte) in &noise {
                 let at = usize::from(*at) % frame.len();
                 frame[at] = *byte;
@@ -445,6 +453,28 @@ fn a_read_is_byte_exact() {
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
     expected[96..104].copy_from_slice(&[0x02, 0x03, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d]);
     assert_eq!(encode_message(&message, 0), expected);
+}
+
+/// What version 12 has added is not said in version 11, and not missed there.
+#[test]
+fn who_may_attach_is_said_since_version_12() {
+    let attached = |allowed| ControlMessage::Attached {
+        request: RequestId(1),
+        volume: PgId(2),
+        generation: Generation(3),
+        lease_us: 4,
+        repeat_from: Generation(5),
+        alone_since: Generation(6),
+        allowed,
+    };
+    let some = attached(Allowed::Only(Arc::new([NodeId(1), NodeId(4)].into())));
+    let [before, now] = [11, 12].map(|version| encode_control(&some, version).unwrap());
+    assert_eq!(now[before.len()..], [1, 2, 0, 1, 0, 4, 0]);
+    assert_eq!(decode(&before), Ok(peer::Body::Control(attached(Allowed::All))));
+    assert_eq!(decode(&now), Ok(peer::Body::Control(some)));
+    let mut unordered = now.clone();
+    unordered[before.len() + 3] = 4;
+    assert_eq!(decode(&unordered), Err(FrameError::Field { what: "node in a list", value: 4 }));
 }
 
 #[test]
@@ -537,7 +567,8 @@ fn lengths_are_judged_before_anything_follows() {
     let acquire = Body::Acquire { generation: Generation(1), block: 0, turn: 1, ahead: 0 };
     assert!(matches!(with_payload(acquire, 1, 0), Err(FrameError::TooLong { limit: 0, .. })));
     let mut control =
-        encode_control(&ControlMessage::Expired { volume: PgId(1), generation: Generation(1) }).unwrap();
+        encode_control(&ControlMessage::Expired { volume: PgId(1), generation: Generation(1) }, VERSION)
+            .unwrap();
     control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
     let header = control.first_chunk::<HEADER_SIZE>().unwrap();
     assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));
@@ -550,10 +581,10 @@ fn what_is_too_long_is_not_sent() {
     let extent = Extent { length: 1, hole: true };
     let result = Ok(vec![extent; ControlMessage::MAX_EXTENTS + 1]);
     let extents = ControlMessage::ExtentsDone { request: RequestId(1), result };
-    assert!(matches!(encode_control(&extents), Err(FrameError::TooLong { .. })));
+    assert!(matches!(encode_control(&extents, VERSION), Err(FrameError::TooLong { .. })));
     let renewal = |cards| {
         let cards = vec![(PgId(1), Generation(1)); cards];
-        encode_control(&ControlMessage::Renew { request: RequestId(1), cards })
+        encode_control(&ControlMessage::Renew { request: RequestId(1), cards }, VERSION)
     };
     let mut frame = renewal(ControlMessage::MAX_CARDS).unwrap();
     assert!(matches!(renewal(ControlMessage::MAX_CARDS + 1), Err(FrameError::TooLong { .. })));

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NoLimits, NodeId, PgId,
-    Placement, Shard, ShardConfig, Token, mix,
+    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, PgId, Placement, Shard,
+    ShardConfig, Token, mix,
 };
 use cards_policies::BuiltIn;
 
+use super::rights::AllBut;
 use super::{Asker, Event, Place, World};
 use crate::client::Outcome;
 use crate::memory::Memory;
@@ -40,7 +41,7 @@ impl<M: Models> World<M> {
             incarnation,
             lease: config.lease,
             algorithms: Arc::clone(&algorithms),
-            rights: Arc::new(NoLimits),
+            rights: Arc::new(AllBut { nodes: self.places.len() as u16, strangers: config.strangers.clone() }),
             disk_wait: config.disk_wait,
             journals: self.journals.values().filter(|disk| led.contains(&disk.volume)).copied().collect(),
             acquainted: (0..self.places.len() as u16).map(NodeId).collect(),

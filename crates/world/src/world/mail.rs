@@ -1,6 +1,6 @@
 //! Messages: from the sender's connection through the network model to where their payload lands.
 
-use cards_core::{ControlInput, Input, Landing, NodeId, Payload};
+use cards_core::{ControlInput, Input, Landing, Message, NodeId, Payload};
 
 use super::{Envelope, EnvelopeBody, Event, World};
 use crate::memory::Tags;
@@ -29,6 +29,12 @@ impl<M: Models> World<M> {
             self.events.push(self.now + arrival.delay, Event::Arrive(Box::new(envelope)));
         }
         self.deliveries = deliveries;
+    }
+
+    /// A program that has the node's key sends a block message of its own, which has no payload.
+    pub fn forge(&mut self, from: NodeId, to: NodeId, message: Message) {
+        trace!(self, "{from:?} forges for {to:?} {message:?}");
+        self.send(from, to, EnvelopeBody::Shard { message, tags: Tags::new() });
     }
 
     /// Whether the connection a message was sent on still exists at its receiver.

@@ -102,6 +102,7 @@ impl Bench {
             shared,
             devices: vec![(device, V)],
             exclusive: Vec::new(),
+            strangers: Vec::new(),
             placement: PlacementKind::Rendezvous,
             peer_timeout: Duration::from_millis(50),
             disk_wait: Duration::from_secs(5),
