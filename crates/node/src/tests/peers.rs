@@ -4,25 +4,31 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use cards_core::{Body, CommandKind, Generation, Message, PgId, RequestId, Stamp};
+use cards_core::{Body, CommandKind, Generation, IoError, Message, NodeId, PgId, RequestId, Stamp};
 use cards_wire::peer::{
     self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, OLDEST, VERSION, Versions, decode_header,
     encode_hello, encode_message,
 };
 
+use super::client as nbd;
 use crate::Daemon;
 use crate::admin::{Client, MemberState, Status};
-use crate::config::{Attach, Config, Disk, Member, Origin};
+use crate::config::{Allow, Attach, Config, Disk, Member, Mode, Origin};
 
 /// Two configurations that fit, without disks.
 fn pair(dir: &std::path::Path) -> [Config; 2] {
-    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    nodes(dir)
+}
+
+/// As many configurations that fit, without disks.
+fn nodes<const NODES: usize>(dir: &std::path::Path) -> [Config; NODES] {
+    let ports = [(); NODES].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let member = |(i, port): (usize, &TcpListener)| Member {
         name: format!("n{i}"),
         address: port.local_addr().unwrap().to_string(),
     };
     let members: Vec<Member> = ports.iter().enumerate().map(member).collect();
-    [0, 1].map(|i| {
+    std::array::from_fn(|i| {
         let mut config = Config::new("lab", &format!("n{i}"), members.clone());
         config.runtime_dir = dir.join(format!("n{i}"));
         config.state_dir = config.runtime_dir.join("state");
@@ -173,9 +179,13 @@ fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
 
 /// A link of node n1 to a daemon that takes it for n1: all lanes.
 fn impostor(address: &str, versions: Versions) -> Vec<TcpStream> {
+    impostor_of("n1", address, versions)
+}
+
+fn impostor_of(node: &str, address: &str, versions: Versions) -> Vec<TcpStream> {
     let mut hello = Hello {
         cluster: "lab".into(),
-        node: "n1".into(),
+        node: node.into(),
         shards: 16,
         incarnation: 1,
         versions,
@@ -203,10 +213,75 @@ fn hangs_up(mut stream: TcpStream) {
 /// Waits until the daemon shows n1 as connected, or not.
 #[track_caller]
 fn connected(daemon: &Daemon, is_up: bool) {
+    connected_to(daemon, 1, is_up);
+}
+
+#[track_caller]
+fn connected_to(daemon: &Daemon, peer: usize, is_up: bool) {
     let start = Instant::now();
-    while (status(daemon).members[1].state == MemberState::Up) != is_up {
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).members[1]);
+    while (status(daemon).members[peer].state == MemberState::Up) != is_up {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).members[peer]);
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Node n2 may not attach the disk of n0. It asks n1, which has the block in its cache, and is refused by n0.
+#[test]
+fn a_member_that_may_not_attach_a_volume_reads_nothing_at_a_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let [mut primary, mut holder, _] = nodes(dir.path());
+    let (path, socket) = (dir.path().join("disk.img"), dir.path().join("n1.sock"));
+    std::fs::write(&path, [7; 1 << 20]).unwrap();
+    let allow = Some(Allow([("n1".to_owned(), Mode::Rw)].into()));
+    primary.disks = vec![Disk { allow, ..Disk::new("disk", Origin::Path(path)) }];
+    (holder.attach, holder.nbd.unix) = (vec![Attach::new("disk")], Some(socket.clone()));
+    let configs = [primary, holder].map(|config| Config { data_threads: 1, ..config });
+    let addresses = [0, 1].map(|node| configs[0].members[node].address.clone());
+    let daemons = configs.map(|config| Daemon::start(config).unwrap());
+    let start = Instant::now();
+    let mut client = loop {
+        match nbd::Client::open(&socket, "disk") {
+            Ok(client) => break client,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(client.read(0, 4096).unwrap(), [7; 4096]);
+
+    let [mut refusing, mut holding] = [0, 1].map(|node: usize| {
+        let mut lanes = impostor_of("n2", &addresses[node], Versions::default());
+        connected_to(&daemons[node], 2, true);
+        assert_eq!(lanes.len(), 1);
+        lanes.remove(0)
+    });
+    let volume = PgId::plain(NodeId(0), 0);
+    let read = |request| {
+        let body = Body::Read {
+            request: RequestId(request),
+            block: 0,
+            requester: NodeId(2),
+            hops: 0,
+            leave_copy: true,
+            read_ahead: false,
+            from_disk: request == 2,
+        };
+        encode_message(&Message { volume, shard: 0, through: Stamp(0), free: 0, body }, 0)
+    };
+    let refused = |stream: &mut TcpStream, number| loop {
+        if let Header::Message { message: Message { body, .. }, .. } = frame(stream).unwrap().0 {
+            let error = IoError::NotAttached;
+            break assert_eq!(body, Body::Nack { request: RequestId(number), block: 0, error });
+        }
+    };
+    for request in [1, 2] {
+        holding.write_all(&read(request)).unwrap();
+        refused(&mut refusing, request);
+    }
+    refusing.write_all(&read(3)).unwrap();
+    refused(&mut refusing, 3);
+    holding.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    while let Ok((header, body)) = frame(&mut holding) {
+        assert!(!matches!(header, Header::Message { .. }), "{header:?} and {} bytes", body.len());
     }
 }
 
