@@ -51,6 +51,9 @@ impl Options {
             Mode::ColdRead => format!("{} a node for each block, all at once", self.readers_of_block),
         };
         lines.push(("clients", clients));
+        if let Some(stranger) = world.strangers.first() {
+            lines.push(("stranger", format!("{stranger:?}, asks every {:?}", self.nodes.pry_every)));
+        }
         if self.stride > 1 {
             lines.push(("apart", format!("one block in {}", self.stride)));
         }
