@@ -178,7 +178,7 @@ fn three_machines_become_a_cluster_with_a_token() {
     let mut first = Process::spawn(&serve, &dir.path().join("n1-again.log"));
     let export = lab.export("n1", &first);
     first.until("n1 serves again", || export.read(0, 512).ok());
-    assert_eq!(listening(first.pid()), [lab.keeper.clone()], "one port");
+    assert_eq!(listening(first.pid()), std::slice::from_ref(&lab.keeper), "one port");
     for node in ["n1", "n2", "n3"] {
         eventually(&format!("{node} sees all"), SHORT, || lab.is_whole(node).then_some(()));
     }
