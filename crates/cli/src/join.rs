@@ -115,9 +115,27 @@ impl Join {
                 return Err(error);
             }
         };
-        let replaced = if before == Before::Packaged { ", in place of the package's" } else { "" };
-        eprintln!("cards: wrote {shown}{replaced}; from now on `cards serve --config {shown}` joins");
+        let written = match before {
+            Before::Nothing => format!("wrote {shown}"),
+            Before::Packaged => format!("wrote {shown}, in place of the package's"),
+            Before::Same => format!("{shown} is there already, and says the same"),
+        };
+        eprintln!("cards: {written}; from now on `cards serve --config {shown}` joins");
         if self.write_only {
+            if config.lacks_identity() {
+                let remedy = match &config.coordinator {
+                    Some(Coordinator::Embedded(_)) if config.is_keeper() => {
+                        "make the cluster's with `cards cluster init`"
+                    }
+                    Some(Coordinator::Embedded(_)) => {
+                        "run the same command again with --token TOKEN (from `cards cluster token` on the keeper's machine)"
+                    }
+                    _ => "bring one (docs/operating/members.md)",
+                };
+                eprintln!(
+                    "cards: this machine has no identity yet, without which the daemon does not start; {remedy}"
+                );
+            }
             return Ok(());
         }
         let ended = serve::run(config, verbose);
@@ -137,12 +155,13 @@ impl Join {
 
     /// Puts back what was there before the configuration.
     fn restore(&self, before: Before) -> Result<(), Error> {
-        let undone = match before {
-            Before::Nothing => fs::remove_file(&self.config),
-            Before::Packaged => replace(&self.config, PACKAGED),
+        let (undone, said) = match before {
+            Before::Same => return Ok(()),
+            Before::Nothing => (fs::remove_file(&self.config), "is gone again"),
+            Before::Packaged => (replace(&self.config, PACKAGED), "is the package's again"),
         };
         undone.map_err(|source| Error::Write { path: self.config.clone(), source })?;
-        eprintln!("cards: {} is as it was before", self.config.display());
+        eprintln!("cards: {} {said}", self.config.display());
         Ok(())
     }
 
@@ -293,6 +312,8 @@ fn remove_identity(state_dir: &Path) -> Result<PathBuf, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
+    /// The same, as after `--write-only`.
+    Same,
     /// [`PACKAGED`].
     Packaged,
 }
@@ -309,11 +330,14 @@ fn write(path: &Path, text: &str) -> Result<Before, Error> {
             Ok(Before::Nothing)
         }
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
-        Err(_) if fs::read(path).map_err(failed)? == PACKAGED.as_bytes() => {
-            replace(path, text).map_err(failed)?;
-            Ok(Before::Packaged)
-        }
-        Err(_) => Err(Error::Usage { problem: already(path) }),
+        Err(_) => match fs::read(path).map_err(failed)? {
+            there if there == text.as_bytes() => Ok(Before::Same),
+            there if there == PACKAGED.as_bytes() => {
+                replace(path, text).map_err(failed)?;
+                Ok(Before::Packaged)
+            }
+            _ => Err(Error::Usage { problem: already(path) }),
+        },
     }
 }
 

@@ -280,6 +280,13 @@ impl Config {
         }
     }
 
+    /// The daemon needs an identity, and there is none yet.
+    #[must_use]
+    pub fn lacks_identity(&self) -> bool {
+        let is_needed = !self.insecure && self.beyond_this_machine().is_some();
+        is_needed && self.identity.is_none() && !self.identity_files().any()
+    }
+
     /// The first address of this cluster's nodes by which other machines may come, as far as this node knows.
     #[must_use]
     pub fn beyond_this_machine(&self) -> Option<&str> {

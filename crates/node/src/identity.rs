@@ -137,7 +137,17 @@ impl Own {
             problems.push(format!("identity: {error}; what was read before stays in use"));
         }
         let not_renewed = self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let has_ended = self.identity.ends().is_none_or(|ends| ends <= SystemTime::now());
         let remedy = match (&not_renewed, self.renews) {
+            (_, true) if has_ended => {
+                let why = not_renewed.as_ref().map(|error| format!("renewing it has failed: {error}; "));
+                format!(
+                    "{}join again with a token: `cards cluster token --rejoin {}` on the keeper's machine \
+                     (docs/operating/security.md); the keeper itself renews its own when it starts",
+                    why.unwrap_or_default(),
+                    self.identity.name().node
+                )
+            }
             (Some(error), _) => format!("renewing it has failed: {error}; it is tried again"),
             (None, true) => "see `cards cluster renew` (docs/operating/security.md)".into(),
             (None, false) => "put a new one in its place (docs/operating/security.md)".into(),

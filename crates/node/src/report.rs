@@ -31,7 +31,8 @@ const LOSS_REMEMBERED_S: u64 = 300;
 /// Everything about this node.
 pub(crate) fn status(node: &Node) -> Status {
     let (members, volumes) = (members(node), volumes(node));
-    let mut problems: Vec<String> = Vec::new();
+    // What others do not let this node do because of its own certificate comes behind it.
+    let mut problems: Vec<String> = node.identity.iter().flat_map(|own| own.problems()).collect();
     for member in &members {
         if !matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left) {
             let reason =
@@ -52,7 +53,6 @@ pub(crate) fn status(node: &Node) -> Status {
     problems.extend(same_names(&volumes));
     problems.extend(node.membership.problems());
     problems.extend(node.changes.problem());
-    problems.extend(node.identity.iter().flat_map(|own| own.problems()));
     problems.extend(recent_losses(node));
     problems.extend(node.cards.all().iter().filter_map(|card| card.recent_failures(node)));
     for (seen, spec) in node.disks_seen.iter().zip(&node.own) {

@@ -1,6 +1,6 @@
 //! The daemon from its start to its end.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -446,10 +446,22 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        // Of a terminal that is closed it is the end, and else what asks daemons to read their files again.
+        let has_terminal = io::stdin().is_terminal();
         let mut signal = async move || {
-            tokio::select! {
-                _ = terminate.recv() => libc::SIGTERM,
-                _ = interrupt.recv() => libc::SIGINT,
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => return libc::SIGTERM,
+                    _ = interrupt.recv() => return libc::SIGINT,
+                    _ = hang_up.recv() => match has_terminal {
+                        true => return libc::SIGHUP,
+                        false => tracing::info!(
+                            "SIGHUP: files of certificates are looked at every two seconds anyhow; what else has changed is read when \
+                             the daemon starts"
+                        ),
+                    },
+                }
             }
         };
         let serves = Arc::new(AtomicBool::new(false));
@@ -477,6 +489,7 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
         };
         match reason {
             Some(libc::SIGTERM) => tracing::info!("SIGTERM: draining"),
+            Some(libc::SIGHUP) => tracing::info!("SIGHUP of a terminal: draining"),
             Some(_) => tracing::info!("SIGINT: draining"),
             None => tracing::info!("shutdown requested: draining"),
         }

@@ -150,7 +150,7 @@ impl Sealed {
                 ALERT => match self.incoming[data] {
                     // The other end closes.
                     [_, 0] => self.ended = true,
-                    [_, alert] => return Err(bad(format!("the other end breaks off (TLS alert {alert})"))),
+                    [_, alert] => return Err(bad(broken_off(alert))),
                     _ => return Err(bad("an alert of no known length")),
                 },
                 HANDSHAKE => self.told(data)?,
@@ -411,6 +411,19 @@ impl AsyncWrite for Wire {
         ready!(wire.poll_flush(cx))?;
         Pin::new(&mut wire.stream).poll_shutdown(cx)
     }
+}
+
+/// What an alert says (RFC 8446, section 6.2), where that is for whoever reads it to mend.
+fn broken_off(alert: u8) -> String {
+    let why = match alert {
+        42 | 43 | 46 => "it does not take this end's certificate",
+        44 => "this end's certificate is revoked",
+        45 => "this end's certificate has ended, or the clocks of the two differ",
+        48 => "it does not believe the authority of this end's certificate",
+        116 => "this end has shown no certificate",
+        _ => "see its log",
+    };
+    format!("the other end breaks off: {why} (TLS alert {alert})")
 }
 
 #[cfg(test)]

@@ -19,13 +19,18 @@ fn joining_replaces_it() {
     let cluster = cluster(dir.path());
     let config = dir.path().join("n3-node.toml");
     fs::write(&config, PACKAGED).unwrap();
-    let done = call(&join(dir.path(), &cluster, "lab", "n3"), &["--write-only"]).ok();
+    let command = join(dir.path(), &cluster, "lab", "n3");
+    let done = call(&command, &["--write-only"]).ok();
     assert!(done.stderr.contains("in place of the package's"), "{done}");
     let written = fs::read_to_string(&config).unwrap();
     assert!(written.contains("cluster = \"lab\"") && written.contains("node = \"n3\""), "{written}");
 
-    // That one is somebody's.
-    let refused = call(&join(dir.path(), &cluster, "lab", "n3"), &["--write-only"]).fails();
+    // That one is somebody's. To say the same again is no change: a token may come later.
+    let again = call(&command, &["--write-only"]).ok();
+    assert!(again.stderr.contains("is there already, and says the same"), "{again}");
+    let written = written + "# mine\n";
+    fs::write(&config, &written).unwrap();
+    let refused = call(&command, &["--write-only"]).fails();
     for word in
         ["is there already", "node \"n3\" of cluster \"lab\"", "cards serve --config", "remove the file"]
     {

@@ -119,6 +119,13 @@ fn three_machines_become_a_cluster_with_a_token() {
     let mut first = lab.spawn("n1", &["--disk", &disk]);
     let export = lab.export("n1", &first);
     first.until("n1 serves", || export.read(0, 512).ok());
+    // Whoever changes files of a daemon sends this; certificates are looked at anyhow.
+    first.signal(libc::SIGHUP);
+    first.until("it has heard it", || {
+        let log = fs::read_to_string(lab.dir.join("n1.log")).unwrap_or_default();
+        log.contains("SIGHUP").then_some(())
+    });
+    export.read(0, 512).unwrap();
 
     let token = lab.token("token --uses 2");
     let mut nodes = Vec::new();
