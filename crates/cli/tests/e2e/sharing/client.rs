@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -42,9 +42,10 @@ impl Worker {
     /// # Panics
     /// If a block was torn, or if an answer did not come: a client may be told of an error, but it must be told.
     pub(super) fn work(mut self, place: usize) -> Vec<Event> {
-        while !self.shared.is_over() {
-            let done = self.step();
-            let Counts { successes, failures, errors } = &self.shared.counts[place];
+        let shared = Arc::clone(&self.shared);
+        while !shared.is_over() {
+            let done = self.step(&shared.counts[place].is_writing);
+            let Counts { successes, failures, errors, .. } = &shared.counts[place];
             match done {
                 Ok(()) => successes.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
@@ -66,7 +67,7 @@ impl Worker {
         self.events
     }
 
-    fn step(&mut self) -> io::Result<()> {
+    fn step(&mut self, is_writing: &AtomicBool) -> io::Result<()> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Client::open(&self.export).inspect_err(|_| thread::sleep(PATIENCE))?,
@@ -74,7 +75,10 @@ impl Worker {
         let block =
             if self.random.below(4) == 0 { self.random.below(HOT) } else { self.random.below(BLOCKS) };
         let done = if self.random.below(5) < 2 {
-            self.write(&mut connection, block)
+            is_writing.store(true, Ordering::Relaxed);
+            let done = self.write(&mut connection, block);
+            is_writing.store(false, Ordering::Relaxed);
+            done
         } else {
             self.read(&mut connection, block)
         };

@@ -32,6 +32,8 @@ impl Shared {
 pub(super) struct Counts {
     pub(super) successes: AtomicU64,
     pub(super) failures: AtomicU64,
+    /// It has asked for a write and has no answer yet.
+    pub(super) is_writing: AtomicBool,
     /// What the client was told, each once.
     pub(super) errors: Mutex<BTreeSet<String>>,
 }
@@ -73,6 +75,11 @@ impl Crowd {
     pub(super) fn errors(&self, node: usize) -> BTreeSet<String> {
         let here = self.nodes.iter().zip(&self.shared.counts).filter(|(at, _)| **at == node);
         here.flat_map(|(_, counts)| counts.errors.lock().expect("no panic inside").clone()).collect()
+    }
+
+    /// Whether a client of `node` waits for the answer to a write.
+    pub(super) fn is_writing_at(&self, node: usize) -> bool {
+        self.at(&[node]).any(|place| self.shared.counts[place].is_writing.load(Ordering::Relaxed))
     }
 
     /// Waits until every client of `nodes` has failed with something that it began after this call.

@@ -99,7 +99,7 @@ fn a_node_that_is_killed_while_clients_write_loses_nothing() {
     play(5, 5, |setting| {
         let mut scene = Scene::start(setting, setting.nodes);
         for (node, away) in [(2, OUTAGE), (3, MOMENT), (2, Duration::ZERO)] {
-            scene.cluster.node(node).kill();
+            scene.kill_during_a_write(node);
             scene.goes_on_without(node, away);
             scene.cluster.node(node).restart();
             scene.goes_on();
@@ -115,7 +115,7 @@ fn a_disk_node_that_is_killed_while_clients_write_loses_nothing_and_repeats_noth
     play(6, 3, |setting| {
         let mut scene = Scene::start(setting, setting.nodes);
         for away in [MOMENT, OUTAGE, Duration::ZERO] {
-            scene.cluster.node(1).kill();
+            scene.kill_during_a_write(1);
             thread::sleep(away);
             scene.cluster.node(1).restart();
             scene.goes_on();

@@ -21,6 +21,8 @@ use crate::harness::{SHORT, content, eventually, scratch};
 pub(super) const LEASE: Duration = Duration::from_secs(1);
 /// How long others may have to wait for a node that is gone (one and a half leases), and a good second more.
 pub(super) const OUTAGE: Duration = Duration::from_millis(2_700);
+/// Clients have heard by then of all that was answered before their node stood still.
+const SETTLED: Duration = Duration::from_millis(20);
 /// Operations that succeed in a long history.
 pub(super) const OPERATIONS: u64 = 50_000;
 /// Number in the history of whoever reads at the end.
@@ -124,6 +126,21 @@ impl Scene {
     #[track_caller]
     pub(super) fn goes_on(&self) {
         self.crowd().goes_on_at(&(1..=self.setting.nodes).collect::<Vec<_>>());
+    }
+
+    /// `kill -9` for node `node` while at least one of its clients waits for the answer to a write.
+    pub(super) fn kill_during_a_write(&mut self, node: usize) {
+        eventually(&format!("a write under way at n{node}"), SHORT, || {
+            // Where it stands still nothing is answered any more, so what is under way stays so.
+            self.cluster.node(node).pause();
+            thread::sleep(SETTLED);
+            let found = self.crowd().is_writing_at(node);
+            match found {
+                true => self.cluster.node(node).kill(),
+                false => self.cluster.node(node).resume(),
+            }
+            found.then_some(())
+        });
     }
 
     /// Waits for `outage`. If node `gone` is given up in this time, the others' clients must be served anew.
