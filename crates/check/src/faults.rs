@@ -115,13 +115,15 @@ pub enum Fault {
     DeadPrimary,
     /// A member that may attach no volume asked another one for a block.
     Prying,
+    /// A peer's answer was late, and the disk node was asked as well.
+    Hedged,
     /// A limit was reached.
     Reached(Limit),
 }
 
 impl Fault {
     /// All kinds but for limits.
-    const ALL: [Self; 46] = [
+    const ALL: [Self; 47] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -168,6 +170,7 @@ impl Fault {
         Self::TimeStep,
         Self::DeadPrimary,
         Self::Prying,
+        Self::Hedged,
     ];
 
     /// All kinds.

@@ -136,7 +136,9 @@ impl Summary {
                 self.handed_over += report.stats.handed_over;
                 self.withdrawals += report.stats.withdrawals;
                 let reached = Limit::ALL.map(|limit| (Fault::Reached(limit), report.reached.of(limit)));
-                for (fault, count) in reached.into_iter().filter(|&(_, count)| count > 0).chain(report.faults)
+                let hedged = (Fault::Hedged, report.stats.hedged);
+                let reached = reached.into_iter().chain([hedged]).filter(|&(_, count)| count > 0);
+                for (fault, count) in reached.chain(report.faults)
                 {
                     *self.faults.entry(fault).or_default() += count;
                 }

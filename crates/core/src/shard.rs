@@ -39,7 +39,7 @@ use card::commands::Commands;
 use card::withdraw::Withdrawals;
 use coherence::Freshness;
 use evict::Leaving;
-use fetch::Fetches;
+use fetch::{Fetches, Pace};
 use primary::Primary;
 use primary::answered::Place;
 use primary::commands::DiskCommand;
@@ -79,6 +79,8 @@ pub struct ShardConfig {
     pub placement: Placement,
     /// A request to a peer that takes longer is repeated to the disk node.
     pub peer_timeout: Duration,
+    /// A request to a peer that takes several times as long as usual is made to the disk node as well, if few are.
+    pub hedge: bool,
     /// A request that the disk node has not answered by then fails.
     pub disk_wait: Duration,
     /// What the last life of this node has left of its disks' volumes: each counts as written everywhere otherwise.
@@ -101,6 +103,7 @@ pub struct Shard {
     volumes: BTreeMap<PgId, Volume>,
     cache: Cache,
     fetches: Fetches,
+    pace: Pace,
     leaving: BTreeMap<BlockId, Leaving>,
     commands: Commands,
     disk_commands: BTreeMap<OpId, DiskCommand>,
@@ -144,6 +147,7 @@ impl Shard {
             volumes: BTreeMap::new(),
             cache: Cache::new(capacity, in_flight, config.algorithms.replacer(capacity)),
             fetches: Fetches::default(),
+            pace: Pace::default(),
             leaving: BTreeMap::new(),
             commands: Commands::default(),
             disk_commands: BTreeMap::new(),

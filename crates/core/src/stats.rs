@@ -60,6 +60,8 @@ stats! {
     joined,
     /// Requests repeated to the disk node for want of an answer.
     retries,
+    /// Requests made to the disk node as well, since the answer was late.
+    hedged,
     /// Deliveries refused as possibly older than a completed write.
     refused_as_stale,
     /// Copies kept over the loss of their lock, or of the card, and usable again.

@@ -96,6 +96,10 @@ pub struct Config {
     /// A peer that does not answer for this long is passed over and the disk node asked. Default `500ms`.
     #[serde(with = "duration", default = "default_peer_timeout")]
     pub peer_timeout: Duration,
+    /// A peer whose answer is late by the measure of those before is not waited for: the disk node is asked as well, and
+    /// the first answer counts. At most one question in twenty is asked twice. Default `true`.
+    #[serde(default = "default_hedge")]
+    pub hedge: bool,
     /// A disk node that does not answer for this long gives EIO; at least twice `lease`. Default `30s`.
     #[serde(with = "duration", default = "default_disk_wait")]
     pub disk_wait: Duration,
@@ -174,6 +178,7 @@ impl Config {
             runtime_dir: default_runtime_dir(),
             state_dir: default_state_dir(),
             peer_timeout: default_peer_timeout(),
+            hedge: default_hedge(),
             disk_wait: default_disk_wait(),
             lease: default_lease(),
             slow: default_slow(),
@@ -380,6 +385,10 @@ fn default_state_dir() -> PathBuf {
 
 fn default_peer_timeout() -> Duration {
     Duration::from_millis(500)
+}
+
+const fn default_hedge() -> bool {
+    true
 }
 
 fn default_disk_wait() -> Duration {

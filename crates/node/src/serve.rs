@@ -608,6 +608,7 @@ fn build(
             algorithms: Arc::clone(&algorithms),
             placement: placement.clone(),
             peer_timeout: config.peer_timeout,
+            hedge: config.hedge,
             disk_wait: config.disk_wait,
             marks: marks
                 .iter()

@@ -75,6 +75,8 @@ pub struct WorldConfig {
     pub placement: PlacementKind,
     /// Until a peer that does not answer is given up.
     pub peer_timeout: Duration,
+    /// Whether the disk node is asked as well when a peer is late.
+    pub hedge: bool,
     /// Until a disk node that does not answer is given up.
     pub disk_wait: Duration,
     /// How long a card may serve cached blocks without a further word.

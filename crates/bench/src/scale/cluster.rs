@@ -107,6 +107,7 @@ impl Cluster {
                 marks: BTreeMap::new(),
                 placement: placement.clone(),
                 peer_timeout: Duration::from_millis(500),
+                hedge: false,
                 disk_wait: Duration::from_secs(30),
                 park: true,
                 limits: Limits::default(),

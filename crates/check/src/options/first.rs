@@ -1,6 +1,6 @@
 //! What was drawn at first.
 
-use cards_core::{Coherence, Duration, Handover, Limits, NodeId, PgId, PlacementKind, VolumeSpec};
+use cards_core::{Coherence, Duration, Handover, Limits, NodeId, PgId, PlacementKind, VolumeSpec, mix};
 use cards_policies::Replacement;
 use cards_world::{NodeConfig, WorldConfig};
 
@@ -77,6 +77,7 @@ impl Options {
             strangers: Vec::new(),
             placement: rng.pick(&[PlacementKind::Rendezvous, PlacementKind::Modulo]),
             peer_timeout,
+            hedge: mix(seed) & 1 == 0,
             // A write may have to wait for a dead reader's lease, and readers for the write.
             disk_wait: peer_timeout * 60 + lease * 3,
             lease,

@@ -37,6 +37,9 @@ impl Options {
         }
         let (lease, peer, disk) = (world.lease, world.peer_timeout, world.disk_wait);
         lines.push(("timing", format!("lease {lease:?}, peer_timeout {peer:?}, disk_wait {disk:?}")));
+        if world.hedge {
+            lines.push(("hedged", "questions whose answers are late".to_string()));
+        }
         if world.seal_after > Duration::ZERO {
             lines.push(("sealed", format!("disks that were not written for {:?}", world.seal_after)));
         }

@@ -112,6 +112,8 @@ impl Plan {
                 config.runtime_dir = dir.join(format!("node{}", i + 1));
                 config.state_dir = config.runtime_dir.join("state");
                 config.peer_timeout = self.peer_timeout;
+                // Nodes of one machine wait for each other's processors; asking twice would make it worse.
+                config.hedge = false;
                 config.disk_wait = self.disk_wait;
                 config.lease = self.lease;
                 if i == 0 {

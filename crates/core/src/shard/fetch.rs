@@ -12,6 +12,7 @@ mod answer;
 mod end;
 mod explain;
 mod fetches;
+mod pace;
 mod peer_read;
 mod progress;
 mod waiter;
@@ -30,6 +31,7 @@ use crate::timers::{Timer, Timers};
 
 pub use self::explain::UnderWay;
 pub(super) use self::fetches::Fetches;
+pub(super) use self::pace::Pace;
 pub(super) use self::peer_read::PeerRead;
 
 struct Fetch {
@@ -45,6 +47,10 @@ struct Fetch {
     landing: bool,
     /// Who waited when it was asked for, and for what.
     asked: Option<Asked>,
+    /// When a node was asked that the primary can stand in for, if one was.
+    asked_at: Option<Instant>,
+    /// The primary was asked as well, since the answer was late.
+    hedged: bool,
     /// The block was written after the disk began to read it.
     overtaken: bool,
     /// It is in the slot, and is judged by its stamp when the card has its lock.
@@ -97,6 +103,8 @@ impl Fetch {
             from_disk_node: false,
             landing: false,
             asked: None,
+            asked_at: None,
+            hedged: false,
             overtaken: false,
             arrived: None,
             passed_over: false,
@@ -286,11 +294,13 @@ impl Shard {
     /// Asks a node; if only the disk would do otherwise, it passes the question to no other node but the disk's.
     fn ask(&mut self, request: RequestId, target: NodeId, from_disk: bool) {
         let Some(block) = self.fetches.get(request).map(|fetch| fetch.block) else { return };
+        let is_primary = target == self.primary_of(block.volume);
         // What the card holds no lock on may have been written without a word to it.
         let bound = self.holds(block).then(|| self.bound(block));
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.overtaken = false;
         fetch.asked = bound.map(|bound| Asked { waiters: fetch.waiters.len(), bound });
+        fetch.asked_at = fetch.asked_at.or((!is_primary).then_some(self.now));
         let ahead = fetch.ahead;
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| v.leaves_copies());
         let body = Body::Read {
@@ -328,6 +338,9 @@ impl Shard {
                 // A question that is lost is repeated in time, however little is left.
                 let half = (fetch.give_up.since(self.now) / 2).max(self.timing.peer);
                 fetch.give_up.min(self.now + self.timing.primary.min(half))
+            }
+            State::Asked(_) if self.config.hedge && !fetch.landing && !fetch.from_disk_node => {
+                fetch.give_up.min(self.now + self.pace.late().min(self.timing.peer))
             }
             State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.timing.peer),
             State::Disk(_) => Instant::NEVER,

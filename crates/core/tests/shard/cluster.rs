@@ -38,6 +38,7 @@ pub(crate) struct Setup {
     pub(crate) lease: Instant,
     /// None: the real ones.
     pub(crate) limits: Option<Limits>,
+    pub(crate) hedge: bool,
 }
 
 pub(crate) const SETUP: Setup = Setup {
@@ -50,6 +51,7 @@ pub(crate) const SETUP: Setup = Setup {
     handover: Handover::Cache,
     lease: Instant::NEVER,
     limits: None,
+    hedge: false,
 };
 
 impl Setup {
@@ -82,6 +84,7 @@ impl Setup {
             algorithms: BuiltIn::with(Replacement::Lru),
             placement: self.placement(),
             peer_timeout: PEER_TIMEOUT,
+            hedge: self.hedge,
             disk_wait: DISK_WAIT,
             marks: BTreeMap::new(),
             park: true,

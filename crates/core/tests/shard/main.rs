@@ -81,6 +81,53 @@ fn a_dead_holder_costs_one_timeout() {
     assert_eq!((c.stats(1).disk_reads, c.stats(1).retries), (1, 1));
 }
 
+/// After twenty answers there is one second question. It is asked when the answer is late by the measure of those.
+#[test]
+fn a_late_answer_is_asked_of_the_disk_node_as_well_and_the_first_counts() {
+    const LATE: Duration = Duration::from_millis(10);
+    for first in ["holder", "disk node"] {
+        let mut c = Cluster::new(Setup { hedge: true, capacity: 64, ..SETUP });
+        let mut at_home =
+            (0..).filter(|&block| c.setup.placement().home(BlockId::new(V, block)) == NodeId(2));
+        let mut next = || at_home.next().unwrap();
+        let (answered, late, later) = ([(); 20].map(|()| next()), next(), next());
+        for block in answered.into_iter().chain([late, later]) {
+            c.read(2, block);
+        }
+        for block in answered {
+            c.read(1, block);
+        }
+        let ask = |c: &mut Cluster, block| {
+            assert_eq!(c.nodes[1].read(c.now, Token(7), BlockId::new(V, block)), Read::Pending);
+            c.drain(1);
+            let (asked, question) = (c.now, std::mem::take(&mut c.wire));
+            c.now = c.nodes[1].next_timeout().unwrap().0;
+            assert!((LATE..LATE * 2).contains(&c.now.since(asked)), "{first}");
+            c.give(1, Input::Timeout);
+            (asked, question)
+        };
+        let (_, question) = ask(&mut c, late);
+        assert_eq!(c.log.last(), Some(&format!("n1->n0 read {late} for n1")), "{first}");
+        if first == "disk node" {
+            c.run();
+        }
+        c.wire.extend(question);
+        c.run();
+        c.finish_reads();
+        assert!(c.has(1, late), "{first}");
+        assert_eq!((c.stats(1).hedged, c.stats(1).retries), (1, 0), "{first}");
+        let from = if first == "holder" { 2 } else { 0 };
+        assert_eq!(
+            c.log.iter().filter(|line| line.starts_with(&format!("n{from}->n1 data {late}"))).count(),
+            1
+        );
+        let (asked, _) = ask(&mut c, later);
+        assert_eq!(c.stats(1).hedged, 1, "one in twenty is asked twice");
+        let (at, _) = c.nodes[1].next_timeout().unwrap();
+        assert_eq!(at.since(asked), PEER_TIMEOUT, "{first}");
+    }
+}
+
 #[test]
 fn a_peer_known_to_be_down_is_not_asked() {
     let mut c = Cluster::new(SETUP);

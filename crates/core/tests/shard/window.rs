@@ -124,6 +124,7 @@ impl World {
             algorithms: BuiltIn::with(Replacement::Lru),
             placement: Placement::new(PlacementKind::Modulo, nodes),
             peer_timeout: Duration::from_millis(40),
+            hedge: false,
             disk_wait: Duration::from_millis(400),
             marks: BTreeMap::new(),
             park: true,

@@ -15,6 +15,7 @@ busy_poll = "50us"
 prefault = false
 runtime_dir = "/run/cards"
 peer_timeout = "500ms"
+hedge = false
 disk_wait = "30s"
 lease = "3s"
 [[member]]

@@ -254,6 +254,7 @@ fn the_index_costs_at_most_32_bytes_a_block() {
     for replacement in Replacement::ALL {
         let per_block = |nodes| {
             let config = ShardConfig {
+                hedge: false,
                 capacity_blocks: 1 << 16,
                 algorithms: BuiltIn::with(replacement),
                 nodes,

@@ -96,6 +96,8 @@ impl Cluster {
                     algorithms: Arc::clone(&algorithms),
                     placement: placement.clone(),
                     peer_timeout: PATIENCE,
+                    // Nothing stalls here, and the papers have no such thing.
+                    hedge: false,
                     disk_wait: PATIENCE,
                     marks: BTreeMap::new(),
                     park: true,

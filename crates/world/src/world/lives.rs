@@ -65,6 +65,7 @@ impl<M: Models> World<M> {
                     algorithms: Arc::clone(&algorithms),
                     placement: placement.clone(),
                     peer_timeout: config.peer_timeout,
+                    hedge: config.hedge,
                     disk_wait: config.disk_wait,
                     marks: self.marks_of(node, shard),
                     park: own.park,

@@ -105,6 +105,7 @@ impl Bench {
             strangers: Vec::new(),
             placement: PlacementKind::Rendezvous,
             peer_timeout: Duration::from_millis(50),
+            hedge: false,
             disk_wait: Duration::from_secs(5),
             lease: LEASE,
             seal_after: Duration::ZERO,

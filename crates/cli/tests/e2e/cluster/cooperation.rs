@@ -1,6 +1,7 @@
 //! The main job: what one node has read, the others get from memory; which memory depends on the policy.
 
 use super::{SEED, SIZE, image};
+use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::dev::Counters;
 use crate::harness::plan::{Disk, Plan};
@@ -90,4 +91,29 @@ fn one_request_at_a_time_counts_exactly() {
     let grown: Vec<[u64; 4]> = (0..2).map(|n| std::array::from_fn(|i| after[n][i] - before[n][i])).collect();
     assert_eq!(grown[0], [BLOCKS - 1, 0, 0, BLOCKS - 1], "node 2 reads cold: {names:?}");
     assert_eq!(grown[1], [BLOCKS - 1, 0, BLOCKS - 1, 0], "node 3 reads after it: {names:?}");
+}
+
+/// It is asked, its answer is late, and the disk node answers instead, long before the peer is given up.
+#[test]
+fn a_peer_that_stands_still_is_not_waited_for() {
+    let dir = scratch();
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    (plan.read_ahead, plan.hedge) = ("off", true);
+    let mut cluster = Cluster::start(plan);
+    let [mut second, mut third] = [2, 3].map(|number| cluster.export(number, "disk").open());
+    let read = |client: &mut Client, block: u64| {
+        let data = client.read(block << 16, 1 << 16).expect("a read");
+        content::check(&data, block << 16, SEED);
+    };
+    (0..BLOCKS).for_each(|block| read(&mut second, block));
+    (0..BLOCKS / 2).for_each(|block| read(&mut third, block));
+    cluster.node(2).pause();
+    let mut rest = BLOCKS / 2..BLOCKS;
+    while cluster.node(3).counter("hedged") == 0 {
+        read(&mut third, rest.next().expect("some blocks are at the node that stands still"));
+    }
+    cluster.node(2).resume();
+    rest.for_each(|block| read(&mut third, block));
+    second.close();
+    third.close();
 }

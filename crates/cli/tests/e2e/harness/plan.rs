@@ -117,6 +117,8 @@ pub(crate) struct Plan {
     pub(crate) namespace: Option<u32>,
     /// The nodes talk in the clear.
     pub(crate) insecure: bool,
+    /// Who is late is not waited for. Off: what is counted does not depend on how busy the machine is.
+    pub(crate) hedge: bool,
 }
 
 impl Plan {
@@ -140,8 +142,8 @@ impl Plan {
         // the error say so with [`Self::impatient`].
         let (disk_wait, lease) = ("15s", "1s");
         let coordinator = Coordinator::None;
-        let (block, read_ahead, namespace, insecure) = ("64K", "auto", None, false);
-        Plan { dir, nodes, coordinator, block, disk_wait, lease, read_ahead, namespace, insecure }
+        let (block, read_ahead, namespace, insecure, hedge) = ("64K", "auto", None, false, false);
+        Plan { dir, nodes, coordinator, block, disk_wait, lease, read_ahead, namespace, insecure, hedge }
     }
 
     /// Adds a disk to node 1 and attaches its volume everywhere.
@@ -218,6 +220,9 @@ impl Plan {
              state_dir = \"{runtime}/state\"\ninsecure = {}\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
             node.cluster, node.name, node.cache, self.insecure, self.block, self.disk_wait, self.lease
         );
+        if !self.hedge {
+            text += "hedge = false\n";
+        }
         match &self.coordinator {
             Coordinator::None => {
                 for Node { name, address } in self.nodes.iter().map(Node::of) {

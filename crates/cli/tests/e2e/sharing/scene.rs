@@ -91,7 +91,7 @@ impl Scene {
         disk.policy = setting.policy.into();
         let mut plan = Plan::new(dir.path(), setting.nodes).disk(disk).cache(setting.cache);
         plan.block = setting.block;
-        plan.insecure = setting.insecure;
+        (plan.insecure, plan.hedge) = (setting.insecure, true);
         (plan.lease, plan.disk_wait) = (setting.lease, setting.disk_wait);
         for (number, node) in (1..).zip(&mut plan.nodes) {
             node.address = network.address(number);

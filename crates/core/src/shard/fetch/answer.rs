@@ -66,6 +66,9 @@ impl Shard {
                 .filter(|f| f.landing && f.slot == Some(slot) && f.block == block)
                 .map(|fetch| {
                     fetch.landing = false;
+                    if let Some(asked_at) = fetch.asked_at.filter(|_| fetch.hedged || !fetch.from_disk_node) {
+                        self.pace.answered(self.now.since(asked_at));
+                    }
                     // Where stamps tell nothing, whatever was under way when the block was written is stale.
                     (slot, fetch.state, !confirms && fetch.overtaken)
                 }),

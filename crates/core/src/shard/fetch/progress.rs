@@ -7,6 +7,7 @@ use super::{Fetches, State};
 use crate::ids::{BlockId, NodeId, PgId, RequestId, Slot};
 use crate::message::IoError;
 use crate::shard::Shard;
+use crate::time::Instant;
 
 impl Shard {
     pub(super) fn make_ready(&mut self, request: RequestId) {
@@ -34,12 +35,29 @@ impl Shard {
             // The answer is arriving: its end, or its failure, will be told.
             let asked = fetch.state;
             self.wait_in(request, asked);
+        } else if let Some(patient_until) = fetch.asked_at.map(|at| at + self.timing.peer)
+            && self.now < patient_until
+            && !fetch.from_disk_node
+        {
+            self.hedge(request, patient_until);
         } else {
             self.stats.retries += 1;
             // Whoever waited for a lock has asked nobody for the block.
             fetch.from_disk_node |= fetch.state != State::AwaitingLock;
             self.make_ready(request);
         }
+    }
+
+    /// Who was asked is late: the primary is asked as well, if that may be, and whoever answers first is heard.
+    fn hedge(&mut self, request: RequestId, patient_until: Instant) {
+        let may = self.pace.hedge();
+        let Some(fetch) = self.fetches.get_mut(request) else { return };
+        if !may {
+            return fetch.wake_at(patient_until.min(fetch.give_up), &mut self.timers);
+        }
+        (fetch.hedged, fetch.from_disk_node) = (true, true);
+        self.stats.hedged += 1;
+        self.make_ready(request);
     }
 
     /// A peer is back: what it was asked for it may never have heard of.
