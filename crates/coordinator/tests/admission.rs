@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use cards_coordinator::{
     AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError,
-    Terms, Token, Tokens, WallClock, admit, serve,
+    Terms, Token, Tokens, Visit, WallClock, admit, serve,
 };
-use cards_tls::{Authority, Files, Fingerprint, Identity, Name, NodeKey, Purpose, Wire};
+use cards_tls::{Authority, Files, Fingerprint, Identity, Name, NodeKey, Proven, Purpose, Wire};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use crate::common::{join, seat, visits};
 
@@ -99,6 +100,40 @@ async fn a_machine_with_a_token_becomes_a_node_and_the_next_one_does_not() {
     let error = remote.submit(Change::Join(join("n3", 1, WallClock::now()))).await.unwrap_err().to_string();
     assert!(error.contains("not one of node `n3`"), "{error}");
     assert_eq!(keeper.refuses(&token, "n3").await, NotAdmitted::UsedUp { token: token.id });
+}
+
+/// Its connection makes way in the moment in which its token is used, as a crowd of others at the port can have it.
+#[tokio::test]
+async fn who_has_to_go_while_it_is_signed_for_has_not_lost_its_token() {
+    let keeper = keeper().await;
+    let token = keeper.token(1);
+    let files = Files::within(&keeper.dir.path().join("identity"));
+    let identity = Identity::load(&keeper_name(), &files).unwrap();
+    let office = Office::open(&keeper.dir.path().join("authority"), &identity).unwrap();
+    let (bring, visits) = mpsc::channel(1);
+    let registry = keeper.registry.clone();
+    tokio::spawn(serve(visits, registry, Some(identity.clone()), office, std::future::pending()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (tokens, id) = (keeper.tokens.clone(), token.id);
+    tokio::spawn(async move {
+        for is_first in [true, false] {
+            let (stream, tokens) = (listener.accept().await.unwrap().0, tokens.clone());
+            let Proven { wire, .. } = cards_tls::accept(stream, &identity, &[Purpose::Join]).await.unwrap();
+            let has_to_go = async move {
+                let is_used = || tokens.list().unwrap().iter().any(|known| known.id == id && known.uses == 0);
+                while !is_first || !is_used() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let visit = Visit::of_machine(wire.set_adrift().unwrap(), has_to_go);
+            bring.send(visit).await.unwrap_or_else(|_| panic!("it is served"));
+        }
+    });
+    let key = NodeKey::generate().unwrap().public();
+    let first = admit(&address, &keeper_name(), &token, "n2", &[], &key).await;
+    assert!(matches!(first, Err(AdmitError::Unanswered(_))));
+    admit(&address, &keeper_name(), &token, "n2", &[], &key).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! From a request to its answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cards_tls::{Identity, Name, Shown};
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     office: Option<Office>,
     turns: Semaphore,
     /// One certificate at a time: that whoever uses the tokens stands still keeps nobody from the registry.
-    signing: Semaphore,
+    signing: Arc<Semaphore>,
     /// When the log has last heard of a request that was not for its caller.
     said: Mutex<Option<Instant>>,
     bounds: Bounds,
@@ -75,7 +75,7 @@ enum Reply {
 }
 
 impl Desk {
-    pub(super) const fn new(
+    pub(super) fn new(
         registry: Embedded,
         identity: Option<Identity>,
         office: Option<Office>,
@@ -88,7 +88,7 @@ impl Desk {
             identity,
             office,
             turns: Semaphore::const_new(TURNS),
-            signing: Semaphore::const_new(1),
+            signing: Arc::new(Semaphore::const_new(1)),
             said: Mutex::new(None),
             bounds,
             documents,
@@ -237,16 +237,28 @@ impl Desk {
         let Some(office) = &self.office else {
             return failed("there is no authority here".to_owned());
         };
-        let _turn = self.signing.acquire().await;
-        let result = office.sign(&self.registry, &asked).await;
-        let Sign { token, node, .. } = &asked;
-        match &result {
-            Ok(_) => tracing::info!(target: "audit", %token, node, "signed for a machine that joins"),
-            Err(why) if self.may_say() => {
-                let node: String = node.chars().take(64).collect();
-                tracing::warn!(target: "audit", %token, node, "not signed for a machine: {why}");
+        let turn = Arc::clone(&self.signing).acquire_owned().await;
+        let (office, registry) = (office.clone(), self.registry.clone());
+        // Once begun it comes to its end, also if the connection has to make way meanwhile: a token is not used for nothing.
+        // The machine asks again, and is given what was signed for its key.
+        let signing = tokio::spawn(async move {
+            let _turn = turn;
+            let result = office.sign(&registry, &asked).await;
+            let Sign { token, node, .. } = asked;
+            if result.is_ok() {
+                tracing::info!(target: "audit", %token, node, "signed for a machine that joins");
             }
-            Err(_) => {}
+            (result, token, node)
+        });
+        let (result, token, node) = match signing.await {
+            Ok(signed) => signed,
+            Err(error) => return failed(error.to_string()),
+        };
+        if let Err(why) = &result
+            && self.may_say()
+        {
+            let node: String = node.chars().take(64).collect();
+            tracing::warn!(target: "audit", %token, node, "not signed for a machine: {why}");
         }
         signed(result)
     }
