@@ -34,4 +34,10 @@ impl Visit {
     pub fn of_machine(wire: Adrift, has_to_go: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { wire, caller: Caller::Machine, has_to_go: Box::pin(has_to_go) }
     }
+
+    /// The same, of whoever may have to make way for others all the same.
+    #[must_use]
+    pub fn until(self, has_to_go: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { has_to_go: Box::pin(has_to_go), ..self }
+    }
 }

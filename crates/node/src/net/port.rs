@@ -46,6 +46,8 @@ enum Guest {
     Peer(Answered),
     /// Who asks the registry, and has shown this if anything has to be.
     Member(Wire, Option<Shown>),
+    /// Who does so with a certificate that was revoked.
+    Forgotten(Wire, Shown),
     /// Who wants to be a node.
     Machine(Wire),
 }
@@ -119,7 +121,10 @@ impl Hall {
                     None => Visit::of_anybody(wire),
                 })
             }),
-            // It stays in the lobby: it has proven nothing.
+            // These stay in the lobby: a stranger has proven nothing, and a key that was revoked may be in any hands.
+            Ok(Guest::Forgotten(wire, shown)) => wire.set_adrift().map_err(Refused::from).and_then(|wire| {
+                self.bring(Visit::of_node(wire, shown).until(async move { permit.evicted().await }))
+            }),
             Ok(Guest::Machine(wire)) => wire
                 .set_adrift()
                 .map_err(Refused::from)
@@ -150,6 +155,9 @@ impl Hall {
             cards_tls::accept(stream, identity, purposes).await.map_err(GreetError::from)?;
         Ok(match purpose {
             Purpose::Peer => Guest::Peer(greet::answer(node, wire, Some(shown)).await?),
+            Purpose::Registry if shown.key().is_some_and(|key| identity.has_revoked(&key)) => {
+                Guest::Forgotten(wire, shown)
+            }
             Purpose::Registry => Guest::Member(wire, Some(shown)),
             Purpose::Join => Guest::Machine(wire),
         })

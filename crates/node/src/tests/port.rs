@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use cards_coordinator::{Grant, Remote, RemoteConfig, Tokens, admit};
+use cards_coordinator::{
+    Change, Epoch, Grant, Incarnation, Join, Remote, RemoteConfig, Seat, Tokens, WallClock, admit,
+};
 use cards_tls::{Authority, Files, Fingerprint, HandshakeError, Identity, Name, NodeKey, Purpose, Wire};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -141,6 +143,42 @@ fn machines_that_join_and_say_nothing_make_way() {
         Remote::open(config).await.unwrap();
         let last = timeout(Duration::from_millis(50), machines[129].read(&mut [0; 1])).await;
         assert!(last.is_err(), "the latest stays");
+    });
+}
+
+/// It may ask the registry, to be told so. Who has its key has no more of the keeper than any stranger: the places of the
+/// registry are for members.
+#[test]
+fn who_was_forgotten_and_says_nothing_makes_way() {
+    let proven = Proven::start();
+    let (forgotten, keeper) = (proven.identity(&proven.authority, "n3"), Name::new("test", "n1"));
+    block_on(async {
+        let mut config = RemoteConfig::new(proven.address(1), "test");
+        config.identity = Some((forgotten.clone(), keeper.clone()));
+        let seat = Seat { name: "n3".into(), incarnation: Incarnation(1) };
+        let join = Join {
+            cluster: "test".into(),
+            seat: seat.clone(),
+            address: "127.0.0.1:1".into(),
+            clock: WallClock::now(),
+            seen: Epoch(0),
+            succeeds: None,
+        };
+        let remote = Remote::open(config).await.unwrap();
+        remote.submit(Change::Join(join)).await.unwrap();
+        remote.submit(Change::Leave { seat: seat.clone() }).await.unwrap();
+        remote.submit(Change::Left { seat }).await.unwrap();
+    });
+    assert_eq!(proven.cluster.admin(2).forget("n3", false).unwrap().to_string(), "forgot n3");
+    block_on(async {
+        let mut visitors = Vec::new();
+        for _ in 0..130 {
+            let stream = tokio::net::TcpStream::connect(proven.address(1)).await.unwrap();
+            let called = cards_tls::connect(stream, &forgotten, Purpose::Registry, &keeper).await;
+            visitors.push(called.unwrap().wire);
+        }
+        let gone = timeout(SOON, visitors[0].read(&mut [0; 1])).await.expect("the oldest has had to go");
+        assert!(matches!(gone, Ok(0) | Err(_)));
     });
 }
 
