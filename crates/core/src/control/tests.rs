@@ -661,6 +661,31 @@ fn cards_are_told_who_may_attach_the_volume() {
     assert_eq!((allowed_at(&p, 0), allowed_at(&p, 1)), (Some(Allowed::All), Some(Allowed::All)));
 }
 
+/// Messages overtake each other, and no list says of when it is.
+#[test]
+#[ignore = "shows that a list that comes late takes the place of the one that followed it"]
+fn a_late_list_gives_nobody_back_what_he_may_no_more() {
+    let mut p = Pair::new(false);
+    let rights = Arc::new(Changing::default());
+    let config = ControlConfig { rights: Arc::clone(&rights) as _, ..config(0, 2, false) };
+    p.controls[0] = Control::new(config, p.now);
+    p.run();
+    (1..3).for_each(|node| p.meet_disk_node(node, 2));
+    p.attach(1, "", Access::Read).unwrap();
+    p.outputs.clear();
+    rights.0.store(true, Ordering::Relaxed);
+    p.give(0, ControlInput::PeerUp { node: NodeId(2), incarnation: 8, succeeds: None, disks: vec![] });
+    let early: Vec<_> = p.wire.drain(..).collect();
+    rights.0.store(false, Ordering::Relaxed);
+    p.give(0, ControlInput::PeerUp { node: NodeId(2), incarnation: 9, succeeds: None, disks: vec![] });
+    p.run();
+    let some = ReadByOne.allowed(V);
+    assert_eq!(allowed_at(&p, 1), Some(some.clone()));
+    p.wire.extend(early);
+    p.run();
+    assert_eq!(allowed_at(&p, 1), Some(some));
+}
+
 #[test]
 fn nobody_has_a_card_that_may_do_more_than_its_node() {
     let mut p = Pair::new(false);

@@ -121,3 +121,18 @@ fn who_has_come_since_is_served_by_the_primary() {
     c.run();
     assert!(c.log.iter().any(|line| line.starts_with("n0->n2 data")), "{:?}", c.log);
 }
+
+/// It may answer nothing for as long as it likes, and hears which blocks are wanted.
+#[test]
+#[ignore = "shows that a home that may not attach the volume is asked, and can have all readers wait for `peer_timeout`"]
+fn a_stranger_is_not_asked() {
+    for policy in ["hscc load=home", "hdc"] {
+        let mut c = with_a_stranger(policy);
+        for block in 0..16 {
+            c.begin_read(1, block);
+            c.run();
+        }
+        let asked = c.log.iter().filter(|line| line.contains("->n2 read")).count();
+        assert_eq!(asked, 0, "{policy}: {:?}", c.log);
+    }
+}
