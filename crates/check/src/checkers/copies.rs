@@ -23,6 +23,10 @@ pub(crate) fn copies(run: &Run) -> Result<u64, String> {
                     continue;
                 }
             }
+            // Nor is that of a primary that has yet to hear of it: until then its card is one of the last term.
+            if node == primary_node && primary.heard(volume).is_some() {
+                continue;
+            }
             if primary.is_in_hand(block) {
                 continue;
             }
