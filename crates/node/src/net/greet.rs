@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cards_core::NodeId;
 use cards_tls::{HandshakeError, Name, Purpose, Shown, Wire};
-use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch, Versions};
+use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -48,8 +48,6 @@ pub(super) enum GreetError {
          is over, or another process has its name"
     )]
     Membership { node: String, theirs: u64, known: u64 },
-    #[error("node {node} speaks no later version of the node protocol than {}", theirs.newest)]
-    Older { node: String, theirs: Versions },
     #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
     Behind { node: String, theirs: u64, ours: u64 },
     #[error("node {node} answers for another lane or another life than it was dialled for")]
@@ -119,10 +117,10 @@ fn other_block(members: &[Member], theirs: u64) -> Option<u32> {
     BLOCK_BITS.map(|bits| 1 << bits).find(|block| digest(members, *block) == theirs)
 }
 
-/// What this node says on lane `lane` of link `link`, to who speaks these versions or later ones.
-fn ours(node: &Node, versions: Versions, link: u64, lane: u16) -> Hello {
+/// What this node says on lane `lane` of link `link`.
+fn ours(node: &Node, link: u64, lane: u16) -> Hello {
     Hello {
-        versions,
+        versions: node.config.versions,
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
         members: digest(&node.config.members, node.arena.block() as u32),
@@ -159,16 +157,10 @@ fn named(node: &Node, name: &str) -> Name {
 /// Dials a peer: all lanes of a new link, one after the other.
 pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetError> {
     let link = node.links[usize::from(peer.0)].next_number();
-    let mut versions = node.config.versions;
-    let mut first = dial_lane(node, peer, versions, (link, 0)).await;
-    if let Err(GreetError::Older { theirs, .. }) = first {
-        versions = versions.introduced_to(theirs);
-        first = dial_lane(node, peer, versions, (link, 0)).await;
-    }
-    let (GreetedLane { wire, hello, version }, lanes) = first?;
+    let (GreetedLane { wire, hello, version }, lanes) = dial_lane(node, peer, link, 0).await?;
     let mut wires = vec![wire];
     for lane in 1..lanes {
-        let (other, _) = dial_lane(node, peer, versions, (link, lane)).await?;
+        let (other, _) = dial_lane(node, peer, link, lane).await?;
         if (other.hello.incarnation, other.hello.lanes) != (hello.incarnation, hello.lanes) {
             return Err(GreetError::Lane { node: hello.node });
         }
@@ -181,8 +173,8 @@ pub(super) async fn dial(node: &Node, peer: NodeId) -> Result<Greeted, GreetErro
 async fn dial_lane(
     node: &Node,
     peer: NodeId,
-    versions: Versions,
-    (link, lane): (u64, u16),
+    link: u64,
+    lane: u16,
 ) -> Result<(GreetedLane, u16), GreetError> {
     let members = node.members();
     let Some(member) = members.live_one(peer) else {
@@ -197,12 +189,9 @@ async fn dial_lane(
             }
             None => Wire::plain(stream),
         };
-        let ours = ours(node, versions, link, lane);
+        let ours = ours(node, link, lane);
         send(&mut wire, &ours).await?;
         let hello = receive(&mut wire).await?;
-        if versions.introduced_to(hello.versions) != versions {
-            return Err(GreetError::Older { node: hello.node, theirs: hello.versions });
-        }
         let version = check(node, &hello, &ours)?;
         if hello.node != member.name {
             return Err(GreetError::Who { node: hello.node, what: "not the member at this address" });
@@ -258,9 +247,7 @@ pub(super) async fn answer(node: &Node, mut wire: Wire, proven: Option<Shown>) -
         );
     }
     let (link, lane) = hello.as_ref().map_or((0, 0), |hello| (hello.link, hello.lane));
-    let versions = node.config.versions;
-    let versions = hello.as_ref().map_or(versions, |hello| versions.introduced_to(hello.versions));
-    let ours = ours(node, versions, link, lane);
+    let ours = ours(node, link, lane);
     if !matches!(hello, Err(GreetError::Frame(FrameError::Magic(_)))) {
         send(&mut wire, &ours).await?;
     }

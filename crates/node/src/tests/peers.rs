@@ -92,6 +92,13 @@ fn another_block_size() {
 
 #[test]
 fn another_version() {
+    for version in [OLDEST - 1, VERSION + 1] {
+        refuses_version(version);
+    }
+}
+
+#[track_caller]
+fn refuses_version(version: u8) {
     let dir = tempfile::tempdir().unwrap();
     let [config, _] = pair(dir.path());
     let address = config.members[0].address.clone();
@@ -102,7 +109,7 @@ fn another_version() {
         members: 0,
         shards: 16,
         incarnation: 1,
-        versions: Versions::only(VERSION + 1),
+        versions: Versions::only(version),
         ..Hello::default()
     };
     let mut stream = TcpStream::connect(address).unwrap();
@@ -111,11 +118,8 @@ fn another_version() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.starts_with(b"CARD"), "{answer:?}");
-    shown(
-        &daemon,
-        1,
-        &["n1", "version", &(VERSION + 1).to_string(), &VERSION.to_string(), "follow each other"],
-    );
+    let [theirs, ours] = [format!("n1 of cluster lab speaks version {version}"), format!("to {VERSION}")];
+    shown(&daemon, 1, &[&theirs, &ours, "follow each other"]);
 }
 
 /// Whoever dials: n1.

@@ -15,8 +15,7 @@ const MIN_BLOCK: u32 = 4096;
 /// what a node does not know there it passes over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Which versions of the protocol the node speaks. The newest is in the header, the oldest at the end of the body
-    /// (before version 11: there is one).
+    /// Which versions of the protocol the node speaks. The newest is in the header, the oldest at the end of the body.
     pub versions: Versions,
     /// The cluster's name.
     pub cluster: String,
@@ -124,9 +123,7 @@ impl Hello {
         for disk in &self.disks {
             encode_disk(&mut out, disk)?;
         }
-        if Versions::are_told(self.versions.newest) {
-            out.byte(self.versions.oldest);
-        }
+        out.byte(self.versions.oldest);
         Ok(out.bytes)
     }
 
@@ -162,7 +159,7 @@ impl Hello {
         let link = reader.u64("number of the link")?;
         let count = reader.length("list of disks", usize::from(PgId::MAX_DISKS))?;
         let disks = (0..count).map(|_| decode_disk(&mut reader)).collect::<Result<_, _>>()?;
-        let oldest = if Versions::are_told(newest) { reader.byte("oldest version")? } else { newest };
+        let oldest = reader.byte("oldest version")?;
         if oldest > newest {
             return Err(FrameError::Field { what: "oldest version", value: oldest.into() });
         }

@@ -7,11 +7,7 @@
 pub const VERSION: u8 = 12;
 
 /// The oldest.
-pub const OLDEST: u8 = 10;
-
-/// Since this version a node understands the introductions of later ones. One that speaks none so late refuses whoever does
-/// not introduce himself in its own.
-const OPEN: u8 = 11;
+pub const OLDEST: u8 = 11;
 
 /// Since this version a Read or a Data may be of several blocks.
 pub const RUNS: u8 = 12;
@@ -45,19 +41,5 @@ impl Versions {
     pub fn agree(self, theirs: Self) -> Option<u8> {
         let version = self.newest.min(theirs.newest);
         (version >= self.oldest && version >= theirs.oldest).then_some(version)
-    }
-
-    /// How who speaks these must introduce himself to who speaks `theirs`: as all that he is, or as a node of their version.
-    #[must_use]
-    pub fn introduced_to(self, theirs: Self) -> Self {
-        match self.agree(theirs) {
-            Some(version) if version < OPEN => Self::only(version),
-            _ => self,
-        }
-    }
-
-    /// Whether an introduction says more than its version.
-    pub(super) const fn are_told(version: u8) -> bool {
-        version >= OPEN
     }
 }

@@ -19,7 +19,7 @@ use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
 use cards_wire::peer::{
-    Credit, Hello, Inquiry, Run, VERSION, Versions, encode_control, encode_credit, encode_hello,
+    Credit, Hello, Inquiry, OLDEST, Run, VERSION, Versions, encode_control, encode_credit, encode_hello,
     encode_inquiry, encode_locks, encode_message, encode_run,
 };
 
@@ -278,7 +278,7 @@ fn frames() -> Seeds {
     let policy = "hscc".to_owned();
     vec![
         ("hello", encode_hello(&peer::hello()).expect("a short hello")),
-        ("hello-before", hello_of(Versions::only(10))),
+        ("hello-before", hello_of(Versions::only(OLDEST))),
         ("hello-newer", hello_of(Versions::only(VERSION + 1))),
         ("hello-half", encode_hello(&peer::hello()).expect("a short hello")[..80].to_vec()),
         ("read", message(read(0), 0)),
