@@ -293,6 +293,7 @@ mod tests {
             reason: (state == MemberState::Down).then(|| "no answer for 500ms".into()),
             bytes_sent: 0,
             bytes_received: 0,
+            checksum_errors: 0,
         };
         admin::Status {
             cluster: "lab".into(),

@@ -7,7 +7,7 @@ use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, Op
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
-use crate::failures::{Asked, DISK_ERRORS_REMEMBERED};
+use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::seldom::Seldom;
 use crate::slab::Key;
@@ -44,7 +44,7 @@ impl Local {
                         if let Err(error) = completion.result {
                             if is_of_disk(error) {
                                 let (now, error) = (local.node.now(), error.to_string());
-                                local.node.disk_errors[disk].note(now, DISK_ERRORS_REMEMBERED, asked, error);
+                                local.node.disk_errors[disk].note(now, ERRORS_REMEMBERED, asked, error);
                             }
                             if seldom.may() {
                                 let Asked { name: operation, offset, length } = asked;

@@ -1,4 +1,5 @@
-//! What has failed not long ago, at a disk of this node or at a volume of another one, for the status and the metrics.
+//! What has failed not long ago, at a disk of this node, at a volume of another one or on the way from a peer, for the status
+//! and the metrics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use cards_disk::Op;
 
 use crate::config::size;
 
-/// How long after its last error a disk is a problem.
-pub(crate) const DISK_ERRORS_REMEMBERED: Duration = Duration::from_secs(300);
+/// How long after its last error a disk, or what a peer sends, is a problem.
+pub(crate) const ERRORS_REMEMBERED: Duration = Duration::from_secs(300);
 /// How long after the last request that failed a volume is a problem, at least: half as long again as they take to fail.
 pub(crate) const REQUESTS_REMEMBERED: Duration = Duration::from_secs(10);
 
@@ -44,7 +45,7 @@ impl std::fmt::Display for Asked {
     }
 }
 
-/// The failures of one disk or card.
+/// The failures of one disk, card or peer.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<State>);
 
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn the_last_ones_are_told_for_a_while() {
         let failures = Failures::default();
-        let remembered = DISK_ERRORS_REMEMBERED;
+        let remembered = ERRORS_REMEMBERED;
         let at = |seconds: u64| Instant(seconds * 1_000_000_000);
         let asked = Asked { name: "read", offset: 1 << 20, length: 4096 };
         let told = |seconds| failures.recent(at(seconds), remembered, "operation");

@@ -16,7 +16,7 @@ use crate::admin::{
 };
 use crate::cards::{Card, CardState, explain};
 use crate::config::{Coordinator, PolicySpec};
-use crate::failures::{DISK_ERRORS_REMEMBERED, Failures};
+use crate::failures::{ERRORS_REMEMBERED, Failures};
 use crate::identity::seconds;
 use crate::local::Local;
 use crate::net::Link;
@@ -40,6 +40,7 @@ pub(crate) fn status(node: &Node) -> Status {
             problems.push(format!("node {} ({}): {reason}", member.name, member.address));
         }
     }
+    problems.extend(damaged(node));
     for volume in
         volumes.iter().filter(|volume| volume.attached.is_some() && volume.state != VolumeState::Ready)
     {
@@ -63,7 +64,7 @@ pub(crate) fn status(node: &Node) -> Status {
             true => format!("see the server of {disk} and the network to it"),
             false => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
         };
-        let recent = errors.recent(node.now(), DISK_ERRORS_REMEMBERED, "operation");
+        let recent = errors.recent(node.now(), ERRORS_REMEMBERED, "operation");
         problems.extend(recent.map(|failed| format!("disk {}: {failed}; {look}", spec.name)));
         if disk.sync_failed() {
             problems.push(format!(
@@ -308,7 +309,8 @@ fn members(node: &Node) -> Vec<Member> {
                 }
             }
         };
-        let traffic = &node.links[usize::from(peer.0)].traffic;
+        let link = &node.links[usize::from(peer.0)];
+        let traffic = &link.traffic;
         Member {
             name: member.name.clone(),
             address: member.address.clone(),
@@ -316,9 +318,25 @@ fn members(node: &Node) -> Vec<Member> {
             reason,
             bytes_sent: Traffic::get(&traffic.sent),
             bytes_received: Traffic::get(&traffic.received),
+            checksum_errors: link.damaged.total(),
         }
     };
     members.all().map(describe).collect()
+}
+
+/// What to say of peers from which something has not come as it was sent, not long ago.
+fn damaged(node: &Node) -> Vec<String> {
+    let members = node.members();
+    let told = |(peer, member): (NodeId, &crate::membership::Member)| {
+        let damaged = &node.links[usize::from(peer.0)].damaged;
+        let recent = damaged.recent(node.now(), ERRORS_REMEMBERED, "checksum")?;
+        Some(format!(
+            "node {} ({}): of what it sends, {recent}; nothing of it was used: look for errors of the network between \
+             (`ip -s link`, `ethtool -S`) and of the memory of both machines (dmesg)",
+            member.name, member.address
+        ))
+    };
+    members.live().filter_map(told).collect()
 }
 
 /// For how many seconds a peer has said nothing although it should.

@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod coherence;
 mod copies;
+mod damage;
 mod devices;
 mod disks;
 mod expressions;

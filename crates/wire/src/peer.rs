@@ -5,7 +5,7 @@
 //!
 //! | at | bytes | field | used by |
 //! |---|---|---|---|
-//! | 0 | 4 | magic, "CARD" | all |
+//! | 0 | 4 | of a Hello, and before version 12, the magic, "CARD"; else the checksum of the rest of the header | all |
 //! | 4 | 1 | version: that of the connection, of a Hello the newest that its sender speaks | all |
 //! | 5 | 1 | kind | all |
 //! | 6 | 1 | flags: leave copy 1, read ahead 2, FUA 4, no hole 8, from disk 16; class of a copy times 16 | Read, Store, Command |
@@ -30,7 +30,8 @@
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 104 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
 //! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
-//! collected before it is decoded; a [`Credit`] has no more than its header. Fields that a kind does not use are zero, and a frame in which they are
+//! collected before it is decoded; a [`Credit`] has no more than its header. Since version 12 the [checksums](sums) of what
+//! follows the header come behind it: of each 4 KiB, and of the rest. The last 4 bytes of a Hello's body are the checksum of all before. Fields that a kind does not use are zero, and a frame in which they are
 //! not is refused, so that every message has exactly one encoding.
 //!
 //! The first frame in each direction is a [`Hello`]; [`Hello::check`] then decides whether the two may talk, and
@@ -46,24 +47,26 @@ mod hello;
 mod inquiry;
 mod locks;
 mod run;
+mod sums;
 mod versions;
 
 use thiserror::Error;
 
 pub use credit::Credit;
 pub use header::{
-    BodyHeader, Header, check_version, decode_header, encode_credit, encode_message, encode_run, set_version,
+    BodyHeader, Header, HelloHeader, decode_header, decode_hello, encode_credit, encode_message, encode_run,
 };
 pub use hello::{Hello, Mismatch};
-pub use inquiry::{Inquiry, InquiryHeader, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
-pub use locks::{LocksHeader, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
+pub use inquiry::{Inquiry, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
+pub use locks::{MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 pub use run::Run;
+pub use sums::{is_intact, seal, sums, sums_size};
 pub use versions::{OLDEST, RUNS, VERSION, Versions};
 
 use cards_core::ControlMessage;
 use cards_locks::LockMessage;
 
-/// First four bytes of every frame.
+/// First four bytes of an introduction, and before version 12 of every frame.
 pub const MAGIC: [u8; 4] = *b"CARD";
 
 /// Bytes of a frame's header.
@@ -96,10 +99,12 @@ pub const MAX_POLICY: usize = 1023;
 /// A frame with a body, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// The sender introduces itself.
-    Hello(Hello),
     /// A message about a card.
     Control(ControlMessage),
+    /// A message of the lock service.
+    Locks(LockMessage),
+    /// A question or an answer.
+    Inquiry(Inquiry),
 }
 
 /// The bytes of a whole frame, header and body, in that version.
@@ -108,7 +113,7 @@ pub enum Body {
 /// [`FrameError::TooLong`]: a string or list is over its limit.
 pub fn encode_control(message: &ControlMessage, version: u8) -> Result<Vec<u8>, FrameError> {
     let mut frame = header::frame(header::KIND_CONTROL, control::encode(message, version)?)?;
-    set_version(&mut frame, version);
+    seal(&mut frame, version);
     Ok(frame)
 }
 
@@ -117,12 +122,10 @@ pub fn encode_control(message: &ControlMessage, version: u8) -> Result<Vec<u8>, 
 /// # Errors
 /// [`FrameError::TooLong`]: a string or list is over its limit.
 pub fn encode_hello(hello: &Hello) -> Result<Vec<u8>, FrameError> {
-    let mut frame = header::frame(header::KIND_HELLO, hello.encode()?)?;
-    set_version(&mut frame, hello.versions.newest);
-    Ok(frame)
+    header::hello_frame(hello.versions.newest, hello.encode()?)
 }
 
-/// The bytes of a whole frame, header and body.
+/// The bytes of a frame, header and body, to be [sealed](seal).
 ///
 /// # Errors
 /// [`FrameError::TooLong`]: a list, or all of them together, are over their limit.
@@ -148,6 +151,11 @@ pub enum FrameError {
         /// The peer, if it got as far as introducing itself.
         who: Option<String>,
     },
+    /// The bytes are not those that were sent.
+    #[error(
+        "the checksum of a {0} is wrong: bytes have changed on their way; check the network and the memory of both machines"
+    )]
+    Checksum(&'static str),
     /// A kind of frame, or of control message, that does not exist.
     #[error("unknown kind of {what}: {kind}")]
     Kind {

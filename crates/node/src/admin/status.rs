@@ -84,6 +84,9 @@ pub struct Member {
     /// Bytes received from it since this node started.
     #[serde(default)]
     pub bytes_received: u64,
+    /// Blocks and frames from it that were not as it had sent them, since this node started.
+    #[serde(default)]
+    pub checksum_errors: u64,
 }
 
 /// Whether this node can talk to a member.

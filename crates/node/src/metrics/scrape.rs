@@ -199,6 +199,11 @@ fn peers(text: &mut Exposition, node: &Node) {
     for (peer, link) in &peers {
         family.sample(&[("peer", peer)], Traffic::get(&link.traffic.received));
     }
+    let help = "Blocks and frames from the peer that were not as it had sent them.";
+    let mut family = text.counter("cards_peer_checksum_errors", help);
+    for (peer, link) in &peers {
+        family.sample(&[("peer", peer)], link.damaged.total());
+    }
     let help = "Bytes of writes to disks of the peer that wait for its memory, or for the connection.";
     let mut family = text.gauge("cards_peer_writes_waiting_bytes", help);
     for (peer, link) in &peers {

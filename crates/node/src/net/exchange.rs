@@ -39,12 +39,12 @@ pub(super) enum Broken {
     NoMember,
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("a second introduction")]
-    Hello,
+    #[error("the bytes of a write have changed on their way")]
+    Damaged,
     #[error("a message for shard {0}, which does not exist")]
     Shard(u16),
     #[error("a block of {0} bytes instead of {1}")]
-    Block(u32, usize),
+    Block(usize, usize),
     #[error("{0}")]
     Credit(#[from] Overdrawn),
     #[error("a frame on lane {0} that is neither a read nor its answer")]
@@ -124,8 +124,7 @@ impl Exchange {
                 if self.frames.is_empty() && self.sending.is_empty() {
                     return self.wire.poll_flush(cx);
                 }
-                let block = node.arena.block() as u32;
-                self.sending.push_all(self.frames.drain(..), block);
+                self.sending.push_all(self.frames.drain(..), &node.arena);
             }
             let sent = {
                 let mut parts = [IoSlice::new(&[]); PARTS_MAX];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cards_core::NodeId;
 use cards_tls::{HandshakeError, Name, Purpose, Shown, Wire};
-use cards_wire::peer::{self, FrameError, HEADER_SIZE, Header, Hello, MAX_LANES, Mismatch};
+use cards_wire::peer::{self, FrameError, HEADER_SIZE, Hello, MAX_LANES, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -35,8 +35,6 @@ pub(super) enum GreetError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    #[error("the first frame is no introduction")]
-    NotHello,
     #[error(
         "node {node} caches blocks of {theirs} bytes, this node of {ours}; set the same `block` on all nodes"
     )]
@@ -319,13 +317,10 @@ async fn send(wire: &mut Wire, hello: &Hello) -> Result<(), GreetError> {
 async fn receive(wire: &mut Wire) -> Result<Hello, GreetError> {
     let mut header = [0; HEADER_SIZE];
     wire.read_exact(&mut header).await?;
-    let Header::Body(announced) = peer::decode_header(&header)? else { return Err(GreetError::NotHello) };
+    let announced = peer::decode_hello(&header)?;
     let mut body = vec![0; announced.length()];
     wire.read_exact(&mut body).await?;
-    match announced.decode(&body)? {
-        peer::Body::Hello(hello) => Ok(hello),
-        peer::Body::Control(_) => Err(GreetError::NotHello),
-    }
+    Ok(announced.decode(&body)?)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! *Large blocks*, and whatever is encrypted: while a payload arrives, one `readv` takes the rest of it and the header
 //! behind it, so a stream of blocks costs one system call per block and no copy. While no payloads come, more headers are
-//! read at a time. *Small blocks* in the clear: one `readv` takes all there is into the thread's buffer, and the blocks are
+//! read at a time. The checksums of a payload stand behind it, so they come with the next header. *Small blocks* in the clear: one `readv` takes all there is into the thread's buffer, and the blocks are
 //! copied from there. A system call costs more than such a copy. (What is encrypted lies in a buffer already, from which
 //! it is opened straight into the slot.)
 
@@ -13,12 +13,13 @@ use std::task::{Context, Poll, ready};
 
 use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
 use cards_tls::Wire;
-use cards_wire::peer::{self, BodyHeader, HEADER_SIZE, Header, InquiryHeader, LocksHeader, Run};
+use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
 use super::credit::Connection;
 use super::exchange::Broken;
 use super::outgoing;
 use crate::buffers::Bytes;
+use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::local::Local;
 use crate::node::Place;
 use crate::traffic::Traffic;
@@ -38,7 +39,7 @@ pub(super) struct Incoming {
     lane: u16,
     /// What the two ends speak.
     version: u8,
-    /// What has come of the next header.
+    /// What has come of the next header, or of the checksums of a payload.
     tail: Vec<u8>,
     /// Headers to read at a time.
     headers: usize,
@@ -50,18 +51,17 @@ pub(super) struct Incoming {
 enum State {
     /// A header is next.
     Header,
-    /// Payloads are arriving, one after the other, each of `length` bytes; `arrived` is the sum.
-    Payload { arrived: usize, length: usize },
-    /// A body is arriving.
+    /// Payloads are arriving, one after the other, each of `length` bytes; so many have `arrived` together. Behind them come
+    /// `sums` bytes of checksums.
+    Payload { arrived: usize, length: usize, sums: usize },
+    /// A body is arriving, and its checksums.
     Body { header: BodyHeader, body: Vec<u8> },
-    /// The body of a message of the lock service is arriving.
-    Locks { header: LocksHeader, body: Vec<u8> },
-    /// The body of a question or an answer is arriving.
-    Inquiry { header: InquiryHeader, body: Vec<u8> },
 }
 
 enum Target {
     Slot(Place),
+    /// Not what was sent has landed there.
+    Damaged(Place),
     Buffer(Vec<u8>),
     /// Read past: the shard hears of the message without it.
     Nowhere,
@@ -94,8 +94,11 @@ impl Incoming {
         Traffic::add(&node.traffic.bytes_received, received);
         Traffic::add(&node.links[usize::from(self.peer.0)].traffic.received, received);
         self.tail.clear();
-        self.advance(&buffer[..end])?;
-        Poll::Ready(Ok(received))
+        let advanced = self.advance(&buffer[..end]);
+        if let Err(Broken::Frame(FrameError::Checksum(what))) = advanced {
+            self.damaged(Asked { name: what, offset: 0, length: 0 }, "the connection was ended".into());
+        }
+        Poll::Ready(advanced.map(|()| received))
     }
 
     /// Fills the targets of payloads, if there are any, and then the buffer, behind the tail. Says how much was received,
@@ -113,15 +116,15 @@ impl Incoming {
         let (mut count, mut wanted) = (0, 0);
         let ahead = match &mut self.state {
             State::Header => (self.headers * HEADER_SIZE - kept).max(1),
-            State::Payload { arrived, length } => {
+            State::Payload { arrived, length, sums } => {
                 let (at, mut begin) = (*arrived / *length, *arrived % *length);
-                let mut ahead = HEADER_SIZE;
+                let mut ahead = *sums + HEADER_SIZE - kept;
                 for (_, target) in &mut self.arriving[at..] {
                     let bytes: &mut [u8] = match target {
                         // SAFETY: the shard has named the slot as the landing of this payload: nobody else uses it.
                         Target::Slot(place) => unsafe { arena.bytes_mut(place.shard, place.slot) },
                         Target::Buffer(bytes) => bytes,
-                        Target::Nowhere => {
+                        Target::Nowhere | Target::Damaged(_) => {
                             ahead = BESIDE.min(*length - begin);
                             break;
                         }
@@ -132,8 +135,6 @@ impl Incoming {
                 ahead
             }
             State::Body { header, body } => (header.length() - body.len()).min(BESIDE),
-            State::Locks { header, body } => (header.length() - body.len()).min(BESIDE),
-            State::Inquiry { header, body } => (header.length() - body.len()).min(BESIDE),
         };
         let is_small = arena.block() <= SMALL && !wire.is_sealed();
         let limit = if is_small { buffer.len() } else { kept + ahead };
@@ -146,7 +147,7 @@ impl Incoming {
         Poll::Ready(Ok((received, kept + received - straight)))
     }
 
-    /// Handles what is complete, and keeps what has come of the next header.
+    /// Handles what is complete, and keeps what has come of the next header or of checksums.
     fn advance(&mut self, mut here: &[u8]) -> Result<(), Broken> {
         loop {
             match &mut self.state {
@@ -156,14 +157,18 @@ impl Incoming {
                         return Ok(());
                     };
                     here = rest;
-                    let decoded = peer::decode_header(header)?;
-                    peer::check_version(header, self.version)?;
-                    self.begin(decoded)?;
+                    self.begin(peer::decode_header(header, self.version)?)?;
                 }
-                State::Payload { arrived, length } => {
+                State::Payload { arrived, length, sums } => {
                     let begin = *arrived % *length;
                     let Some((_, target)) = self.arriving.get_mut(*arrived / *length) else {
-                        self.landed();
+                        let Some((sums, rest)) = here.split_at_checked(*sums) else {
+                            self.tail.extend_from_slice(here);
+                            return Ok(());
+                        };
+                        here = rest;
+                        let length = *length;
+                        self.landed(length, sums)?;
                         continue;
                     };
                     // What came with the header is copied; the rest will not be, unless blocks are small.
@@ -176,7 +181,7 @@ impl Incoming {
                                 .copy_from_slice(bytes);
                         },
                         Target::Buffer(buffer) => buffer[to].copy_from_slice(bytes),
-                        Target::Nowhere => {}
+                        Target::Nowhere | Target::Damaged(_) => {}
                     }
                     if !matches!(target, Target::Nowhere) {
                         Traffic::add(&self.local.node.traffic.bytes_copied, bytes.len());
@@ -191,29 +196,16 @@ impl Incoming {
                     if body.len() < header.length() {
                         return Ok(());
                     }
-                    let peer::Body::Control(message) = header.decode(body)? else {
-                        return Err(Broken::Hello);
-                    };
+                    let body = header.decode(std::mem::take(body))?;
                     self.state = State::Header;
-                    self.local.control(ControlInput::Message { from: self.peer, message });
-                }
-                State::Locks { header, body } => {
-                    body.extend_from_slice(split(&mut here, header.length() - body.len()));
-                    if body.len() < header.length() {
-                        return Ok(());
+                    let (node, from) = (&self.local.node, self.peer);
+                    match body {
+                        peer::Body::Control(message) => {
+                            self.local.control(ControlInput::Message { from, message });
+                        }
+                        peer::Body::Locks(message) => node.locks.message(from, message),
+                        peer::Body::Inquiry(inquiry) => node.inquiries.arrived(node, from, inquiry),
                     }
-                    let message = header.decode(body)?;
-                    self.state = State::Header;
-                    self.local.node.locks.message(self.peer, message);
-                }
-                State::Inquiry { header, body } => {
-                    body.extend_from_slice(split(&mut here, header.length() - body.len()));
-                    if body.len() < header.length() {
-                        return Ok(());
-                    }
-                    let inquiry = header.with(std::mem::take(body));
-                    self.state = State::Header;
-                    self.local.node.inquiries.arrived(&self.local.node, self.peer, inquiry);
                 }
             }
         }
@@ -230,15 +222,7 @@ impl Incoming {
         }
         let (run, length) = match header {
             Header::Body(header) => {
-                self.state = State::Body { header, body: Vec::with_capacity(header.length()) };
-                return Ok(());
-            }
-            Header::Locks(header) => {
-                self.state = State::Locks { header, body: Vec::new() };
-                return Ok(());
-            }
-            Header::Inquiry(header) => {
-                self.state = State::Inquiry { header, body: Vec::new() };
+                self.state = State::Body { header, body: Vec::new() };
                 return Ok(());
             }
             Header::Credit(credit) => {
@@ -281,17 +265,68 @@ impl Incoming {
             local.node.writes.released(&local.node, self.connection, length as usize);
         }
         let block = local.node.arena.block();
-        self.state = State::Payload { arrived: 0, length: length as usize };
-        match length as usize == block || !has(|target| matches!(target, Target::Slot(_))) {
+        let (length, count) = (length as usize, run.count() as usize);
+        let sums = peer::sums_size(self.version, length * count);
+        self.state = State::Payload { arrived: 0, length, sums };
+        match length == block || !has(|target| matches!(target, Target::Slot(_))) {
             true => Ok(()),
             false => Err(Broken::Block(length, block)),
         }
     }
 
-    /// All payloads of a frame have arrived.
-    fn landed(&mut self) {
+    /// All payloads of a frame have arrived, each of `length` bytes, and their checksums. A block that is not what was sent is
+    /// as one whose connection has broken.
+    ///
+    /// # Errors
+    /// The bytes of a write are not what was sent. It is sent again by the next connection.
+    fn landed(&mut self, length: usize, mut sums: &[u8]) -> Result<(), Broken> {
+        let each = peer::sums_size(self.version, length);
+        for at in 0..self.arriving.len() {
+            let sums = split(&mut sums, each);
+            let (message, target) = &self.arriving[at];
+            let bytes: &[u8] = match target {
+                // SAFETY: as in `receive`.
+                Target::Slot(place) => unsafe {
+                    self.local.node.arena.bytes(place.shard, place.slot, 0, length as u32)
+                },
+                Target::Buffer(bytes) => bytes,
+                Target::Nowhere | Target::Damaged(_) => continue,
+            };
+            if peer::is_intact(self.version, bytes, sums) {
+                continue;
+            }
+            self.damaged_payload(message, length);
+            let Target::Slot(place) = *target else { return Err(Broken::Damaged) };
+            self.arriving[at].1 = Target::Damaged(place);
+        }
         self.state = State::Header;
         self.handle();
+        Ok(())
+    }
+
+    fn damaged_payload(&self, message: &Message, length: usize) {
+        let (node, length) = (&self.local.node, length as u64);
+        let (name, offset) = match message.body {
+            Body::Data { block, .. } | Body::Store { block, .. } => ("block", u64::from(block) * length),
+            Body::Command { offset, .. } => ("write", offset),
+            _ => return,
+        };
+        let volume =
+            node.control().volumes().find(|spec| spec.id == message.volume).map(|spec| spec.name.clone());
+        let block = offset / node.arena.block() as u64;
+        let of = format!("volume {}, block {block}", volume.as_deref().unwrap_or("unknown"));
+        self.damaged(Asked { name, offset, length }, of);
+    }
+
+    /// Counts what is not as the peer has sent it; says so in the log now and then.
+    fn damaged(&self, what: Asked, of: String) {
+        let node = &self.local.node;
+        let link = &node.links[usize::from(self.peer.0)];
+        if link.may_tell_damage() {
+            let peer = node.name(self.peer);
+            tracing::warn!(peer, %what, of, "a checksum is wrong: bytes have changed on their way from the peer");
+        }
+        link.damaged.note(node.now(), ERRORS_REMEMBERED, what, of);
     }
 
     /// Gives the shard what has arrived.
@@ -309,6 +344,10 @@ impl Incoming {
         local.shard(shard, |state| {
             for (message, target) in self.arriving.drain(..) {
                 let payload = match target {
+                    Target::Damaged(Place { slot, .. }) => {
+                        state.handle(now, Input::LandingAborted { slot });
+                        continue;
+                    }
                     Target::Slot(place) => Payload::Slot(place.slot),
                     Target::Buffer(bytes) => {
                         let bytes = Bytes::new(bytes);
@@ -327,7 +366,7 @@ impl Incoming {
         let node = &self.local.node;
         for (_, target) in self.arriving.drain(..) {
             match target {
-                Target::Slot(Place { shard, slot }) => {
+                Target::Slot(Place { shard, slot }) | Target::Damaged(Place { shard, slot }) => {
                     let now = node.now();
                     self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
                 }

@@ -20,10 +20,12 @@ use super::outbox::{Outbox, Pushed, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
 use crate::admin::MemberState;
+use crate::failures::Failures;
 use crate::inbox::Event;
 use crate::local::Local;
 use crate::membership::Members;
 use crate::node::Node;
+use crate::seldom::Seldom;
 use crate::traffic::{PeerTraffic, Traffic};
 
 /// How long a peer may take to come or come back before the log says that it is missing.
@@ -47,6 +49,10 @@ pub(crate) struct Link {
     /// Links to it that this node has begun to make.
     dialled: AtomicU64,
     pub(crate) traffic: PeerTraffic,
+    /// What has not come as the peer has sent it.
+    pub(crate) damaged: Failures,
+    /// The log says so.
+    damage_told: Mutex<Seldom>,
     /// It has a task.
     met: AtomicBool,
     /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
@@ -78,6 +84,8 @@ impl Link {
             offer: Notify::new(),
             dialled: AtomicU64::new(0),
             traffic: PeerTraffic::default(),
+            damaged: Failures::default(),
+            damage_told: Mutex::default(),
             met: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
         }
@@ -146,6 +154,11 @@ impl Link {
                 queue.grant(granted);
             }
         });
+    }
+
+    /// Whether the log may say now that something has not come as the peer has sent it.
+    pub(super) fn may_tell_damage(&self) -> bool {
+        self.damage_told.lock().unwrap_or_else(PoisonError::into_inner).may()
     }
 
     pub(super) fn open(&self, connection: Connection, lanes: u16) {

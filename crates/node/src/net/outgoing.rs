@@ -1,7 +1,8 @@
-//! What is on its way to a peer: headers, and blocks sent from their slots.
+//! What is on its way to a peer: headers, and blocks sent from their slots, with their checksums.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
 
 use cards_core::{Body, ControlMessage, Message};
 use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
@@ -22,7 +23,7 @@ pub(crate) enum Frame {
     Block { message: Message, payload: Outgoing },
     /// A message about a card.
     Control(ControlMessage),
-    /// A question or an answer, in its form on the wire.
+    /// A question or an answer, to be sealed.
     Inquiry(Vec<u8>),
     /// What the peer may send, and what this node wants to.
     Credit(Credit),
@@ -66,12 +67,16 @@ pub(super) struct Sending {
     parts: VecDeque<Part>,
     /// Bytes of the first part that have left.
     sent: usize,
+    /// Headers and checksums.
+    heads: Vec<u8>,
 }
 
 /// A header that is not written yet.
 struct Open {
-    /// The part that it will be.
+    /// Where it will be in the heads.
     at: usize,
+    /// The part behind it.
+    payload: usize,
     run: Run,
     /// Bytes that follow for each block.
     length: u32,
@@ -84,7 +89,8 @@ impl Open {
 }
 
 enum Part {
-    Header([u8; HEADER_SIZE]),
+    /// Of [`Sending::heads`].
+    Heads(Range<usize>),
     Slot(Place),
     Bytes(Bytes),
     /// A frame with its body.
@@ -93,7 +99,7 @@ enum Part {
 
 impl Sending {
     pub(super) fn new(version: u8) -> Self {
-        Self { version, parts: VecDeque::new(), sent: 0 }
+        Self { version, parts: VecDeque::new(), sent: 0, heads: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -101,7 +107,8 @@ impl Sending {
     }
 
     /// Adds frames in their form on the wire. Reads that follow each other, and blocks, share a header.
-    pub(super) fn push_all(&mut self, frames: impl Iterator<Item = Frame>, block: u32) {
+    pub(super) fn push_all(&mut self, frames: impl Iterator<Item = Frame>, arena: &Arena) {
+        let block = arena.block() as u32;
         let mut open = None;
         for frame in frames {
             match frame {
@@ -114,64 +121,87 @@ impl Sending {
                     };
                     let joins = open.as_mut().is_some_and(|run: &mut Open| run.add(&message, length));
                     if !joins {
-                        self.close(open.take());
-                        open = Some(Open { at: self.parts.len(), run: Run::new(message), length });
+                        self.close(open.take(), arena);
+                        let at = self.heads.len();
                         // Its place; it is written when all is known.
-                        self.parts.push_back(Part::Header([0; HEADER_SIZE]));
+                        self.push_head(&[0; HEADER_SIZE]);
+                        open = Some(Open { at, payload: self.parts.len(), run: Run::new(message), length });
                     }
                     self.parts.extend(place.map(Part::Slot));
                 }
                 frame => {
-                    self.close(open.take());
-                    self.push(frame, block);
+                    self.close(open.take(), arena);
+                    self.push(frame, arena);
                 }
             }
         }
-        self.close(open);
+        self.close(open, arena);
     }
 
-    fn close(&mut self, open: Option<Open>) {
-        if let Some(Open { at, run, length }) = open {
-            let mut header = peer::encode_run(&run, length);
-            peer::set_version(&mut header, self.version);
-            self.parts[at] = Part::Header(header);
+    fn close(&mut self, open: Option<Open>, arena: &Arena) {
+        if let Some(Open { at, payload, run, length }) = open {
+            let header = peer::encode_run(&run, length, self.version);
+            self.heads[at..at + HEADER_SIZE].copy_from_slice(&header);
+            self.push_sums(payload, arena);
         }
     }
 
     /// Adds a frame in its form on the wire.
-    fn push(&mut self, frame: Frame, block: u32) {
+    fn push(&mut self, frame: Frame, arena: &Arena) {
         match frame {
             Frame::Block { message, payload } => {
-                let length = match &payload {
-                    Outgoing::None => 0,
-                    Outgoing::Slot(_) => block,
-                    Outgoing::Bytes(bytes) => bytes.len() as u32,
+                let (part, length) = match payload {
+                    Outgoing::None => (None, 0),
+                    Outgoing::Slot(place) => (Some(Part::Slot(place)), arena.block() as u32),
+                    Outgoing::Bytes(bytes) => {
+                        let length = bytes.len() as u32;
+                        (Some(Part::Bytes(bytes)), length)
+                    }
                 };
-                self.push_header(peer::encode_message(&message, length));
-                match payload {
-                    Outgoing::None => {}
-                    Outgoing::Slot(place) => self.parts.push_back(Part::Slot(place)),
-                    Outgoing::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
-                }
+                self.push_head(&peer::encode_message(&message, length, self.version));
+                let at = self.parts.len();
+                self.parts.extend(part);
+                self.push_sums(at, arena);
             }
             Frame::Inquiry(frame) => self.push_whole(frame),
-            Frame::Credit(credit) => self.push_header(peer::encode_credit(&credit)),
+            Frame::Credit(credit) => self.push_head(&peer::encode_credit(&credit, self.version)),
             Frame::Control(message) => match peer::encode_control(&message, self.version) {
-                Ok(frame) => self.push_whole(frame),
+                Ok(frame) => self.parts.push_back(Part::Whole(frame)),
                 // The configuration bounds names and policies, the disk engine the extents.
                 Err(error) => tracing::error!(%error, ?message, "a control message cannot be sent"),
             },
         }
     }
 
-    fn push_header(&mut self, mut header: [u8; HEADER_SIZE]) {
-        peer::set_version(&mut header, self.version);
-        self.parts.push_back(Part::Header(header));
+    /// Adds what is behind the heads to the last part, or as one of its own.
+    fn push_heads(&mut self, from: usize) {
+        let to = self.heads.len();
+        match self.parts.back_mut() {
+            Some(Part::Heads(heads)) => heads.end = to,
+            _ if from == to => {}
+            _ => self.parts.push_back(Part::Heads(from..to)),
+        }
     }
 
-    /// Adds a frame that is in its form on the wire, but for the version.
+    fn push_head(&mut self, header: &[u8; HEADER_SIZE]) {
+        let from = self.heads.len();
+        self.heads.extend_from_slice(header);
+        self.push_heads(from);
+    }
+
+    /// Adds the checksums of the parts from `payload` on. Until they have left nobody changes them: a slot is pinned, and
+    /// writes go into copies that are not.
+    fn push_sums(&mut self, payload: usize, arena: &Arena) {
+        let from = self.heads.len();
+        for part in self.parts.range(payload..) {
+            self.heads.extend(peer::sums(self.version, part.bytes(&[], arena)).flatten());
+        }
+        self.push_heads(from);
+    }
+
+    /// Adds a frame that is to be sealed.
     pub(super) fn push_whole(&mut self, mut frame: Vec<u8>) {
-        peer::set_version(&mut frame, self.version);
+        peer::seal(&mut frame, self.version);
         self.parts.push_back(Part::Whole(frame));
     }
 
@@ -179,7 +209,7 @@ impl Sending {
     pub(super) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
         let mut skip = self.sent;
         for (part, slice) in self.parts.iter().zip(parts.iter_mut()) {
-            *slice = IoSlice::new(&part.bytes(arena)[skip..]);
+            *slice = IoSlice::new(&part.bytes(&self.heads, arena)[skip..]);
             skip = 0;
         }
         self.parts.len().min(PARTS_MAX)
@@ -189,7 +219,7 @@ impl Sending {
     pub(super) fn sent(&mut self, bytes: usize, arena: &Arena, unpin: &mut Vec<Place>) {
         self.sent += bytes;
         while let Some(part) = self.parts.front() {
-            let length = part.bytes(arena).len();
+            let length = part.bytes(&self.heads, arena).len();
             if self.sent < length {
                 break;
             }
@@ -198,20 +228,24 @@ impl Sending {
                 unpin.push(place);
             }
         }
+        if self.parts.is_empty() {
+            self.heads.clear();
+        }
     }
 
     /// Forgets everything; gives the slots.
     pub(super) fn clear(&mut self) -> Vec<Place> {
         self.sent = 0;
+        self.heads.clear();
         let slot = |part| if let Part::Slot(place) = part { Some(place) } else { None };
         self.parts.drain(..).filter_map(slot).collect()
     }
 }
 
 impl Part {
-    fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+    fn bytes<'a>(&'a self, heads: &'a [u8], arena: &'a Arena) -> &'a [u8] {
         match self {
-            Self::Header(bytes) => bytes,
+            Self::Heads(range) => &heads[range.clone()],
             Self::Bytes(bytes) => bytes,
             Self::Whole(bytes) => bytes,
             // SAFETY: `Output::Send` has pinned the slot, and it is unpinned after this part is gone.

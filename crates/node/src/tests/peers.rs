@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cards_core::{Body, CommandKind, Generation, IoError, Message, NodeId, PgId, RequestId, Stamp};
 use cards_wire::peer::{
     self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, OLDEST, VERSION, Versions, decode_header,
-    encode_hello, encode_message,
+    decode_hello, encode_hello, encode_message,
 };
 
 use super::client as nbd;
@@ -145,39 +145,54 @@ fn who_speaks_the_version_before_is_spoken_to_in_it() {
     connected(&daemon, true);
     let mut header = [0; HEADER_SIZE];
     lanes[0].read_exact(&mut header).unwrap();
-    peer::check_version(&header, OLDEST).unwrap();
-    lanes[0].write_all(&peer::encode_credit(&Credit::default())).unwrap();
+    decode_header(&header, OLDEST).unwrap();
+    lanes[0].write_all(&peer::encode_credit(&Credit::default(), VERSION)).unwrap();
     lanes.into_iter().for_each(hangs_up);
     connected(&daemon, false);
     let reason = status(&daemon).members[1].reason.clone().unwrap_or_default();
     assert!(reason.contains(&format!("speaks version {VERSION}")), "{reason}");
 }
 
-/// The next frame that a daemon sends.
+/// The next frame that a daemon sends, but for its header.
 fn frame(stream: &mut TcpStream) -> std::io::Result<(Header, Vec<u8>)> {
+    let (header, mut frame) = whole_frame(stream)?;
+    Ok((header, frame.split_off(HEADER_SIZE)))
+}
+
+/// The next frame that a daemon sends.
+pub(super) fn whole_frame(stream: &mut TcpStream) -> std::io::Result<(Header, Vec<u8>)> {
     let mut header = [0; HEADER_SIZE];
     stream.read_exact(&mut header)?;
-    let header = decode_header(&header).unwrap();
+    let mut frame = header.to_vec();
+    let header = decode_header(&header, VERSION).unwrap();
+    let with_sums = |length: u32| length as usize + peer::sums_size(VERSION, length as usize);
     let length = match &header {
-        Header::Message { payload, .. } => *payload as usize,
-        Header::Run { run, payload } => (*payload * run.count()) as usize,
+        Header::Message { payload, .. } => with_sums(*payload),
+        Header::Run { run, payload } => with_sums(*payload * run.count()),
         Header::Body(header) => header.length(),
-        Header::Locks(header) => header.length(),
-        Header::Inquiry(header) => header.length(),
         Header::Credit(_) => 0,
     };
-    let mut body = vec![0; length];
+    frame.resize(HEADER_SIZE + length, 0);
+    stream.read_exact(&mut frame[HEADER_SIZE..])?;
+    Ok((header, frame))
+}
+
+/// What a daemon says of itself.
+pub(super) fn read_hello(stream: &mut TcpStream) -> std::io::Result<Hello> {
+    let mut header = [0; HEADER_SIZE];
+    stream.read_exact(&mut header)?;
+    let header = decode_hello(&header).unwrap();
+    let mut body = vec![0; header.length()];
     stream.read_exact(&mut body)?;
-    Ok((header, body))
+    Ok(header.decode(&body).unwrap())
 }
 
 /// Says `hello` to a daemon; the connection, and what it says of itself.
-fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
+pub(super) fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(&encode_hello(hello).unwrap()).unwrap();
-    let (Header::Body(header), body) = frame(&mut stream).unwrap() else { panic!() };
-    let peer::Body::Hello(theirs) = header.decode(&body).unwrap() else { panic!() };
+    let theirs = read_hello(&mut stream).unwrap();
     (stream, theirs)
 }
 
@@ -269,7 +284,7 @@ fn a_member_that_may_not_attach_a_volume_reads_nothing_at_a_holder() {
             read_ahead: false,
             from_disk: request == 2,
         };
-        encode_message(&Message { volume, shard: 0, through: Stamp(0), free: 0, body }, 0)
+        encode_message(&Message { volume, shard: 0, through: Stamp(0), free: 0, body }, 0, VERSION)
     };
     let refused = |stream: &mut TcpStream, number| loop {
         if let Header::Message { message: Message { body, .. }, .. } = frame(stream).unwrap().0 {
@@ -316,7 +331,7 @@ fn with_one_lane_all_lanes_end() {
 fn a_lane_for_reads_carries_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (daemon, mut lanes) = linked(dir.path());
-    lanes[2].write_all(&peer::encode_credit(&Credit::default())).unwrap();
+    lanes[2].write_all(&peer::encode_credit(&Credit::default(), VERSION)).unwrap();
     lanes.into_iter().for_each(hangs_up);
     connected(&daemon, false);
     let reason = status(&daemon).members[1].reason.clone().unwrap_or_default();
@@ -381,8 +396,9 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
             free: 0,
             body,
         };
-        let mut bytes = encode_message(&message, length).to_vec();
+        let mut bytes = encode_message(&message, length, VERSION).to_vec();
         bytes.resize(HEADER_SIZE + length as usize, 0);
+        peer::seal(&mut bytes, VERSION);
         bytes
     };
     // The bytes of a write that nobody knows are read past, and may be sent again.

@@ -8,15 +8,16 @@ use cards_core::{
 use super::body::{error_code, group, node, result};
 use super::credit::Credit;
 use super::inquiry::InquiryHeader;
-use super::locks::LocksHeader;
 use super::run::Run;
+use super::sums::{SUM_SIZE, check_header, is_intact, seal_header, sum, sums_size};
+use super::versions::SUMS;
 use super::{
-    FrameError, HEADER_SIZE, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, RUNS, VERSION, control,
-    header_size_of, hello,
+    FrameError, HEADER_SIZE, Hello, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, RUNS, VERSION, control,
+    header_size_of, hello, locks,
 };
 use crate::bytes::Cursor;
 
-pub(super) const KIND_HELLO: u8 = 0;
+const KIND_HELLO: u8 = 0;
 pub(super) const KIND_CONTROL: u8 = 1;
 pub(super) const KIND_LOCKS: u8 = 2;
 pub(super) const KIND_QUESTION: u8 = 3;
@@ -43,10 +44,10 @@ const FLAG_FUA: u8 = 1 << 2;
 const FLAG_NO_HOLE: u8 = 1 << 3;
 const FLAG_FROM_DISK: u8 = 1 << 4;
 const FLAG_AGAIN: u8 = 1 << 5;
-/// The command whose argument is no offset.
-const DETAIL_FLUSH: u8 = 3;
 /// Where a header says its version.
 const AT_VERSION: usize = 4;
+/// The command whose argument is no offset.
+const DETAIL_FLUSH: u8 = 3;
 /// Where the class of a copy starts in the argument of a Store, behind the previous node.
 const CLASS_SHIFT: u32 = 16;
 
@@ -69,11 +70,6 @@ pub enum Header {
     },
     /// A body follows: collect [`BodyHeader::length`] bytes, then [`BodyHeader::decode`] them.
     Body(BodyHeader),
-    /// A message of the lock service follows: collect [`LocksHeader::length`] bytes, then
-    /// [`LocksHeader::decode`] them.
-    Locks(LocksHeader),
-    /// A question or an answer follows: collect [`InquiryHeader::length`] bytes.
-    Inquiry(InquiryHeader),
     /// Nothing follows.
     Credit(Credit),
 }
@@ -82,11 +78,68 @@ pub enum Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyHeader {
     version: u8,
-    kind: u8,
+    kind: BodyKind,
     length: u32,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyKind {
+    Control,
+    Locks,
+    Inquiry(InquiryHeader),
+}
+
 impl BodyHeader {
+    fn new(version: u8, fields: &Fields) -> Result<Self, FrameError> {
+        let Fields { kind, detail, payload: length, request, .. } = *fields;
+        let (body, limit, detail, request) = match kind {
+            KIND_CONTROL => (BodyKind::Control, MAX_BODY, 0, 0),
+            KIND_LOCKS => (BodyKind::Locks, locks::MAX_LOCKS_BODY, 0, 0),
+            _ => {
+                let header = InquiryHeader::new(kind, detail, request, length)?;
+                (BodyKind::Inquiry(header), length, detail, request)
+            }
+        };
+        if length > limit {
+            return Err(FrameError::TooLong { what: "body", length: length.into(), limit: limit.into() });
+        }
+        if *fields != (Fields { kind, detail, payload: length, request, ..Fields::default() }) {
+            return Err(unused(kind));
+        }
+        Ok(Self { version, kind: body, length })
+    }
+
+    /// Bytes of the body, within the limit of its kind, and of its checksums.
+    pub fn length(&self) -> usize {
+        self.length as usize + sums_size(self.version, self.length as usize)
+    }
+
+    /// Decodes the body, [`Self::length`] bytes.
+    ///
+    /// # Errors
+    /// The body is not what the header announced, or has other checksums.
+    pub fn decode(&self, mut body: Vec<u8>) -> Result<super::Body, FrameError> {
+        let sums = body.split_off(body.len().min(self.length as usize));
+        if !is_intact(self.version, &body, &sums) {
+            return Err(FrameError::Checksum("body"));
+        }
+        Ok(match self.kind {
+            BodyKind::Control => super::Body::Control(control::decode(self.version, &body)?),
+            BodyKind::Locks => super::Body::Locks(locks::decode(&body)?),
+            BodyKind::Inquiry(header) => super::Body::Inquiry(header.with(body)),
+        })
+    }
+}
+
+/// The header of the first frame: collect [`HelloHeader::length`] bytes, then [`HelloHeader::decode`] them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloHeader {
+    bytes: [u8; HEADER_SIZE],
+    version: u8,
+    length: u32,
+}
+
+impl HelloHeader {
     /// Bytes of the body, at most [`MAX_BODY`].
     pub fn length(&self) -> usize {
         self.length as usize
@@ -95,40 +148,26 @@ impl BodyHeader {
     /// Decodes the body.
     ///
     /// # Errors
-    /// The body is not what the header announced, or comes from a node that speaks no version that this one does, in which
-    /// case the error has the node's name.
-    pub fn decode(&self, body: &[u8]) -> Result<super::Body, FrameError> {
-        if self.kind == KIND_HELLO {
-            super::Hello::decode(self.version, body).map(super::Body::Hello)
-        } else {
-            control::decode(self.version, body).map(super::Body::Control)
+    /// The body is not what the header announced, or not as it was sent, or comes from a node that speaks no version that this
+    /// one does, in which case the error has the node's name.
+    pub fn decode(&self, body: &[u8]) -> Result<Hello, FrameError> {
+        if self.version < SUMS {
+            return Hello::decode(self.version, body);
+        }
+        match body.split_last_chunk() {
+            Some((fields, theirs)) if *theirs == sum(&[&self.bytes[..], fields].concat()) => {
+                Hello::decode(self.version, fields)
+            }
+            _ => Err(FrameError::Checksum("introduction")),
         }
     }
 }
 
-/// Has a frame say that it is of that version.
-pub fn set_version(frame: &mut [u8], version: u8) {
-    if let Some(at) = frame.get_mut(AT_VERSION) {
-        *at = version;
-    }
-}
-
-/// Whether a frame says that it is of the version that the connection has.
+/// Decodes the header of a Hello, of whatever version.
 ///
 /// # Errors
-/// It is of another one: end the connection.
-pub fn check_version(header: &[u8; HEADER_SIZE], version: u8) -> Result<(), FrameError> {
-    match header[AT_VERSION] {
-        theirs if theirs == version => Ok(()),
-        theirs => Err(FrameError::Version { theirs, who: None }),
-    }
-}
-
-/// Decodes a header, of any version that this release speaks; of a Hello, of any at all.
-///
-/// # Errors
-/// The bytes are not a header: end the connection.
-pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
+/// The bytes are not such a header: end the connection.
+pub fn decode_hello(bytes: &[u8; HEADER_SIZE]) -> Result<HelloHeader, FrameError> {
     let [m0, m1, m2, m3, version, ..] = *bytes;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(FrameError::Magic([m0, m1, m2, m3]));
@@ -139,34 +178,45 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
         return Err(FrameError::Version { theirs: version, who });
     }
     let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
-    let known = (OLDEST..=VERSION).contains(&version);
+    let length = fields.payload;
+    let is_hello = fields.kind == KIND_HELLO && length <= MAX_BODY;
     // A Hello starts with the sender's name in every version, so that a refusal can say whom it refuses.
-    if !known && (fields.kind != KIND_HELLO || fields.payload > MAX_BODY) {
-        return Err(FrameError::Version { theirs: version, who: None });
+    match (OLDEST..=VERSION).contains(&version) {
+        false if !is_hello => Err(FrameError::Version { theirs: version, who: None }),
+        true if fields != (Fields { payload: length.min(MAX_BODY), ..Fields::default() }) => {
+            Err(FrameError::Field {
+                what: "kind of a first frame, or one of its fields,",
+                value: fields.kind.into(),
+            })
+        }
+        _ => Ok(HelloHeader { bytes: *bytes, version, length }),
     }
-    if fields.kind == KIND_HELLO || fields.kind == KIND_CONTROL {
-        let length = fields.payload;
-        if length > MAX_BODY {
-            return Err(FrameError::TooLong { what: "body", length: length.into(), limit: MAX_BODY.into() });
-        }
-        if known && fields != (Fields { kind: fields.kind, payload: length, ..Fields::default() }) {
-            return Err(unused(fields.kind));
-        }
-        return Ok(Header::Body(BodyHeader { version, kind: fields.kind, length }));
+}
+
+/// A Hello that says `newest`, with this body.
+pub(super) fn hello_frame(newest: u8, mut body: Vec<u8>) -> Result<Vec<u8>, FrameError> {
+    if newest >= SUMS {
+        body.extend_from_slice(&[0; SUM_SIZE]);
     }
-    if fields.kind == KIND_LOCKS {
-        let length = fields.payload;
-        if fields != (Fields { kind: KIND_LOCKS, payload: length, ..Fields::default() }) {
-            return Err(unused(fields.kind));
-        }
-        return LocksHeader::new(length).map(Header::Locks);
+    let mut frame = frame(KIND_HELLO, body)?;
+    frame[AT_VERSION] = newest;
+    if newest >= SUMS {
+        let end = frame.len() - SUM_SIZE;
+        let sum = sum(&frame[..end]);
+        frame[end..].copy_from_slice(&sum);
     }
-    if fields.kind == KIND_QUESTION || fields.kind == KIND_ANSWER {
-        let Fields { kind, detail, payload, request, .. } = fields;
-        if fields != (Fields { kind, detail, payload, request, ..Fields::default() }) {
-            return Err(unused(kind));
-        }
-        return InquiryHeader::new(kind, detail, request, payload).map(Header::Inquiry);
+    Ok(frame)
+}
+
+/// Decodes a header that has come on a connection of that version, on which the nodes have introduced themselves.
+///
+/// # Errors
+/// The bytes are not a header, or not as they were sent: end the connection.
+pub fn decode_header(bytes: &[u8; HEADER_SIZE], version: u8) -> Result<Header, FrameError> {
+    check_header(bytes, version)?;
+    let fields = Fields::from_bytes(bytes).ok_or(FrameError::Short("header"))?;
+    if matches!(fields.kind, KIND_CONTROL | KIND_LOCKS | KIND_QUESTION | KIND_ANSWER) {
+        return BodyHeader::new(version, &fields).map(Header::Body);
     }
     if fields.kind == KIND_CREDIT {
         let credit = fields.credit();
@@ -192,29 +242,30 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE]) -> Result<Header, FrameError> {
     Ok(Header::Run { payload: payload / run.count(), run })
 }
 
-/// The header of `message`, whose payload of `payload` bytes the caller sends behind it.
+/// The header of `message`, whose payload of `payload` bytes the caller sends behind it, and then its
+/// [checksums](super::sums).
 ///
 /// `payload` is 0 for a message [without one](Body::has_payload), the length of a write for a write, and at
 /// most [`MAX_BLOCK`] for the others; the peer refuses anything else (checked in debug builds).
-pub fn encode_message(message: &Message, payload: u32) -> [u8; HEADER_SIZE] {
+pub fn encode_message(message: &Message, payload: u32, version: u8) -> [u8; HEADER_SIZE] {
     debug_assert_eq!(check_payload(&message.body, payload), Ok(()), "{message:?}");
-    Fields::new(message, payload).to_bytes()
+    Fields::new(message, payload).sealed(version)
 }
 
-/// The header of a run, behind which the caller sends `payload` bytes for each of its blocks: as
-/// [`encode_message`], and together at most [`MAX_BLOCK`].
-pub fn encode_run(run: &Run, payload: u32) -> [u8; HEADER_SIZE] {
+/// The header of a run, behind which the caller sends `payload` bytes for each of its blocks, then the
+/// [checksums](super::sums) of all: as [`encode_message`], and together at most [`MAX_BLOCK`].
+pub fn encode_run(run: &Run, payload: u32, version: u8) -> [u8; HEADER_SIZE] {
     let payload = payload * run.count();
     debug_assert_eq!(check_payload(&run.first().body, payload), Ok(()), "{run:?}");
-    Fields { others: run.others(), ..Fields::new(run.first(), payload) }.to_bytes()
+    Fields { others: run.others(), ..Fields::new(run.first(), payload) }.sealed(version)
 }
 
 /// The whole frame.
-pub fn encode_credit(credit: &Credit) -> [u8; HEADER_SIZE] {
-    Fields::of_credit(credit).to_bytes()
+pub fn encode_credit(credit: &Credit, version: u8) -> [u8; HEADER_SIZE] {
+    Fields::of_credit(credit).sealed(version)
 }
 
-/// A whole frame of a kind with a body.
+/// A frame of a kind with a body, to be [sealed](super::seal).
 pub(super) fn frame(kind: u8, body: Vec<u8>) -> Result<Vec<u8>, FrameError> {
     let payload = u32::try_from(body.len()).unwrap_or(u32::MAX);
     if payload > MAX_BODY {
@@ -223,7 +274,7 @@ pub(super) fn frame(kind: u8, body: Vec<u8>) -> Result<Vec<u8>, FrameError> {
     Ok(frame_of(kind, &body))
 }
 
-/// A whole frame, whose body is within the limit of its kind.
+/// A frame whose body is within the limit of its kind, to be [sealed](super::seal).
 pub(super) fn frame_of(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_SIZE + body.len());
     out.extend_from_slice(&Fields { kind, payload: body.len() as u32, ..Fields::default() }.to_bytes());
@@ -307,6 +358,13 @@ impl Fields {
             others: cursor.le16()?,
             block: cursor.le32()?,
         })
+    }
+
+    /// The bytes of a header of that version.
+    fn sealed(self, version: u8) -> [u8; HEADER_SIZE] {
+        let mut out = self.to_bytes();
+        seal_header(&mut out, version);
+        out
     }
 
     fn to_bytes(self) -> [u8; HEADER_SIZE] {

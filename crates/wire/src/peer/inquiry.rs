@@ -33,12 +33,11 @@ pub enum Inquiry {
     },
 }
 
-/// The header of a question or an answer: collect [`InquiryHeader::length`] bytes, then [`InquiryHeader::with`] them.
+/// The header of a question or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InquiryHeader {
+pub(super) struct InquiryHeader {
     part: Part,
     id: u64,
-    length: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +58,12 @@ impl InquiryHeader {
         };
         match length > limit {
             true => Err(FrameError::TooLong { what, length: length.into(), limit: limit.into() }),
-            false => Ok(Self { part, id, length }),
+            false => Ok(Self { part, id }),
         }
     }
 
-    /// Bytes of the body, at most [`MAX_ANSWER`].
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.length as usize
-    }
-
     /// The message with this body, which is not looked into.
-    #[must_use]
-    pub fn with(&self, body: Vec<u8>) -> Inquiry {
+    pub(super) fn with(&self, body: Vec<u8>) -> Inquiry {
         let id = self.id;
         match self.part {
             Part::Question => Inquiry::Question { id, body },
@@ -81,7 +73,7 @@ impl InquiryHeader {
     }
 }
 
-/// The bytes of a whole frame, header and body.
+/// The bytes of a frame, header and body, to be [sealed](super::seal).
 ///
 /// # Errors
 /// [`FrameError::TooLong`]: the body is over its limit.

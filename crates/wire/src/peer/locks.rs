@@ -29,36 +29,6 @@ const COLLECTED: u8 = 8;
 const REPLICATE: u8 = 9;
 const REPLICATED: u8 = 10;
 
-/// The header of a frame of the lock service: collect [`LocksHeader::length`] bytes, then
-/// [`LocksHeader::decode`] them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocksHeader {
-    length: u32,
-}
-
-impl LocksHeader {
-    /// Refuses a length that is over the limit.
-    pub(super) fn new(length: u32) -> Result<Self, FrameError> {
-        match length {
-            0..=MAX_LOCKS_BODY => Ok(Self { length }),
-            _ => Err(too_long(length.into())),
-        }
-    }
-
-    /// Bytes of the body, at most [`MAX_LOCKS_BODY`].
-    pub fn length(&self) -> usize {
-        self.length as usize
-    }
-
-    /// Decodes the body.
-    ///
-    /// # Errors
-    /// The body is not what the header announced.
-    pub fn decode(&self, body: &[u8]) -> Result<LockMessage, FrameError> {
-        decode(body)
-    }
-}
-
 /// The bytes of a body.
 pub(super) fn encode(message: &LockMessage) -> Result<Vec<u8>, FrameError> {
     let mut out = Writer::default();
@@ -135,17 +105,17 @@ pub(super) fn encode(message: &LockMessage) -> Result<Vec<u8>, FrameError> {
         }
     }
     match out.bytes.len() {
-        length if length > MAX_LOCKS_BODY as usize => Err(too_long(length as u64)),
+        length if length > MAX_LOCKS_BODY as usize => Err(FrameError::TooLong {
+            what: "body of a lock message",
+            length: length as u64,
+            limit: MAX_LOCKS_BODY.into(),
+        }),
         _ => Ok(out.bytes),
     }
 }
 
-fn too_long(length: u64) -> FrameError {
-    FrameError::TooLong { what: "body of a lock message", length, limit: MAX_LOCKS_BODY.into() }
-}
-
 /// The message in a body.
-fn decode(body: &[u8]) -> Result<LockMessage, FrameError> {
+pub(super) fn decode(body: &[u8]) -> Result<LockMessage, FrameError> {
     let mut reader = Reader::new(body);
     let epoch = reader.u64("epoch")?;
     let body = match reader.byte("kind of lock message")? {

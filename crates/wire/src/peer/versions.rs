@@ -12,6 +12,9 @@ pub const OLDEST: u8 = 11;
 /// Since this version a Read or a Data may be of several blocks.
 pub const RUNS: u8 = 12;
 
+/// Since this version frames have checksums.
+pub(super) const SUMS: u8 = 12;
+
 /// Since this version an Attached says who may have cards of the volume.
 pub(super) const ALLOWED: u8 = 12;
 

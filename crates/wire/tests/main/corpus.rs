@@ -19,15 +19,15 @@ use cards_locks::{Beat, Change, Evidence, LockBody, LockError, LockMessage};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::{Command, Errno, Request, reply};
 use cards_wire::peer::{
-    Credit, Hello, Inquiry, OLDEST, Run, VERSION, Versions, encode_control, encode_credit, encode_hello,
-    encode_inquiry, encode_locks, encode_message, encode_run,
+    Credit, HEADER_SIZE, Hello, Inquiry, OLDEST, Run, VERSION, Versions, encode_control, encode_credit,
+    encode_hello, encode_inquiry, encode_locks, encode_message, encode_run, seal,
 };
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
 use crate::nbd_server::{header, info, meta, stream, usual};
 use crate::{drive, locks, peer};
 
-type Seeds = Vec<(&'static str, Vec<u8>)>;
+pub(crate) type Seeds = Vec<(&'static str, Vec<u8>)>;
 
 /// A fuzz target: its name, its seeds, and what it does with bytes.
 struct Target {
@@ -201,23 +201,33 @@ fn servers() -> Seeds {
     ]
 }
 
-fn frames() -> Seeds {
+/// A frame with such a header.
+fn with_payload(header: [u8; HEADER_SIZE], payload: u32) -> Vec<u8> {
+    let mut frame = header.to_vec();
+    frame.resize(frame.len() + payload as usize, 0xef);
+    seal(&mut frame, VERSION);
+    frame
+}
+
+/// Header and body as a frame.
+fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
+    seal(&mut frame, VERSION);
+    frame
+}
+
+pub(crate) fn frames() -> Seeds {
     let (request, stamp, generation) = (RequestId(7), Stamp(9), Generation(3));
     let (volume, node, block) = (PgId::plain(NodeId(1), 2), NodeId(5), 11);
     let message = |body: Body, payload: u32| {
-        let mut bytes =
-            encode_message(&Message { volume, shard: 1, through: stamp, free: 100, body }, payload).to_vec();
-        bytes.resize(bytes.len() + payload as usize, 0xef);
-        bytes
+        let message = Message { volume, shard: 1, through: stamp, free: 100, body };
+        with_payload(encode_message(&message, payload, VERSION), payload)
     };
     let run = |bodies: [Body; 3], payload: u32| {
         let of = |body| Message { volume, shard: 1, through: stamp, free: 100, body };
         let [first, others @ ..] = bodies.map(of);
         let mut run = Run::new(first);
         assert!(others.iter().all(|message| run.add(message)));
-        let mut bytes = encode_run(&run, payload).to_vec();
-        bytes.resize(bytes.len() + (run.count() * payload) as usize, 0xef);
-        bytes
+        with_payload(encode_run(&run, payload, VERSION), run.count() * payload)
     };
     let bounds = Bounds { base: Stamp(4), written: 0x8001, version: stamp };
     let grant = Grant { turn: 8, held: 0xf0f0, bounds };
@@ -335,7 +345,19 @@ fn frames() -> Seeds {
                 result: Ok(vec![Extent { length: 4096, hole: true }; 3]),
             }),
         ),
-        ("credit", encode_credit(&Credit { granted: 1 << 20, wanted: 3 << 20, returned: 4096 }).to_vec()),
+        (
+            "read-before",
+            encode_message(
+                &Message { volume, shard: 1, through: stamp, free: 100, body: read(0) },
+                0,
+                OLDEST,
+            )
+            .to_vec(),
+        ),
+        (
+            "credit",
+            encode_credit(&Credit { granted: 1 << 20, wanted: 3 << 20, returned: 4096 }, VERSION).to_vec(),
+        ),
         ("garbage", vec![0x5a; 200]),
     ]
     .into_iter()
@@ -345,7 +367,7 @@ fn frames() -> Seeds {
 }
 
 fn inquiries() -> Seeds {
-    let frame = |inquiry| encode_inquiry(&inquiry).expect("a short body");
+    let frame = |inquiry| sealed(encode_inquiry(&inquiry).expect("a short body"));
     let refusal = br#"{"kind":"bad_request","message":"unknown"}"#.to_vec();
     vec![
         ("question", frame(Inquiry::Question { id: 7, body: br#"{"question":"status"}"#.to_vec() })),
@@ -358,7 +380,7 @@ fn lock_frames() -> Seeds {
     let part = locks::part();
     let (region, key, ranges) = (part.region, part.key, part.ranges.clone());
     let (session, beat) = (key.session, Beat::default());
-    let frame = |body| encode_locks(&LockMessage { epoch: 3, body }).expect("a short message");
+    let frame = |body| sealed(encode_locks(&LockMessage { epoch: 3, body }).expect("a short message"));
     let evidence = Evidence { home: NodeId(1), epoch: 2, complete: true, parts: vec![part.clone(); 2] };
     let changes = vec![Change::Put(part.clone()), Change::Remove { region, key }, Change::Complete];
     let held = vec![part];

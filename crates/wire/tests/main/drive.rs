@@ -9,7 +9,8 @@ use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
 use cards_wire::peer::{
-    HEADER_SIZE, Header, decode_header, encode_credit, encode_inquiry, encode_run, set_version,
+    Body, HEADER_SIZE, Header, OLDEST, VERSION, decode_header, decode_hello, encode_credit, encode_inquiry,
+    encode_message, encode_run, is_intact, seal, sums_size,
 };
 
 /// The exports of the server under test: "disk" (also the default), "ro", and the busy "busy".
@@ -209,54 +210,52 @@ impl ClientTranscript {
     }
 }
 
-/// Decodes `bytes` as frames from a peer, payloads skipped; gives their number.
+/// Decodes `bytes` as frames from a peer, Hellos or frames of the version that they say; gives their number.
 pub(crate) fn peer(bytes: &[u8]) -> usize {
     let (mut input, mut frames) = (bytes, 0);
-    while let Some((header, rest)) = input.split_first_chunk::<HEADER_SIZE>() {
-        let version = header[4];
-        let Ok(header) = decode_header(header) else { break };
-        let length = match &header {
-            Header::Message { message, payload } => {
-                assert_eq!(*payload > 0, message.body.has_payload());
-                *payload as usize
-            }
-            Header::Run { run, payload } => {
-                let mut again = encode_run(run, *payload);
-                set_version(&mut again, version);
-                assert!(input.starts_with(&again), "one encoding");
-                assert_eq!(run.messages().count(), run.count() as usize);
-                (*payload * run.count()) as usize
-            }
-            Header::Body(header) => header.length(),
-            Header::Locks(header) => header.length(),
-            Header::Inquiry(header) => header.length(),
-            Header::Credit(_) => 0,
-        };
-        let Some((body, rest)) = rest.split_at_checked(length) else { break };
-        let decodes = match header {
-            Header::Message { .. } | Header::Run { .. } => true,
-            Header::Body(header) => header.decode(body).is_ok(),
-            Header::Locks(header) => header.decode(body).is_ok(),
-            Header::Inquiry(header) => {
-                let mut again = encode_inquiry(&header.with(body.to_vec())).expect("within its limit");
-                set_version(&mut again, version);
-                assert!(input.starts_with(&again), "one encoding");
-                true
-            }
-            Header::Credit(credit) => {
-                let mut again = encode_credit(&credit);
-                set_version(&mut again, version);
-                assert!(input.starts_with(&again), "one encoding");
-                true
-            }
-        };
-        if !decodes {
-            break;
-        }
-        input = rest;
+    while let Some(length) = peer_frame(input) {
+        input = &input[length..];
         frames += 1;
     }
     frames
+}
+
+/// The length of the frame that `input` begins with, if it is one.
+fn peer_frame(input: &[u8]) -> Option<usize> {
+    let (header, rest) = input.split_first_chunk::<HEADER_SIZE>()?;
+    if let Ok(hello) = decode_hello(header) {
+        let body = rest.get(..hello.length())?;
+        return hello.decode(body).is_ok().then_some(HEADER_SIZE + body.len());
+    }
+    let version = header[4];
+    let payload = match decode_header(header, version).ok()? {
+        Header::Message { message, payload } => {
+            assert_eq!(payload > 0, message.body.has_payload());
+            assert_eq!(encode_message(&message, payload, version), *header, "one encoding");
+            payload
+        }
+        Header::Run { run, payload } => {
+            assert_eq!(encode_run(&run, payload, version), *header, "one encoding");
+            assert_eq!(run.messages().count(), run.count() as usize);
+            payload * run.count()
+        }
+        Header::Body(announced) => {
+            let body = rest.get(..announced.length())?;
+            if let Body::Inquiry(inquiry) = announced.decode(body.to_vec()).ok()? {
+                let mut again = encode_inquiry(&inquiry).expect("within its limit");
+                seal(&mut again, version);
+                assert!(input.starts_with(&again), "one encoding");
+            }
+            return Some(HEADER_SIZE + body.len());
+        }
+        Header::Credit(credit) => {
+            assert_eq!(encode_credit(&credit, version), *header, "one encoding");
+            0
+        }
+    } as usize;
+    let (payload, rest) = rest.split_at_checked(payload)?;
+    let sums = rest.get(..sums_size(version, payload.len()))?;
+    is_intact(version, payload, sums).then_some(HEADER_SIZE + payload.len() + sums.len())
 }
 
 /// Whole, and byte by byte: the result must be the same.
@@ -286,9 +285,14 @@ pub(crate) fn fuzz_nbd_client(bytes: &[u8]) {
     assert_eq!(client([bytes]), client(bytes.chunks(1)));
 }
 
-/// Frames decode or end the connection.
+/// Frames decode or end the connection. What is fuzzed has no right checksums: it is also looked at as one frame with such.
 pub(crate) fn fuzz_peer_frame(bytes: &[u8]) {
     peer(bytes);
+    for version in OLDEST..=VERSION {
+        let mut frame = bytes.to_vec();
+        seal(&mut frame, version);
+        peer(&frame);
+    }
 }
 
 /// Cuts `bytes` at `cuts` (taken modulo the length).

@@ -1,8 +1,8 @@
 //! Questions and answers: each survives the wire, and no bytes do harm.
 
 use cards_wire::peer::{
-    FrameError, HEADER_SIZE, Header, Inquiry, MAX_ANSWER, MAX_QUESTION, VERSION, decode_header,
-    encode_inquiry,
+    Body, FrameError, HEADER_SIZE, Header, Inquiry, MAX_ANSWER, MAX_QUESTION, VERSION, decode_header,
+    encode_inquiry, seal,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,23 +18,26 @@ fn inquiries() -> impl Strategy<Value = Inquiry> {
     ]
 }
 
+/// Of a frame that is not sealed.
 fn decode(frame: &[u8]) -> Result<Inquiry, FrameError> {
+    let mut frame = frame.to_vec();
+    seal(&mut frame, VERSION);
     let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
-    match decode_header(header)? {
-        Header::Inquiry(header) => {
-            assert_eq!(header.length(), body.len());
-            Ok(header.with(body.to_vec()))
-        }
+    let Header::Body(header) = decode_header(header, VERSION)? else { panic!("{header:?}") };
+    assert_eq!(header.length(), body.len());
+    match header.decode(body.to_vec())? {
+        Body::Inquiry(inquiry) => Ok(inquiry),
         other => panic!("{other:?}"),
     }
 }
 
 /// What a header of this kind and length is worth.
 fn judge(kind: u8, detail: u8, length: u32) -> Result<Header, FrameError> {
-    let mut header = [0; HEADER_SIZE];
-    header[..8].copy_from_slice(&[b'C', b'A', b'R', b'D', VERSION, kind, 0, detail]);
+    let mut header = vec![0; HEADER_SIZE];
+    (header[5], header[7]) = (kind, detail);
     header[8..12].copy_from_slice(&length.to_le_bytes());
-    decode_header(&header)
+    seal(&mut header, VERSION);
+    decode_header(header.first_chunk().unwrap(), VERSION)
 }
 
 proptest! {
@@ -45,6 +48,7 @@ proptest! {
         for (at, byte) in noise {
             frame[usize::from(at) % HEADER_SIZE] = byte;
         }
+        seal(&mut frame, VERSION);
         prop_assert!(drive::peer(&frame) <= 1);
     }
 }
@@ -53,10 +57,12 @@ proptest! {
 fn a_question_is_byte_exact() {
     let question = Inquiry::Question { id: 0x0807_0605_0403_0201, body: b"{}".to_vec() };
     let mut expected = [0; HEADER_SIZE + 2];
-    expected[..9].copy_from_slice(&[b'C', b'A', b'R', b'D', VERSION, 3, 0, 0, 2]);
+    expected[..9].copy_from_slice(&[b'C', b'A', b'R', b'D', 11, 3, 0, 0, 2]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
     expected[HEADER_SIZE..].copy_from_slice(b"{}");
-    assert_eq!(encode_inquiry(&question).unwrap(), expected);
+    let mut frame = encode_inquiry(&question).unwrap();
+    seal(&mut frame, 11);
+    assert_eq!(frame, expected);
 }
 
 #[test]

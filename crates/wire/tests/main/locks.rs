@@ -7,7 +7,8 @@ use cards_locks::{
     SessionId,
 };
 use cards_wire::peer::{
-    FrameError, HEADER_SIZE, Header, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES, decode_header, encode_locks,
+    Body, FrameError, HEADER_SIZE, Header, MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES, VERSION, decode_header,
+    encode_locks, seal,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -127,13 +128,15 @@ fn messages() -> impl Strategy<Value = LockMessage> {
     (any::<u64>(), body).prop_map(|(epoch, body)| LockMessage { epoch, body })
 }
 
+/// Of a frame that is not sealed.
 fn decode(frame: &[u8]) -> Result<LockMessage, FrameError> {
+    let mut frame = frame.to_vec();
+    seal(&mut frame, VERSION);
     let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
-    match decode_header(header)? {
-        Header::Locks(header) => {
-            assert_eq!(header.length(), body.len());
-            header.decode(body)
-        }
+    let Header::Body(header) = decode_header(header, VERSION)? else { panic!("{header:?}") };
+    assert_eq!(header.length(), body.len());
+    match header.decode(body.to_vec())? {
+        Body::Locks(message) => Ok(message),
         other => panic!("{other:?}"),
     }
 }
@@ -174,6 +177,7 @@ proptest! {
             let at = usize::from(*at) % frame.len();
             frame[at] = *byte;
         }
+        seal(&mut frame, VERSION);
         let (_, peak, _) = measure(|| drive::peer(&frame));
         prop_assert!(peak <= 16 * 1024 + 8 * frame.len(), "{} bytes", peak);
     }
@@ -184,9 +188,10 @@ fn a_release_is_byte_exact() {
     let Part { region, key, .. } = part();
     let beat = Beat { sequence: 0x0102, sent: Instant(0x0304) };
     let body = LockBody::Release { region, key, beat };
-    let frame = encode_locks(&LockMessage { epoch: 3, body }).unwrap();
+    let mut frame = encode_locks(&LockMessage { epoch: 3, body }).unwrap();
+    seal(&mut frame, 11);
     let mut expected = vec![0; HEADER_SIZE + 55];
-    expected[..6].copy_from_slice(&[b'C', b'A', b'R', b'D', cards_wire::peer::VERSION, 2]);
+    expected[..6].copy_from_slice(&[b'C', b'A', b'R', b'D', 11, 2]);
     expected[8] = 55;
     let body = &mut expected[HEADER_SIZE..];
     (body[0], body[8]) = (3, 1);
@@ -214,8 +219,7 @@ fn what_is_over_a_limit_is_neither_sent_nor_received() {
     );
     let mut takeover = encode_locks(&LockMessage { epoch: 1, body: LockBody::Takeover }).unwrap();
     takeover[8..12].copy_from_slice(&(MAX_LOCKS_BODY + 1).to_le_bytes());
-    let header = takeover.first_chunk::<HEADER_SIZE>().unwrap();
-    assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));
+    assert!(matches!(decode(&takeover), Err(FrameError::TooLong { .. })));
 }
 
 #[test]

@@ -9,14 +9,14 @@ use cards_core::{
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
-    MAX_POLICY, Mismatch, OLDEST, RUNS, Run, VERSION, Versions, decode_header, encode_control, encode_credit,
-    encode_hello, encode_message, encode_run,
+    MAX_POLICY, Mismatch, OLDEST, RUNS, Run, VERSION, Versions, decode_header, decode_hello, encode_control,
+    encode_credit, encode_hello, encode_message, encode_run, seal,
 };
 use proptest::option;
 use proptest::prelude::*;
 
 use crate::allocations::measure;
-use crate::drive;
+use crate::{corpus, drive};
 
 fn nodes() -> impl Strategy<Value = NodeId> {
     (0..NodeId::MAX_NODES as u16).prop_map(NodeId)
@@ -328,25 +328,55 @@ fn payload(body: &Body) -> u32 {
     }
 }
 
-fn decode(frame: &[u8]) -> Result<peer::Body, FrameError> {
+fn decode(frame: &[u8], version: u8) -> Result<ControlMessage, FrameError> {
     let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
-    match decode_header(header)? {
-        Header::Body(header) => {
-            assert_eq!(header.length(), body.len());
-            header.decode(body)
-        }
+    let Header::Body(header) = decode_header(header, version)? else { panic!("{header:?}") };
+    assert_eq!(header.length(), body.len());
+    match header.decode(body.to_vec())? {
+        peer::Body::Control(message) => Ok(message),
         other => panic!("{other:?}"),
     }
+}
+
+fn introduced(frame: &[u8]) -> Result<Hello, FrameError> {
+    let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
+    let header = decode_hello(header)?;
+    assert_eq!(header.length(), body.len());
+    header.decode(body)
+}
+
+/// A Hello that says more than this release knows, if its version does.
+fn hello_and(hello: &Hello, more: &[u8]) -> Vec<u8> {
+    let mut frame = encode_hello(hello).unwrap();
+    let has_sum = hello.versions.newest >= VERSION;
+    frame.truncate(frame.len() - if has_sum { 4 } else { 0 });
+    frame.extend_from_slice(more);
+    let length = (frame.len() + if has_sum { 4 } else { 0 } - HEADER_SIZE) as u32;
+    frame[8..12].copy_from_slice(&length.to_le_bytes());
+    if has_sum {
+        let sum = crc_fast::crc32_iscsi(&frame);
+        frame.extend_from_slice(&sum.to_le_bytes());
+    }
+    frame
+}
+
+/// Makes these bytes a header of that version.
+fn sealed(header: &[u8; HEADER_SIZE], version: u8) -> [u8; HEADER_SIZE] {
+    let mut header = header.to_vec();
+    seal(&mut header, version);
+    *header.first_chunk().unwrap()
 }
 
 proptest! {
     #[test]
     fn every_message_survives(message in messages()) {
         let payload = payload(&message.body);
-        let bytes = encode_message(&message, payload);
-        let (decoded, _, allocations) = measure(|| decode_header(&bytes));
-        prop_assert_eq!(decoded, Ok(Header::Message { message, payload }));
-        prop_assert_eq!(allocations, 0);
+        for version in OLDEST..=VERSION {
+            let bytes = encode_message(&message, payload, version);
+            let (decoded, _, allocations) = measure(|| decode_header(&bytes, version));
+            prop_assert_eq!(decoded, Ok(Header::Message { message: message.clone(), payload }));
+            prop_assert_eq!(allocations, 0);
+        }
     }
 
     #[test]
@@ -371,59 +401,90 @@ proptest! {
         prop_assert_eq!(run.messages().collect::<Vec<_>>(), &said[..]);
         let payload = payload(&message.body).min(MAX_BLOCK / 17);
         if said.len() > 1 && (payload > 0) == message.body.has_payload() {
-            let mut bytes = encode_run(&run, payload);
-            prop_assert_eq!(decode_header(&bytes), Ok(Header::Run { run, payload }));
-            peer::set_version(&mut bytes, RUNS - 1);
-            prop_assert!(decode_header(&bytes).is_err(), "an earlier version knows none");
-            peer::set_version(&mut bytes, VERSION);
+            let mut bytes = encode_run(&run, payload, VERSION);
+            prop_assert_eq!(decode_header(&bytes, VERSION), Ok(Header::Run { run, payload }));
+            let before = RUNS - 1;
+            prop_assert!(decode_header(&sealed(&bytes, before), before).is_err(), "an earlier version knows none");
             for (at, byte) in noise {
                 bytes[usize::from(at) % HEADER_SIZE] = byte;
             }
-            if let Ok(Header::Run { run, payload }) = decode_header(&bytes) {
-                prop_assert_eq!(encode_run(&run, payload), bytes);
+            let bytes = sealed(&bytes, VERSION);
+            if let Ok(Header::Run { run, payload }) = decode_header(&bytes, VERSION) {
+                prop_assert_eq!(encode_run(&run, payload, VERSION), bytes);
             }
         }
     }
 
     #[test]
     fn every_control_message_survives(message in controls()) {
-        prop_assert_eq!(decode(&encode_control(&message, VERSION).unwrap()), Ok(peer::Body::Control(message)));
+        prop_assert_eq!(decode(&encode_control(&message, VERSION).unwrap(), VERSION), Ok(message));
     }
 
     #[test]
     fn every_hello_survives(hello in hellos()) {
-        prop_assert_eq!(decode(&encode_hello(&hello).unwrap()), Ok(peer::Body::Hello(hello)));
+        prop_assert_eq!(introduced(&encode_hello(&hello).unwrap()), Ok(hello));
     }
 
     #[test]
     fn every_credit_survives_and_has_one_encoding(counts: [u64; 3], noise: [(u8, u8); 2]) {
         let [granted, wanted, returned] = counts;
         let credit = Credit { granted, wanted, returned };
-        let mut bytes = encode_credit(&credit);
-        prop_assert_eq!(decode_header(&bytes), Ok(Header::Credit(credit)));
+        let mut bytes = encode_credit(&credit, VERSION);
+        prop_assert_eq!(decode_header(&bytes, VERSION), Ok(Header::Credit(credit)));
         for (at, byte) in noise {
             bytes[usize::from(at) % HEADER_SIZE] = byte;
         }
-        if let Ok(Header::Credit(credit)) = decode_header(&bytes) {
-            prop_assert_eq!(encode_credit(&credit), bytes);
+        let bytes = sealed(&bytes, VERSION);
+        if let Ok(Header::Credit(credit)) = decode_header(&bytes, VERSION) {
+            prop_assert_eq!(encode_credit(&credit, VERSION), bytes);
         }
     }
 
     #[test]
     fn what_decodes_encodes_to_the_same_bytes(message in messages(), noise: [(u8, u8); 2]) {
-        let mut bytes = encode_message(&message, payload(&message.body));
+        let mut bytes = encode_message(&message, payload(&message.body), VERSION);
         for (at, byte) in noise {
             bytes[usize::from(at) % HEADER_SIZE] = byte;
         }
-        if let Ok(Header::Message { message, payload }) = decode_header(&bytes) {
-            prop_assert_eq!(encode_message(&message, payload), bytes);
+        for version in OLDEST..=VERSION {
+            let bytes = sealed(&bytes, version);
+            if let Ok(Header::Message { message, payload }) = decode_header(&bytes, version) {
+                prop_assert_eq!(encode_message(&message, payload, version), bytes);
+            }
         }
+    }
+
+    /// At any length, and in any block of a run.
+    #[test]
+    fn one_bit_of_a_payload_that_changes_is_detected(length in 1..=3 * 4096usize, seed: u8, bit: usize) {
+        let mut payload: Vec<u8> = (0..length).map(|at| seed.wrapping_mul(at as u8)).collect();
+        let mut sums: Vec<u8> = peer::sums(VERSION, &payload).flatten().collect();
+        prop_assert_eq!(sums.len(), peer::sums_size(VERSION, length));
+        prop_assert!(peer::is_intact(VERSION, &payload, &sums));
+        let bit = bit % ((length + sums.len()) * 8);
+        match bit / 8 {
+            at if at < length => payload[at] ^= 1 << (bit % 8),
+            at => sums[at - length] ^= 1 << (bit % 8),
+        }
+        prop_assert!(!peer::is_intact(VERSION, &payload, &sums));
     }
 
     #[test]
     fn any_bytes_are_survived(bytes: Vec<u8>, noise: Vec<(u16, u8)>, hello in hellos(), control in controls()) {
         drive::peer(&bytes);
-        for mut frame in [encode_hello(&hello).unwrap(), encode_control(&control, VERSION).unwrap()] {
+        for version in OLDEST..=VERSION {
+            let mut frame = encode_control(&control, version).unwrap();
+            frame.truncate(HEADER_SIZE + u32::from_le_bytes(*frame[8..].first_chunk().unwrap()) as usize);
+            for (at, byte) in &noise {
+                let at = usize::from(*at) % frame.len();
+                frame[at] = *byte;
+            }
+            seal(&mut frame, version);
+            let (_, peak, _) = measure(|| drive::peer(&frame));
+            prop_assert!(peak <= 16 * 1024 + 2 * frame.len(), "{} bytes", peak);
+        }
+        for newest in [OLDEST, VERSION + 1] {
+            let mut frame = encode_hello(&Hello { versions: Versions { oldest: OLDEST, newest }, ..hello.clone() }).unwrap();
             for (at, byte) in &noise {
                 let at = usize::from(*at) % frame.len();
                 frame[at] = *byte;
@@ -452,7 +513,46 @@ fn a_read_is_byte_exact() {
     expected[28..30].copy_from_slice(&[0x11, 0x12]);
     expected[32..40].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
     expected[96..104].copy_from_slice(&[0x02, 0x03, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d]);
-    assert_eq!(encode_message(&message, 0), expected);
+    expected[4] = 11;
+    assert_eq!(encode_message(&message, 0, 11), expected);
+    expected[4] = 12;
+    let sum = crc_fast::crc32_iscsi(&expected[4..]);
+    expected[..4].copy_from_slice(&sum.to_le_bytes());
+    assert_eq!(encode_message(&message, 0, 12), expected);
+}
+
+#[test]
+fn one_bit_of_a_frame_that_changes_is_detected() {
+    let frames =
+        corpus::frames().into_iter().filter(|(_, frame)| frame[4] == VERSION && drive::peer(frame) == 1);
+    let mut kinds = std::collections::BTreeSet::new();
+    for (name, mut frame) in frames {
+        kinds.insert(frame[5]);
+        for bit in 0..frame.len() * 8 {
+            frame[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(drive::peer(&frame), 0, "{name}: bit {bit}");
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert_eq!(
+        kinds.into_iter().collect::<Vec<_>>(),
+        [vec![0, 1, 2, 3, 4, 5], (16..=23).chain(26..=31).collect()].concat()
+    );
+}
+
+/// The check value of CRC-32C, and where the checksums of a payload stand.
+#[test]
+fn checksums_are_byte_exact() {
+    assert_eq!(crc_fast::crc32_iscsi(b"123456789"), 0xe306_9283);
+    let payload = [7; 4096 + 512];
+    let sums: Vec<[u8; 4]> = peer::sums(VERSION, &payload).collect();
+    let [first, rest] =
+        [&payload[..4096], &payload[4096..]].map(|part| crc_fast::crc32_iscsi(part).to_le_bytes());
+    assert_eq!(sums, [first, rest]);
+    let mut frame = [&encode_credit(&Credit::default(), VERSION)[..], &payload].concat();
+    seal(&mut frame, VERSION);
+    assert_eq!(frame[HEADER_SIZE + payload.len()..], [first, rest].concat());
+    assert_eq!(peer::sums(VERSION - 1, &payload).count(), 0);
 }
 
 /// What version 12 has added is not said in version 11, and not missed there.
@@ -469,23 +569,21 @@ fn who_may_attach_is_said_since_version_12() {
     };
     let some = attached(Allowed::Only(Arc::new([NodeId(1), NodeId(4)].into())));
     let [before, now] = [11, 12].map(|version| encode_control(&some, version).unwrap());
-    assert_eq!(now[before.len()..], [1, 2, 0, 1, 0, 4, 0]);
-    assert_eq!(decode(&before), Ok(peer::Body::Control(attached(Allowed::All))));
-    assert_eq!(decode(&now), Ok(peer::Body::Control(some)));
-    let mut unordered = now.clone();
+    assert_eq!(now[before.len()..now.len() - 4], [1, 2, 0, 1, 0, 4, 0]);
+    assert_eq!(decode(&before, 11), Ok(attached(Allowed::All)));
+    assert_eq!(decode(&now, 12), Ok(some));
+    let mut unordered = now[..now.len() - 4].to_vec();
     unordered[before.len() + 3] = 4;
-    assert_eq!(decode(&unordered), Err(FrameError::Field { what: "node in a list", value: 4 }));
+    seal(&mut unordered, 12);
+    assert_eq!(decode(&unordered, 12), Err(FrameError::Field { what: "node in a list", value: 4 }));
 }
 
 #[test]
 fn strangers_are_refused_by_name() {
-    assert_eq!(decode_header(&[b'G'; HEADER_SIZE]), Err(FrameError::Magic([b'G'; 4])));
+    assert_eq!(decode_hello(&[b'G'; HEADER_SIZE]), Err(FrameError::Magic([b'G'; 4])));
     for version in [VERSION + 1, OLDEST - 1] {
-        let mut other = encode_hello(&Hello { versions: Versions::only(version), ..hello() }).unwrap();
-        other.extend_from_slice(b"other fields");
-        let length = (other.len() - HEADER_SIZE) as u32;
-        other[8..12].copy_from_slice(&length.to_le_bytes());
-        let error = decode(&other).unwrap_err().to_string();
+        let other = hello_and(&Hello { versions: Versions::only(version), ..hello() }, b"other fields");
+        let error = introduced(&other).unwrap_err().to_string();
         assert!(error.contains(&format!("node node-1 of cluster lab speaks version {version}")), "{error}");
     }
 }
@@ -493,11 +591,8 @@ fn strangers_are_refused_by_name() {
 #[test]
 fn a_later_release_that_speaks_this_version_is_understood() {
     let later = Hello { versions: Versions { oldest: VERSION, newest: VERSION + 1 }, ..hello() };
-    let mut frame = encode_hello(&later).unwrap();
-    frame.extend_from_slice(b"what it has to say to others");
-    let length = (frame.len() - HEADER_SIZE) as u32;
-    frame[8..12].copy_from_slice(&length.to_le_bytes());
-    assert_eq!(decode(&frame), Ok(peer::Body::Hello(later)));
+    let frame = hello_and(&later, b"what it has to say to others");
+    assert_eq!(introduced(&frame), Ok(later));
 }
 
 #[test]
@@ -517,7 +612,7 @@ fn two_nodes_speak_the_newest_version_that_both_know() {
 #[test]
 fn a_link_has_no_more_lanes_than_the_limit() {
     for hello in [Hello { lanes: MAX_LANES + 1, ..hello() }, Hello { lane: MAX_LANES + 1, ..hello() }] {
-        let error = decode(&encode_hello(&hello).unwrap()).unwrap_err();
+        let error = introduced(&encode_hello(&hello).unwrap()).unwrap_err();
         assert!(matches!(error, FrameError::Field { value: 17, .. }), "{error}");
     }
 }
@@ -538,9 +633,9 @@ fn nodes_that_do_not_fit_are_told_what_differs() {
 fn lengths_are_judged_before_anything_follows() {
     let message = |body| Message { volume: PgId(0), shard: 0, through: Stamp(0), free: 0, body };
     let with_payload = |body, payload: u32, real: u32| {
-        let mut bytes = encode_message(&message(body), real);
+        let mut bytes = encode_message(&message(body), real, VERSION);
         bytes[8..12].copy_from_slice(&payload.to_le_bytes());
-        decode_header(&bytes)
+        decode_header(&sealed(&bytes, VERSION), VERSION)
     };
     let data = || Body::Data {
         request: RequestId(1),
@@ -559,7 +654,7 @@ fn lengths_are_judged_before_anything_follows() {
             .unwrap();
     control[8..12].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
     let header = control.first_chunk::<HEADER_SIZE>().unwrap();
-    assert!(matches!(decode_header(header), Err(FrameError::TooLong { .. })));
+    assert!(matches!(decode_header(&sealed(header, VERSION), VERSION), Err(FrameError::TooLong { .. })));
 }
 
 #[test]
@@ -577,8 +672,10 @@ fn what_is_too_long_is_not_sent() {
     let mut frame = renewal(ControlMessage::MAX_CARDS).unwrap();
     assert!(matches!(renewal(ControlMessage::MAX_CARDS + 1), Err(FrameError::TooLong { .. })));
     // Nor is it believed when it comes.
+    frame.truncate(frame.len() - 4);
     frame[HEADER_SIZE + 9] += 1;
-    assert!(matches!(decode(&frame), Err(FrameError::TooLong { what: "list of cards", .. })));
+    seal(&mut frame, VERSION);
+    assert!(matches!(decode(&frame, VERSION), Err(FrameError::TooLong { what: "list of cards", .. })));
 }
 
 #[test]
@@ -588,18 +685,19 @@ fn the_largest_hello_fits() {
     largest.disks[0].policy = "p".repeat(MAX_POLICY);
     largest.disks = vec![largest.disks[0].clone(); usize::from(PgId::MAX_DISKS)];
     let frame = encode_hello(&largest).unwrap();
-    assert_eq!(decode(&frame), Ok(peer::Body::Hello(largest)));
+    assert_eq!(introduced(&frame), Ok(largest));
 }
 
 #[test]
 fn a_body_must_end_where_it_ends() {
-    let mut frame = encode_hello(&hello()).unwrap();
+    let mut frame = encode_hello(&Hello { versions: Versions::only(OLDEST), ..hello() }).unwrap();
     for short in HEADER_SIZE..frame.len() {
         frame[8..12].copy_from_slice(&((short - HEADER_SIZE) as u32).to_le_bytes());
-        assert!(matches!(decode(&frame[..short]), Err(FrameError::Short(_))), "{short}");
+        assert!(matches!(introduced(&frame[..short]), Err(FrameError::Short(_))), "{short}");
     }
     frame.push(0);
     let length = (frame.len() - HEADER_SIZE) as u32;
     frame[8..12].copy_from_slice(&length.to_le_bytes());
-    assert_eq!(decode(&frame), Err(FrameError::Trailing(1)));
+    assert_eq!(introduced(&frame), Err(FrameError::Trailing(1)));
+    assert_eq!(introduced(&hello_and(&hello(), b"x")), Err(FrameError::Trailing(1)));
 }

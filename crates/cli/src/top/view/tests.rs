@@ -23,6 +23,7 @@ fn status(number: u64, second: u64) -> Status {
         reason: None,
         bytes_sent: 0,
         bytes_received: 0,
+        checksum_errors: 0,
     };
     let volume = |name: &str, size, cached_blocks| Volume {
         name: name.into(),

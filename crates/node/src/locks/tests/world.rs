@@ -6,7 +6,7 @@ use std::time::Duration;
 use cards_core::rendezvous::Members;
 use cards_core::{Instant, NodeId, PgId, PlacementKind, mix};
 use cards_locks::{GroupKey, HomeInput, LockError, LockRange, Locked, Mode, Part, SessionId, Wait, Want};
-use cards_wire::peer::{self, HEADER_SIZE, Header};
+use cards_wire::peer::{self, HEADER_SIZE, Header, VERSION};
 use tokio::sync::oneshot;
 
 use crate::locks::{LockView, Refusal, Service, limits};
@@ -133,7 +133,8 @@ impl World {
         let service = self.nodes[node].as_mut().expect("the node lives");
         let result = call(service, now);
         for (to, message) in service.take_sends() {
-            let frame = peer::encode_locks(&message).expect("a message within the limits");
+            let mut frame = peer::encode_locks(&message).expect("a message within the limits");
+            peer::seal(&mut frame, VERSION);
             self.post(NodeId(node as u16), to, frame);
         }
         result
@@ -158,8 +159,12 @@ impl World {
             while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.ms) {
                 let (from, to, frame) = entry.remove();
                 let (header, body) = frame.split_first_chunk::<HEADER_SIZE>().expect("a whole frame");
-                let Ok(Header::Locks(header)) = peer::decode_header(header) else { panic!("{header:?}") };
-                let message = header.decode(body).expect("what was encoded");
+                let Ok(Header::Body(header)) = peer::decode_header(header, VERSION) else {
+                    panic!("{header:?}")
+                };
+                let Ok(peer::Body::Locks(message)) = header.decode(body.to_vec()) else {
+                    panic!("{header:?}")
+                };
                 if self.nodes[usize::from(to.0)].is_some() {
                     self.with(usize::from(to.0), |service, now| service.message(now, from, message));
                 }

@@ -1,5 +1,5 @@
 use cards_core::{IoError, NodeId, PgId, RequestId, Slot, Source, Stamp};
-use cards_wire::peer::{Header, VERSION, decode_header};
+use cards_wire::peer::{Header, VERSION, decode_header, is_intact, sums_size};
 
 use super::*;
 
@@ -24,30 +24,38 @@ fn data(block: u32, as_of: u64) -> Frame {
     frame(Body::Data { request, block, source, as_of, oldest_ms: 0 }, slot)
 }
 
-/// The blocks of each frame that comes of these, and how many parts follow its header.
+/// The blocks of each frame that comes of these, and how many blocks of bytes follow its header.
 fn frames(version: u8, frames: Vec<Frame>) -> Vec<(Vec<u64>, usize)> {
+    let arena = Arena::new(&[32], BLOCK).unwrap();
     let mut sending = Sending::new(version);
-    sending.push_all(frames.into_iter(), BLOCK);
-    let mut seen: Vec<(Vec<u64>, usize)> = Vec::new();
-    for part in &sending.parts {
-        let Part::Header(header) = part else {
-            seen.last_mut().unwrap().1 += 1;
-            continue;
-        };
-        assert_eq!(header[4], version);
-        let run = match decode_header(header).unwrap() {
-            Header::Message { message, .. } => Run::new(message),
-            Header::Run { run, .. } => run,
+    sending.push_all(frames.into_iter(), &arena);
+    let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+    let count = sending.parts(&arena, &mut parts);
+    let bytes: Vec<u8> = parts[..count].iter().flat_map(|part| part.iter().copied()).collect();
+    let mut seen = Vec::new();
+    let mut rest = &bytes[..];
+    while let Some((header, behind)) = rest.split_first_chunk() {
+        let (run, payload) = match decode_header(header, version).unwrap() {
+            Header::Message { message, payload } => (Run::new(message), payload),
+            Header::Run { run, payload } => (run, payload),
             other => panic!("{other:?}"),
         };
+        let (payload, behind) = behind.split_at((payload * run.count()) as usize);
+        let (sums, behind) = behind.split_at(sums_size(version, payload.len()));
+        assert!(is_intact(version, payload, sums));
+        rest = behind;
         let request = |message: Message| match message.body {
             Body::Read { request, .. } | Body::Data { request, .. } | Body::Nack { request, .. } => {
                 request.0 - 100
             }
             other => panic!("{other:?}"),
         };
-        seen.push((run.messages().map(request).collect(), 0));
+        seen.push((run.messages().map(request).collect(), payload.len() / BLOCK as usize));
     }
+    assert!(rest.is_empty());
+    let length = bytes.len();
+    sending.sent(length, &arena, &mut Vec::new());
+    assert!(sending.is_empty() && sending.heads.is_empty());
     seen
 }
 

@@ -1,0 +1,252 @@
+//! Bits that change on their way between two nodes: what is read and written is right, and the nodes say so.
+
+use std::cell::OnceCell;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cards_core::{Body, mix};
+use cards_wire::peer::{HEADER_SIZE, Header, Hello, OLDEST, Versions, encode_hello};
+
+use super::cluster::{BLOCK, Cluster};
+use super::peers::{introduce, read_hello, whole_frame};
+
+/// What is done to a frame that passes.
+type Tamper = Box<dyn FnMut(&Header, &mut [u8]) + Send>;
+
+/// The way to node 1: whoever connects comes to it through threads that look at each frame.
+#[derive(Default)]
+struct Way {
+    tamper: Mutex<Option<Tamper>>,
+    connections: AtomicUsize,
+}
+
+/// The way itself, and the address where it begins.
+type Opened = (Arc<Way>, String);
+
+impl Way {
+    fn open(to: String) -> Opened {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (way, address) = (Arc::<Self>::default(), listener.local_addr().unwrap().to_string());
+        let opened = Arc::clone(&way);
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (Ok(server), way) = (TcpStream::connect(&to), Arc::clone(&opened)) else { continue };
+                way.connections.fetch_add(1, Ordering::Relaxed);
+                let to = to.clone();
+                std::thread::spawn(move || way.connect(client, server, &to));
+            }
+        });
+        (way, address)
+    }
+
+    /// Each end has other members: at another address. Each hears the digest of its own.
+    fn connect(
+        self: Arc<Self>,
+        mut client: TcpStream,
+        mut server: TcpStream,
+        to: &str,
+    ) -> std::io::Result<()> {
+        let hello = read_hello(&mut client)?;
+        let members = introduce(to, &hello).1.members;
+        server.write_all(&encode_hello(&Hello { members, ..hello.clone() }).unwrap())?;
+        let answer = Hello { members: hello.members, ..read_hello(&mut server)? };
+        client.write_all(&encode_hello(&answer).unwrap())?;
+        let back = (server.try_clone()?, client.try_clone()?, Arc::clone(&self));
+        std::thread::spawn(move || back.2.pass(back.0, back.1));
+        self.pass(client, server);
+        Ok(())
+    }
+
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+        while let Ok((header, mut frame)) = whole_frame(&mut from) {
+            if let Some(tamper) = &mut *self.tamper.lock().unwrap() {
+                tamper(&header, &mut frame);
+            }
+            if to.write_all(&frame).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    }
+
+    fn tamper(&self, tamper: impl FnMut(&Header, &mut [u8]) + Send + 'static) {
+        *self.tamper.lock().unwrap() = Some(Box::new(tamper));
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// A cluster whose nodes come to node 1 by that way.
+fn cluster(nodes: usize, blocks: usize, cache: u64) -> (Cluster, Arc<Way>) {
+    let way = OnceCell::<Opened>::new();
+    let cluster = Cluster::with(nodes, blocks * BLOCK, |config| {
+        config.cache = cache;
+        config.disk_wait = Duration::from_secs(10);
+        let (_, address) = way.get_or_init(|| Way::open(config.members[0].address.clone()));
+        if config.node != "n1" {
+            config.members[0].address.clone_from(address);
+        }
+    });
+    (cluster, way.into_inner().unwrap().0)
+}
+
+/// Changes one bit of those that begin with byte `from`.
+fn flip(frame: &mut [u8], from: usize, random: u64) {
+    let bit = random as usize % ((frame.len() - from) * 8);
+    frame[from + bit / 8] ^= 1 << (bit % 8);
+}
+
+/// Whether blocks follow this header.
+fn is_data(header: &Header) -> bool {
+    match header {
+        Header::Message { message, .. } => matches!(message.body, Body::Data { .. }),
+        Header::Run { payload, .. } => *payload > 0,
+        Header::Body(_) | Header::Credit(_) => false,
+    }
+}
+
+fn is_write(header: &Header) -> bool {
+    matches!(header, Header::Message { message, payload } if *payload > 0 && matches!(message.body, Body::Command { .. }))
+}
+
+/// Blocks and frames of node `of` that node `at` found wrong; that they are a problem which names it.
+#[track_caller]
+fn found(cluster: &Cluster, at: usize, of: usize) -> u64 {
+    let status = cluster.status(at);
+    let said = format!("node n{of} ({}): of what it sends, ", status.members[of - 1].address);
+    let is_said =
+        status.problems.iter().any(|problem| problem.starts_with(&said) && problem.contains("ethtool"));
+    let found = status.members[of - 1].checksum_errors;
+    assert_eq!(is_said, found > 0, "{:?}", status.problems);
+    found
+}
+
+#[test]
+fn a_block_that_changes_on_its_way_is_asked_for_again() {
+    let (cluster, way) = cluster(2, 64, 64 << 20);
+    let connections = way.connections();
+    let flipped = Arc::new(AtomicUsize::new(0));
+    let (mut seen, count) = (0, Arc::clone(&flipped));
+    // In the payload, or in its checksums.
+    way.tamper(move |header, frame| {
+        seen += u64::from(is_data(header));
+        if is_data(header) && seen % 5 == 0 {
+            count.fetch_add(1, Ordering::Relaxed);
+            flip(frame, if seen % 2 == 0 { HEADER_SIZE } else { frame.len() - 64 }, mix(seen));
+        }
+    });
+    let mut client = cluster.client(2);
+    for block in 0..64 {
+        let at = block * BLOCK;
+        assert!(client.read(at as u64, BLOCK).unwrap() == cluster.content[at..at + BLOCK], "block {block}");
+    }
+    // What nobody waits for any more is not looked at.
+    let (found, flipped) = (found(&cluster, 2, 1), flipped.load(Ordering::Relaxed) as u64);
+    assert!(flipped >= 12 && (flipped / 2..=flipped).contains(&found), "{found} of {flipped}");
+    assert_eq!(way.connections(), connections, "the connections go on");
+    assert!(client.read(0, 64 * BLOCK).unwrap() == cluster.content);
+}
+
+#[test]
+fn a_header_that_changes_ends_the_connection_and_the_next_one_serves() {
+    let (cluster, way) = cluster(2, 64, 64 << 20);
+    let connections = way.connections();
+    let mut seen = 0;
+    way.tamper(move |header, frame| {
+        seen += u64::from(is_data(header));
+        if is_data(header) && seen % 16 == 0 && seen <= 48 {
+            flip(&mut frame[..HEADER_SIZE], 0, mix(seen));
+        }
+    });
+    let mut client = cluster.client(2);
+    for block in 0..64 {
+        let at = block * BLOCK;
+        assert!(client.read(at as u64, BLOCK).unwrap() == cluster.content[at..at + BLOCK], "block {block}");
+    }
+    assert!((1..=3).contains(&found(&cluster, 2, 1)));
+    assert!(way.connections() > connections);
+}
+
+#[test]
+fn a_write_that_changes_on_its_way_arrives_right_and_once() {
+    let (cluster, way) = cluster(2, 16, 64 << 20);
+    let mut expected = cluster.content.clone();
+    let mut client = cluster.client(2);
+    for round in 0..4u8 {
+        let mut is_first = true;
+        way.tamper(move |header, frame| {
+            if is_write(header) && std::mem::take(&mut is_first) {
+                flip(frame, HEADER_SIZE, mix(round.into()));
+            }
+        });
+        let (at, data) = (usize::from(round) * 2 * BLOCK + 100, vec![round; BLOCK]);
+        let before = cluster.status(1).disks[0].counters.writes;
+        client.write_fua(at as u64, &data).unwrap();
+        expected[at..at + BLOCK].copy_from_slice(&data);
+        assert!(cluster.disk_bytes() == expected, "round {round}");
+        let blocks = cluster.status(1).disks[0].counters.writes - before;
+        assert_eq!((blocks, found(&cluster, 1, 2)), (2, u64::from(round) + 1), "written once");
+    }
+    assert!(client.read(0, expected.len()).unwrap() == expected);
+}
+
+/// Anywhere, in both directions, while blocks are written and go from cache to cache.
+#[test]
+fn no_wrong_byte_is_read_whatever_changes() {
+    let (cluster, way) = cluster(3, 256, 8 << 20);
+    let mut seen = 0;
+    way.tamper(move |header, frame| {
+        seen += 1;
+        if mix(seen).is_multiple_of(100) {
+            flip(frame, 0, mix(mix(seen)));
+        } else if mix(seen).is_multiple_of(10) && is_data(header) {
+            flip(frame, HEADER_SIZE, mix(mix(seen)));
+        }
+    });
+    let mut expected = cluster.content.clone();
+    let mut clients = [2, 3].map(|node| cluster.client(node));
+    for step in 0..600u64 {
+        let at = (mix(step) % 256) as usize * BLOCK;
+        let client = &mut clients[(mix(step) >> 32) as usize % 2];
+        if step % 8 == 0 {
+            let data = vec![step as u8; 5000];
+            client.write(at as u64, &data).unwrap();
+            expected[at..at + 5000].copy_from_slice(&data);
+        }
+        assert!(client.read(at as u64, BLOCK).unwrap() == expected[at..at + BLOCK], "step {step}");
+    }
+    *way.tamper.lock().unwrap() = None;
+    assert!(found(&cluster, 2, 1) + found(&cluster, 3, 1) > 0);
+    for client in &mut clients {
+        client.command(cards_wire::nbd::Command::Flush, 0, 0).unwrap();
+        assert!(client.read(0, expected.len()).unwrap() == expected);
+    }
+    assert!(cluster.disk_bytes() == expected);
+}
+
+#[test]
+fn a_peer_of_the_version_before_has_no_checksums_and_goes_on() {
+    let cluster = Cluster::with(3, 32 * BLOCK, |config| {
+        if config.node == "n2" {
+            config.versions = Versions::only(OLDEST);
+        }
+    });
+    let mut expected = cluster.content.clone();
+    for node in [2, 3, 1] {
+        let mut client = cluster.client(node);
+        assert!(client.read(0, 32 * BLOCK).unwrap() == expected);
+        let data = vec![node as u8; 3 * BLOCK];
+        client.write(BLOCK as u64 / 2, &data).unwrap();
+        expected[BLOCK / 2..][..data.len()].copy_from_slice(&data);
+    }
+    for node in [1, 2, 3] {
+        assert!(cluster.client(node).read(0, 32 * BLOCK).unwrap() == expected);
+        assert!(cluster.status(node).members.iter().all(|member| member.checksum_errors == 0));
+    }
+}
