@@ -18,9 +18,10 @@ use tokio::net::TcpStream;
 use crate::certificate::Says;
 use crate::client::names;
 use crate::identity::is_for;
-use crate::record::{self, RecordError};
+use crate::record::{self, HEADER, RecordError};
+use crate::session::{Keys, Secrets};
 use crate::settings::{Purpose, client, client_to_join, server, server_to_join};
-use crate::wire::{Sealed, Secrets, Wire};
+use crate::wire::Wire;
 use crate::{Door, Error, Fingerprint, Identity, Name, PublicKey, check_host};
 
 /// Bytes that an end may send before it has proven itself: some certificates, no more.
@@ -180,9 +181,9 @@ pub async fn connect(
     let now = identity.now();
     let config = Arc::new(client(&now, purpose, whom)?);
     let end = UnbufferedClientConnection::new(config, named(&now.believed[0].door))?;
-    let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    let (chain, keys) = drive(&mut stream, end, &mut Vec::new()).await?;
     let shown = proof(identity, Shown::first_of(chain))?;
-    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
+    Ok(Proven { purpose, wire: wire(stream, keys, purpose)?, shown })
 }
 
 /// Calls a node to become one, with nothing to show: what is known of the cluster is its authority's fingerprint. Nothing
@@ -197,9 +198,18 @@ pub async fn connect_to_join(
 ) -> Result<Wire, HandshakeError> {
     let config = Arc::new(client_to_join(authority, whom)?);
     let end = UnbufferedClientConnection::new(config, named(&Door::of(authority)))?;
-    let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+    let (chain, keys) = drive(&mut stream, end, &mut Vec::new()).await?;
     Shown::first_of(chain).key().ok_or(rustls::Error::NoCertificatesPresented)?;
-    Ok(Wire::sealed(stream, sealed))
+    wire(stream, keys, Purpose::Join)
+}
+
+/// A connection with the keys that were agreed on. Volumes go from node to node: there the kernel spares copies. Little
+/// is said to the registry.
+fn wire(stream: TcpStream, keys: Keys, purpose: Purpose) -> Result<Wire, HandshakeError> {
+    match purpose {
+        Purpose::Peer => Wire::sealed_by_kernel(stream, keys),
+        Purpose::Registry | Purpose::Join => Ok(Wire::sealed(stream, keys)?),
+    }
 }
 
 /// A door in the place of a server's name.
@@ -229,7 +239,7 @@ pub async fn accept(
     let now = identity.now();
     let mut bytes = Vec::new();
     let (purpose, believed) = loop {
-        receive(&stream, &mut bytes).await?;
+        receive(&stream, &mut bytes, READ).await?;
         let mut acceptor = Acceptor::default();
         acceptor.read_tls(&mut &bytes[..])?;
         match acceptor.accept() {
@@ -251,14 +261,14 @@ pub async fn accept(
         Purpose::Peer | Purpose::Registry => server(&now, &identity.name().cluster, purpose)?,
     };
     let end = UnbufferedServerConnection::new(Arc::new(config))?;
-    let (chain, sealed) = drive(&mut stream, end, &mut bytes).await?;
+    let (chain, keys) = drive(&mut stream, end, &mut bytes).await?;
     let shown = Shown::first_of(chain);
     let shown = match (purpose, shown.key()) {
         (Purpose::Peer, _) => proof(identity, shown)?,
         (Purpose::Registry, None) => return Err(rustls::Error::NoCertificatesPresented.into()),
         (Purpose::Registry, Some(_)) | (Purpose::Join, _) => shown,
     };
-    Ok(Proven { purpose, wire: Wire::sealed(stream, sealed), shown })
+    Ok(Proven { purpose, wire: wire(stream, keys, purpose)?, shown })
 }
 
 /// The two ends of a handshake, of which the library has one type each.
@@ -294,12 +304,13 @@ macro_rules! end {
 end!(UnbufferedClientConnection, ClientConnectionData);
 end!(UnbufferedServerConnection, ServerConnectionData);
 
-/// Leads a handshake to its end, and gives what the other end has shown. What has arrived and not been used is in `bytes`.
+/// Leads a handshake to its end, and gives what the other end has shown. What has arrived before is in `bytes`. What follows
+/// the handshake is left in the socket, where the kernel finds it.
 pub(crate) async fn drive<E>(
     stream: &mut TcpStream,
     mut end: E,
     bytes: &mut Vec<u8>,
-) -> Result<(Vec<CertificateDer<'static>>, Sealed), HandshakeError>
+) -> Result<(Vec<CertificateDer<'static>>, Keys), HandshakeError>
 where
     E: End,
     KernelConnection<E::Data>: Secrets,
@@ -331,17 +342,22 @@ where
         bytes.drain(..discard);
         if wants_more {
             given += loop {
+                let here = bytes.len() - given;
                 match record::length(&bytes[given..])? {
-                    Some(length) if bytes.len() >= given + length => break length,
-                    _ => receive(stream, bytes).await?,
+                    Some(length) if here >= length => break length,
+                    Some(length) => receive(stream, bytes, length - here).await?,
+                    None => receive(stream, bytes, HEADER - here).await?,
                 }
             };
         }
     }
+    if !bytes.is_empty() {
+        return Err(HandshakeError::Noise("it sends data before it has an answer".into()));
+    }
     let chain = end.common().peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|shown| shown.clone().into_owned()).collect();
     let (ExtractedSecrets { tx, rx }, secrets) = end.finish()?;
-    Ok((chain, Sealed::new(tx, rx, Box::new(secrets), std::mem::take(bytes))?))
+    Ok((chain, Keys { to_send: tx, to_receive: rx, next: Box::new(secrets) }))
 }
 
 /// Appends what the library encodes.
@@ -379,15 +395,15 @@ fn refuse<E: End>(stream: &TcpStream, mut end: E, mut outgoing: Vec<u8>) {
     let _ = stream.try_write(&outgoing);
 }
 
-/// Receives more.
-async fn receive(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<(), HandshakeError> {
+/// Receives more, at most so many bytes.
+async fn receive(stream: &TcpStream, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), HandshakeError> {
     if bytes.len() >= UNPROVEN_MAX {
         return Err(HandshakeError::Noise("it does not end".into()));
     }
     let mut room = [0; READ];
     loop {
         stream.readable().await?;
-        match stream.try_read(&mut room) {
+        match stream.try_read(&mut room[..wanted.min(READ)]) {
             Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(count) => {
                 bytes.extend_from_slice(&room[..count]);

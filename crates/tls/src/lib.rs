@@ -23,6 +23,8 @@
 //! | `service` | connections of those that are no nodes |
 //! | `trust` | whom a program believes that has nothing to show |
 //! | `record` | what is sealed and opened, record by record |
+//! | `session` | what two ends say about their connection |
+//! | `kernel` | a connection whose records the kernel seals and opens |
 //! | `wire` | a connection's bytes, sealed or plain |
 //! | `error` | why not |
 
@@ -33,11 +35,13 @@ mod error;
 mod fingerprint;
 mod handshake;
 mod identity;
+mod kernel;
 mod key;
 mod name;
 mod place;
 mod record;
 mod service;
+mod session;
 mod settings;
 mod trust;
 mod wire;
@@ -54,4 +58,4 @@ pub use place::{own_as, place};
 pub use service::Service;
 pub use settings::Purpose;
 pub use trust::Trust;
-pub use wire::{Adrift, Wire};
+pub use wire::{Adrift, Encryption, Wire};

@@ -75,7 +75,7 @@ impl Service {
             }
         };
         let end = UnbufferedServerConnection::new(Arc::new(config))?;
-        let (chain, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
+        let (chain, keys) = drive(&mut stream, end, &mut Vec::new()).await?;
         let client = match believed {
             None => None,
             Some(believed) => {
@@ -88,7 +88,7 @@ impl Service {
                 Some((client, key))
             }
         };
-        Ok((Wire::sealed(stream, sealed), client))
+        Ok((Wire::sealed(stream, keys)?, client))
     }
 }
 

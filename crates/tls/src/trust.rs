@@ -45,7 +45,7 @@ impl Trust {
         let host = ServerName::try_from(host.to_owned())
             .map_err(|_| HandshakeError::Own(Error::Host { host: host.into() }))?;
         let end = UnbufferedClientConnection::new(Arc::clone(&self.0), host)?;
-        let (_, sealed) = drive(&mut stream, end, &mut Vec::new()).await?;
-        Ok(Wire::sealed(stream, sealed))
+        let (_, keys) = drive(&mut stream, end, &mut Vec::new()).await?;
+        Ok(Wire::sealed(stream, keys)?)
     }
 }

@@ -5,60 +5,54 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustls::ConnectionTrafficSecrets;
-use rustls::kernel::KernelConnection;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::record::{
-    ALERT, DATA, DATA_MAX, HANDSHAKE, HEADER, Key, RECORDS_MAX, RecordError, TRAILER, length,
-};
+use crate::handshake::HandshakeError;
+use crate::kernel::Kernel;
+use crate::record::{ALERT, DATA, DATA_MAX, HANDSHAKE, HEADER, Key, RecordError, TRAILER, length};
+use crate::session::{CLOSE_NOTIFY, KEY_UPDATE, Keys, Session, bad};
 
 /// Bytes that are received at a time, when sealed.
 const INCOMING: usize = 128 << 10;
 /// Bytes that are sealed ahead of the socket. What comes first is decided before: little is enough.
 const OUTGOING: usize = 64 << 10;
-/// Records without data that are borne. For a message of 27 bytes a key is made: whoever could send as many as the network
-/// takes would have the event loop to itself.
-const IDLE_MAX: u32 = 32;
-/// What each of them costs. A record with data pays one back, and one more for each KiB: a byte now and then is no cover.
-const IDLE_COST: u32 = 16;
-/// The alert of TLS that says that nothing more is sent (RFC 8446, section 6.1): whoever is cut off misses it.
-const CLOSE_NOTIFY: [u8; 2] = [1, 0];
-/// The message of TLS that says that the next key is used from now on (RFC 8446, section 4.6.3); the other end need not.
-const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
-
 /// A connection over TCP. Sealed, whatever is sent or received is a record of TLS 1.3.
 pub struct Wire {
     stream: TcpStream,
-    sealed: Option<Box<Sealed>>,
+    records: Records,
 }
 
 /// A connection that belongs to no event loop.
 pub struct Adrift {
     stream: std::net::TcpStream,
-    sealed: Option<Box<Sealed>>,
+    records: Records,
 }
 
-/// Whoever knows the next key of either direction.
-pub(crate) trait Secrets: Send {
-    fn next_to_send(&mut self) -> Result<(u64, ConnectionTrafficSecrets), rustls::Error>;
-    fn next_to_receive(&mut self) -> Result<(u64, ConnectionTrafficSecrets), rustls::Error>;
+/// Who seals and opens the records of a connection.
+enum Records {
+    /// There are none: bytes are as they are.
+    None,
+    /// This process.
+    Daemon(Box<Sealed>),
+    /// The kernel: to this process the bytes are as they are.
+    Kernel(Box<Kernel>),
 }
 
-impl<Data: Send> Secrets for KernelConnection<Data> {
-    fn next_to_send(&mut self) -> Result<(u64, ConnectionTrafficSecrets), rustls::Error> {
-        self.update_tx_secret()
-    }
-
-    fn next_to_receive(&mut self) -> Result<(u64, ConnectionTrafficSecrets), rustls::Error> {
-        self.update_rx_secret()
-    }
+/// How what is said on a connection is kept from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Not at all.
+    None,
+    /// TLS 1.3, by this process.
+    Daemon,
+    /// TLS 1.3, by the kernel.
+    Kernel,
 }
 
 /// Both directions of a sealed connection.
 pub(crate) struct Sealed {
-    secrets: Box<dyn Secrets>,
+    session: Session,
     to_send: Key,
     to_receive: Key,
     /// What was received is in `at`; what is not there yet has room behind it.
@@ -66,48 +60,22 @@ pub(crate) struct Sealed {
     at: Range<usize>,
     /// Data of the record that was opened last, not yet taken.
     opened: Range<usize>,
-    /// What records without data have cost, and others have not paid back.
-    idle: u32,
-    /// The other end has said that it sends no more.
-    ended: bool,
-    /// This end has.
-    ends: bool,
     /// Sealed, and from `sent` on not sent.
     outgoing: Vec<u8>,
     sent: usize,
-    /// The other end asks for the next key.
-    update_asked: bool,
-    /// Records that a key seals before the next one does.
-    records_max: u64,
-}
-
-fn bad(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 impl Sealed {
-    pub(crate) fn new(
-        to_send: (u64, ConnectionTrafficSecrets),
-        to_receive: (u64, ConnectionTrafficSecrets),
-        secrets: Box<dyn Secrets>,
-        received: Vec<u8>,
-    ) -> Result<Self, RecordError> {
-        let mut incoming = vec![0; INCOMING.max(received.len())];
-        incoming[..received.len()].copy_from_slice(&received);
+    fn new(keys: Keys) -> Result<Self, RecordError> {
         Ok(Self {
-            secrets,
-            to_send: Key::new(to_send)?,
-            to_receive: Key::new(to_receive)?,
-            incoming,
-            at: 0..received.len(),
+            session: Session::new(keys.next),
+            to_send: Key::new(keys.to_send)?,
+            to_receive: Key::new(keys.to_receive)?,
+            incoming: vec![0; INCOMING],
+            at: 0..0,
             opened: 0..0,
-            idle: 0,
-            ended: false,
-            ends: false,
             outgoing: Vec::new(),
             sent: 0,
-            update_asked: false,
-            records_max: RECORDS_MAX,
         })
     }
 
@@ -128,7 +96,7 @@ impl Sealed {
 
     /// Opens the next record with data, if it is here.
     fn open(&mut self) -> io::Result<bool> {
-        while !self.ended {
+        while !self.session.ended {
             let here = &mut self.incoming[self.at.clone()];
             let Some(length) = length(here).map_err(bad)?.filter(|&length| length <= here.len()) else {
                 return Ok(false);
@@ -137,40 +105,15 @@ impl Sealed {
             let data = self.at.start + data.start..self.at.start + data.end;
             self.at.start += length;
             if content == DATA && !data.is_empty() {
-                self.idle = self.idle.saturating_sub(1 + (data.len() >> 10) as u32);
+                self.session.received(data.len());
                 self.opened = data;
                 return Ok(true);
             }
-            self.idle += IDLE_COST;
-            if self.idle > IDLE_MAX * IDLE_COST {
-                return Err(bad("too many records without data"));
-            }
-            match content {
-                DATA => {}
-                ALERT => match self.incoming[data] {
-                    // The other end closes.
-                    [_, 0] => self.ended = true,
-                    [_, alert] => return Err(bad(broken_off(alert))),
-                    _ => return Err(bad("an alert of no known length")),
-                },
-                HANDSHAKE => self.told(data)?,
-                other => return Err(bad(RecordError::Type(other))),
+            if let Some(next) = self.session.told(content, &self.incoming[data])? {
+                self.to_receive = Key::new(next).map_err(bad)?;
             }
         }
         Ok(false)
-    }
-
-    /// The other end says something about the connection itself.
-    fn told(&mut self, data: Range<usize>) -> io::Result<()> {
-        match self.incoming[data] {
-            [24, 0, 0, 1, asks @ (0 | 1)] => {
-                self.to_receive = Key::new(self.secrets.next_to_receive().map_err(bad)?).map_err(bad)?;
-                self.update_asked |= asks == 1;
-                Ok(())
-            }
-            // No node gives tickets, and nobody needs to prove itself again.
-            _ => Err(bad("a message of TLS that has no place here")),
-        }
     }
 
     /// Room for what is received next.
@@ -196,10 +139,9 @@ impl Sealed {
                     None => return Ok(taken),
                 }
             }
-            if self.update_asked || self.to_send.sequence() >= self.records_max {
+            if self.session.has_to_update(self.to_send.sequence()) {
                 self.to_send.seal(&mut self.outgoing, HANDSHAKE, |out| out.extend_from_slice(&KEY_UPDATE));
-                self.to_send = Key::new(self.secrets.next_to_send().map_err(bad)?).map_err(bad)?;
-                self.update_asked = false;
+                self.to_send = Key::new(self.session.next_to_send()?).map_err(bad)?;
             }
             self.to_send.seal(&mut self.outgoing, DATA, |out| {
                 let end = out.len() + DATA_MAX;
@@ -220,23 +162,55 @@ impl Sealed {
         }
         Ok(taken)
     }
+
+    /// Sends what is sealed.
+    fn poll_flush(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.outgoing.len() {
+            match ready!(Pin::new(&mut *stream).poll_write(cx, &self.outgoing[self.sent..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.sent += count,
+            }
+        }
+        self.outgoing.clear();
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Records {
+    fn encryption(&self) -> Encryption {
+        match self {
+            Self::None => Encryption::None,
+            Self::Daemon(_) => Encryption::Daemon,
+            Self::Kernel(_) => Encryption::Kernel,
+        }
+    }
 }
 
 impl Wire {
     /// A connection as it is.
     #[must_use]
     pub fn plain(stream: TcpStream) -> Self {
-        Self { stream, sealed: None }
+        Self { stream, records: Records::None }
     }
 
-    pub(crate) fn sealed(stream: TcpStream, sealed: Sealed) -> Self {
-        Self { stream, sealed: Some(Box::new(sealed)) }
+    /// A connection whose records are sealed and opened here.
+    pub(crate) fn sealed(stream: TcpStream, keys: Keys) -> Result<Self, RecordError> {
+        Ok(Self { stream, records: Records::Daemon(Box::new(Sealed::new(keys)?)) })
     }
 
-    /// Whoever listens in between learns nothing, and can change nothing.
+    /// A connection whose records the kernel seals and opens if it can.
+    pub(crate) fn sealed_by_kernel(stream: TcpStream, keys: Keys) -> Result<Self, HandshakeError> {
+        match Kernel::take(&stream, keys)? {
+            Ok(kernel) => Ok(Self { stream, records: Records::Kernel(Box::new(kernel)) }),
+            Err(keys) => Ok(Self::sealed(stream, keys)?),
+        }
+    }
+
+    /// Whether whoever listens in between learns anything, and who sees to it.
     #[must_use]
-    pub fn is_sealed(&self) -> bool {
-        self.sealed.is_some()
+    pub fn encryption(&self) -> Encryption {
+        self.records.encryption()
     }
 
     /// The connection below.
@@ -248,7 +222,7 @@ impl Wire {
     /// Something was received that has not been taken, so that the socket does not speak of it any more.
     #[must_use]
     pub fn holds_received(&self) -> bool {
-        self.sealed.as_ref().is_some_and(|sealed| !sealed.opened.is_empty() || !sealed.at.is_empty())
+        matches!(&self.records, Records::Daemon(sealed) if !sealed.opened.is_empty() || !sealed.at.is_empty())
     }
 
     /// Takes it from its event loop.
@@ -256,7 +230,7 @@ impl Wire {
     /// # Errors
     /// The system refuses.
     pub fn set_adrift(self) -> io::Result<Adrift> {
-        Ok(Adrift { stream: self.stream.into_std()?, sealed: self.sealed })
+        Ok(Adrift { stream: self.stream.into_std()?, records: self.records })
     }
 
     /// Receives into `parts`, one after the other; zero bytes when the other end has closed.
@@ -265,7 +239,11 @@ impl Wire {
         cx: &mut Context<'_>,
         parts: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Some(sealed) = &mut self.sealed else { return receive(&self.stream, cx, parts) };
+        let sealed = match &mut self.records {
+            Records::None => return receive(&self.stream, cx, parts),
+            Records::Kernel(kernel) => return kernel.poll_read_vectored(&self.stream, cx, parts),
+            Records::Daemon(sealed) => sealed,
+        };
         loop {
             if !sealed.opened.is_empty() {
                 // Several records fill what is wanted, if they are here.
@@ -279,7 +257,7 @@ impl Wire {
             if sealed.open()? {
                 continue;
             }
-            if sealed.ended {
+            if sealed.session.ended {
                 return Poll::Ready(Ok(0));
             }
             let received = ready!(receive(&self.stream, cx, &mut [IoSliceMut::new(sealed.room())]))?;
@@ -297,32 +275,27 @@ impl Wire {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.sealed.is_none() {
-            return Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        match &mut self.records {
+            Records::None => Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
+            Records::Kernel(kernel) => kernel.poll_write_vectored(&mut self.stream, cx, parts),
+            Records::Daemon(sealed) => {
+                ready!(sealed.poll_flush(&mut self.stream, cx))?;
+                let taken = sealed.seal(parts)?;
+                // What the socket does not take now waits for the next call.
+                if let Poll::Ready(Err(error)) = sealed.poll_flush(&mut self.stream, cx) {
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Ready(Ok(taken))
+            }
         }
-        ready!(self.poll_flush(cx))?;
-        let Some(sealed) = &mut self.sealed else { return Poll::Pending };
-        let taken = sealed.seal(parts)?;
-        // What the socket does not take now waits for the next call.
-        if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
-            return Poll::Ready(Err(error));
-        }
-        Poll::Ready(Ok(taken))
     }
 
     /// Sends what was taken.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(sealed) = &mut self.sealed else { return Poll::Ready(Ok(())) };
-        while sealed.sent < sealed.outgoing.len() {
-            let left = &sealed.outgoing[sealed.sent..];
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, left))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => sealed.sent += count,
-            }
+        match &mut self.records {
+            Records::None | Records::Kernel(_) => Poll::Ready(Ok(())),
+            Records::Daemon(sealed) => sealed.poll_flush(&mut self.stream, cx),
         }
-        sealed.outgoing.clear();
-        sealed.sent = 0;
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -333,12 +306,18 @@ impl Adrift {
         &self.stream
     }
 
+    /// As [`Wire::encryption`].
+    #[must_use]
+    pub fn encryption(&self) -> Encryption {
+        self.records.encryption()
+    }
+
     /// Gives it to the event loop of this thread.
     ///
     /// # Errors
     /// The system refuses.
     pub fn moor(self) -> io::Result<Wire> {
-        Ok(Wire { stream: TcpStream::from_std(self.stream)?, sealed: self.sealed })
+        Ok(Wire { stream: TcpStream::from_std(self.stream)?, records: self.records })
     }
 }
 
@@ -349,20 +328,26 @@ fn receive(
     parts: &mut [IoSliceMut<'_>],
 ) -> Poll<io::Result<usize>> {
     let room: usize = parts.iter().map(|part| part.len()).sum();
+    let received = ready!(receive_some(stream, cx, parts))?;
+    if 0 < received && received < room {
+        // The socket is drained: saying so spares a read that would find nothing.
+        let _ =
+            stream.try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
+    }
+    Poll::Ready(Ok(received))
+}
+
+/// Receives from a socket into `parts`, and concludes nothing from how much that was.
+pub(crate) fn receive_some(
+    stream: &TcpStream,
+    cx: &mut Context<'_>,
+    parts: &mut [IoSliceMut<'_>],
+) -> Poll<io::Result<usize>> {
     loop {
         ready!(stream.poll_read_ready(cx))?;
         match stream.try_read_vectored(parts) {
-            Ok(received) => {
-                if 0 < received && received < room {
-                    // The socket is drained: saying so spares a read that would find nothing.
-                    let _ = stream.try_io(Interest::READABLE, || {
-                        Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
-                    });
-                }
-                return Poll::Ready(Ok(received));
-            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Poll::Ready(Err(error)),
+            received => return Poll::Ready(received),
         }
     }
 }
@@ -403,27 +388,21 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
-        ready!(wire.poll_flush(cx))?;
-        if let Some(sealed) = wire.sealed.as_mut().filter(|sealed| !sealed.ends) {
-            sealed.ends = true;
-            sealed.to_send.seal(&mut sealed.outgoing, ALERT, |out| out.extend_from_slice(&CLOSE_NOTIFY));
+        match &mut wire.records {
+            Records::None => {}
+            Records::Kernel(kernel) => ready!(kernel.poll_end(&wire.stream, cx))?,
+            Records::Daemon(sealed) => {
+                ready!(sealed.poll_flush(&mut wire.stream, cx))?;
+                if !std::mem::replace(&mut sealed.session.ends, true) {
+                    sealed
+                        .to_send
+                        .seal(&mut sealed.outgoing, ALERT, |out| out.extend_from_slice(&CLOSE_NOTIFY));
+                }
+                ready!(sealed.poll_flush(&mut wire.stream, cx))?;
+            }
         }
-        ready!(wire.poll_flush(cx))?;
         Pin::new(&mut wire.stream).poll_shutdown(cx)
     }
-}
-
-/// What an alert says (RFC 8446, section 6.2), where that is for whoever reads it to mend.
-fn broken_off(alert: u8) -> String {
-    let why = match alert {
-        42 | 43 | 46 => "it does not take this end's certificate",
-        44 => "this end's certificate is revoked",
-        45 => "this end's certificate has ended, or the clocks of the two differ",
-        48 => "it does not believe the authority of this end's certificate",
-        116 => "this end has shown no certificate",
-        _ => "see its log",
-    };
-    format!("the other end breaks off: {why} (TLS alert {alert})")
 }
 
 #[cfg(test)]

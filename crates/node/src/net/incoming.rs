@@ -1,18 +1,19 @@
 //! What arrives from a peer: headers are decoded as they come, payloads are received straight into the slot
 //! that the shard names, or copied there where that is cheaper.
 //!
-//! *Large blocks*, and whatever is encrypted: while a payload arrives, one `readv` takes the rest of it and the header
-//! behind it, so a stream of blocks costs one system call per block and no copy. While no payloads come, more headers are
-//! read at a time. The checksums of a payload stand behind it, so they come with the next header. *Small blocks* in the clear: one `readv` takes all there is into the thread's buffer, and the blocks are
-//! copied from there. A system call costs more than such a copy. (What is encrypted lies in a buffer already, from which
-//! it is opened straight into the slot.)
+//! *Large blocks*, and whatever this process decrypts: while a payload arrives, one `readv` takes the rest of it and the
+//! header behind it, so a stream of blocks costs one system call per block and no copy. While no payloads come, more headers
+//! are read at a time. The checksums of a payload stand behind it, so they come with the next header. *Small blocks* in the
+//! clear, as they also come from the kernel's TLS: one `readv` takes all there is into the thread's buffer, and the blocks
+//! are copied from there. A system call costs more than such a copy. (What this process decrypts lies in a buffer already,
+//! from which it is opened straight into the slot.)
 
 use std::io::{self, IoSliceMut};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
-use cards_tls::Wire;
+use cards_tls::{Encryption, Wire};
 use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
 use super::credit::Connection;
@@ -136,7 +137,7 @@ impl Incoming {
             }
             State::Body { header, body } => (header.length() - body.len()).min(BESIDE),
         };
-        let is_small = arena.block() <= SMALL && !wire.is_sealed();
+        let is_small = arena.block() <= SMALL && wire.encryption() != Encryption::Daemon;
         let limit = if is_small { buffer.len() } else { kept + ahead };
         parts[count] = IoSliceMut::new(&mut buffer[kept..limit]);
         let received = ready!(wire.poll_read_vectored(cx, &mut parts[..=count]))?;
