@@ -25,13 +25,11 @@ const INFO_MAX: usize = size_of::<libc::tls12_crypto_info_aes_gcm_256>();
 /// Bytes of a record without data that are looked at: what nodes say is shorter.
 const SAID_MAX: usize = 16;
 /// Records beside the full ones that the kernel makes of one write at most: the last, and one that it cut for want of memory.
-const RECORDS_BESIDE: u64 = 2;
+const RECORDS_BESIDE: usize = 2;
 
 /// What this process keeps of such a connection.
 pub(crate) struct Kernel {
     pub(crate) session: Session,
-    /// Records that the key in use has sealed, at most.
-    records: u64,
 }
 
 impl Kernel {
@@ -52,7 +50,7 @@ impl Kernel {
         to_receive.set(stream, TLS_RX)?;
         // No node hides lengths: data are opened where they belong. A kernel before 6.0 copies them there.
         let _ = set(stream, SOL_TLS, libc::TLS_RX_EXPECT_NO_PAD, &c_int::from(true).to_ne_bytes());
-        Ok(Ok(Self { session: Session::new(keys.next), records: keys.to_send.0 }))
+        Ok(Ok(Self { session: Session::new(keys.next) }))
     }
 
     /// Receives into `parts`, one after the other; zero bytes when the other end has closed.
@@ -89,13 +87,12 @@ impl Kernel {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.session.has_to_update(self.records) {
+        if self.session.has_to_update() {
             ready!(poll_send_record(stream, cx, HANDSHAKE, &KEY_UPDATE))?;
             renew(stream, &self.session.next_to_send()?, TLS_TX)?;
-            self.records = 0;
         }
         let sent = ready!(Pin::new(stream).poll_write_vectored(cx, parts)).map_err(explain)?;
-        self.records += (sent / DATA_MAX) as u64 + RECORDS_BESIDE;
+        self.session.sealed(sent, sent / DATA_MAX + RECORDS_BESIDE);
         Poll::Ready(Ok(sent))
     }
 

@@ -17,9 +17,6 @@ pub(crate) const DATA_MAX: usize = 1 << 14;
 pub(crate) const TRAILER: usize = 17;
 /// Most bytes that follow a header.
 const LENGTH_MAX: usize = DATA_MAX + 256;
-/// Records that one key seals: far below what AES-GCM bears (RFC 8446, section 5.5).
-pub(crate) const RECORDS_MAX: u64 = 1 << 23;
-
 /// Types of content.
 pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
@@ -58,11 +55,6 @@ impl Key {
         let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| RecordError::Cipher)?;
         let iv = iv.as_ref().try_into().map_err(|_| RecordError::Cipher)?;
         Ok(Self { key: LessSafeKey::new(key), iv, sequence })
-    }
-
-    /// Records so far.
-    pub(crate) const fn sequence(&self) -> u64 {
-        self.sequence
     }
 
     fn nonce(&mut self) -> Nonce {

@@ -5,13 +5,18 @@ use std::io;
 use rustls::ConnectionTrafficSecrets;
 use rustls::kernel::KernelConnection;
 
-use crate::record::{ALERT, DATA, HANDSHAKE, RECORDS_MAX, RecordError};
+use crate::record::{ALERT, DATA, HANDSHAKE, RecordError};
 
 /// Records without data that are borne. For a message of 27 bytes a key is made: whoever could send as many as the network
 /// takes would have the event loop to itself.
 pub(crate) const IDLE_MAX: u32 = 32;
 /// What each of them costs. A record with data pays one back, and one more for each KiB: a byte now and then is no cover.
 pub(crate) const IDLE_COST: u32 = 16;
+/// Blocks of 16 bytes that one key seals, 256 GiB: two thirds of what AES-GCM bears (RFC 8446, section 5.5, and RFC 9001,
+/// appendix B.1). A new key may cost a connection whose other end has an old kernel.
+const BLOCKS_MAX: u64 = 1 << 34;
+/// Blocks of a record beside those of its data: the last, which is not full, the header's, and those of the seal.
+const BLOCKS_BESIDE: u64 = 4;
 /// The alert of TLS that says that nothing more is sent (RFC 8446, section 6.1): whoever is cut off misses it.
 pub(crate) const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 /// The message of TLS that says that the next key is used from now on (RFC 8446, section 4.6.3); the other end need not.
@@ -54,13 +59,23 @@ pub(crate) struct Session {
     pub(crate) ends: bool,
     /// The other end asks for the next key.
     update_asked: bool,
-    /// Records that a key seals before the next one does.
-    pub(crate) records_max: u64,
+    /// Blocks that the key in use has sealed, at most.
+    blocks: u64,
+    /// Blocks that a key seals before the next one does.
+    pub(crate) blocks_max: u64,
 }
 
 impl Session {
     pub(crate) fn new(secrets: Box<dyn Secrets>) -> Self {
-        Self { secrets, idle: 0, ended: false, ends: false, update_asked: false, records_max: RECORDS_MAX }
+        Self {
+            secrets,
+            idle: 0,
+            ended: false,
+            ends: false,
+            update_asked: false,
+            blocks: 0,
+            blocks_max: BLOCKS_MAX,
+        }
     }
 
     /// So many bytes of data have come.
@@ -92,14 +107,19 @@ impl Session {
         }
     }
 
-    /// Whether the next key has to seal what is sent, after so many records of this one.
-    pub(crate) fn has_to_update(&self, records: u64) -> bool {
-        self.update_asked || records >= self.records_max
+    /// So many bytes were sealed, in so many records at most.
+    pub(crate) fn sealed(&mut self, bytes: usize, records: usize) {
+        self.blocks += bytes as u64 / 16 + records as u64 * BLOCKS_BESIDE;
+    }
+
+    /// Whether the next key has to seal what is sent.
+    pub(crate) fn has_to_update(&self) -> bool {
+        self.update_asked || self.blocks >= self.blocks_max
     }
 
     /// The next key of what is sent.
     pub(crate) fn next_to_send(&mut self) -> io::Result<Traffic> {
-        self.update_asked = false;
+        (self.update_asked, self.blocks) = (false, 0);
         self.secrets.next_to_send().map_err(bad)
     }
 }

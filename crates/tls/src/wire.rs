@@ -139,10 +139,11 @@ impl Sealed {
                     None => return Ok(taken),
                 }
             }
-            if self.session.has_to_update(self.to_send.sequence()) {
+            if self.session.has_to_update() {
                 self.to_send.seal(&mut self.outgoing, HANDSHAKE, |out| out.extend_from_slice(&KEY_UPDATE));
                 self.to_send = Key::new(self.session.next_to_send()?).map_err(bad)?;
             }
+            let before = taken;
             self.to_send.seal(&mut self.outgoing, DATA, |out| {
                 let end = out.len() + DATA_MAX;
                 loop {
@@ -159,6 +160,7 @@ impl Sealed {
                     }
                 }
             });
+            self.session.sealed(taken - before, 1);
         }
         Ok(taken)
     }

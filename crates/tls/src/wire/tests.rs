@@ -112,8 +112,8 @@ fn bytes_arrive_as_they_were_sent_over_many_keys() {
         run(async {
             let (mut one, mut other) = pair(&a, &b, purpose).await;
             if one.encryption() == Encryption::Daemon || !kernel_keeps_keys() {
-                session(&mut one).records_max = 7;
-                session(&mut other).records_max = 5;
+                session(&mut one).blocks_max = 7_000;
+                session(&mut other).blocks_max = 5_000;
             }
             let bytes = data(5_000_000);
             let (_, there) = tokio::join!(send(&mut one, &bytes), receive(&mut other, bytes.len()));
@@ -155,7 +155,7 @@ fn a_kernel_that_keeps_its_keys_ends_a_connection_with_the_reason() {
     run(async {
         let (mut one, mut other) = pair(&a, &b, Purpose::Peer).await;
         send(&mut one, b"the last").await;
-        session(&mut one).records_max = 1;
+        session(&mut one).blocks_max = 1;
         let refused = std::future::poll_fn(|cx| one.poll_write_vectored(cx, &[IoSlice::new(b"x")])).await;
         assert_eq!(receive(&mut other, 8).await, b"the last");
         let mut byte = [0];
@@ -225,7 +225,7 @@ fn talk_with_the_library(a: &Identity, b: &Identity, purpose: Purpose) {
         let listener = TcpListener::from_std(listener).unwrap();
         let mut wire = accept(listener.accept().await.unwrap().0, b, &[purpose]).await.unwrap().wire;
         if renews {
-            session(&mut wire).records_max = 20;
+            session(&mut wire).blocks_max = 20_000;
         }
         let there = receive(&mut wire, bytes.len()).await;
         assert!(there == bytes);
