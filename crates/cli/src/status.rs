@@ -6,7 +6,7 @@ mod watch;
 
 use std::time::Duration;
 
-use cards_node::admin::{self, MemberState, VolumeState};
+use cards_node::admin::{self, Encryption, MemberState, VolumeState};
 use cards_node::config::size;
 use clap::Args;
 
@@ -76,7 +76,7 @@ impl Status {
 fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: bool) -> String {
     let sections = [
         heading(status),
-        members(status).to_string(),
+        members(status).to_string() + &encryption(&status.members),
         volume_table(status.volumes.iter().map(without_said)).to_string()
             + &weaker(&status.volumes)
             + &losses(status),
@@ -103,6 +103,20 @@ fn members(status: &admin::Status) -> Table {
         table.row([member.name.clone(), member.address.clone(), member_state(member.state).to_owned()]);
     }
     table
+}
+
+/// How what is said to the members is kept from others: a line for each way, if it is.
+fn encryption(members: &[admin::Member]) -> String {
+    let line = |way, text| {
+        let whom = members.iter().filter(|member| member.encryption == Some(way));
+        let whom: Vec<&str> = whom.map(|member| member.name.as_str()).collect();
+        if whom.is_empty() { String::new() } else { format!("  {}: {text}\n", whom.join(", ")) }
+    };
+    line(Encryption::Kernel, "TLS 1.3 in the kernel")
+        + &line(
+            Encryption::Daemon,
+            "TLS 1.3 in the daemon (the kernel had no TLS when they connected: modprobe tls)",
+        )
 }
 
 /// The state's name, for people.
@@ -291,6 +305,7 @@ mod tests {
             address: format!("{name}:7400"),
             state,
             reason: (state == MemberState::Down).then(|| "no answer for 500ms".into()),
+            encryption: (state == MemberState::Up).then_some(Encryption::Kernel),
             bytes_sent: 0,
             bytes_received: 0,
             checksum_errors: 0,
@@ -383,6 +398,18 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn it_says_who_encrypts_what_nodes_say() {
+        let mut status = sample();
+        let mut shown = |encryption| {
+            status.members[1].encryption = encryption;
+            render(&status, None, false)
+        };
+        assert!(shown(Some(Encryption::Kernel)).contains("\n  n2: TLS 1.3 in the kernel\n"));
+        assert!(shown(Some(Encryption::Daemon)).contains("\n  n2: TLS 1.3 in the daemon (the kernel had"));
+        assert!(!shown(Some(Encryption::None)).contains("TLS") && !shown(None).contains("TLS"));
     }
 
     #[test]

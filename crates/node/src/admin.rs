@@ -43,7 +43,8 @@ pub use sampled::{Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
 pub use status::{
-    Cache, Card, Disk, DiskEngine, DiskEngineKind, Lost, Member, MemberState, Status, Volume, VolumeState,
+    Cache, Card, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Status, Volume,
+    VolumeState,
 };
 
 pub use warmed::Warmed;

@@ -316,6 +316,7 @@ fn members(node: &Node) -> Vec<Member> {
             address: member.address.clone(),
             state,
             reason,
+            encryption: link.status().encryption,
             bytes_sent: Traffic::get(&traffic.sent),
             bytes_received: Traffic::get(&traffic.received),
             checksum_errors: link.damaged.total(),

@@ -20,6 +20,7 @@ mod doctor;
 mod ext4;
 mod interop;
 mod kernel;
+mod ktls;
 mod liar;
 mod locks;
 mod membership;

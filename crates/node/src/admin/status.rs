@@ -78,6 +78,9 @@ pub struct Member {
     /// Why not, if it is known: refused by name, or the last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How what the two nodes say to each other is kept from others; none without a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
     /// Bytes sent to it since this node started.
     #[serde(default)]
     pub bytes_sent: u64,
@@ -87,6 +90,28 @@ pub struct Member {
     /// Blocks and frames from it that were not as it had sent them, since this node started.
     #[serde(default)]
     pub checksum_errors: u64,
+}
+
+/// How what two nodes say to each other is kept from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encryption {
+    /// TLS 1.3, by the kernel.
+    Kernel,
+    /// TLS 1.3, by the daemon: the kernel had no TLS when they connected.
+    Daemon,
+    /// Not at all.
+    None,
+}
+
+impl From<cards_tls::Encryption> for Encryption {
+    fn from(encryption: cards_tls::Encryption) -> Self {
+        match encryption {
+            cards_tls::Encryption::None => Self::None,
+            cards_tls::Encryption::Daemon => Self::Daemon,
+            cards_tls::Encryption::Kernel => Self::Kernel,
+        }
+    }
 }
 
 /// Whether this node can talk to a member.

@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use cards_core::{ControlInput, Input, Instant, NodeId};
+use cards_tls::Adrift;
 use cards_wire::peer::{Credit, Hello};
 use tokio::sync::{Notify, watch};
 
@@ -19,7 +20,7 @@ use super::offers::{Greeted, GreetedLane, Offered, Offers};
 use super::outbox::{Outbox, Pushed, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
-use crate::admin::MemberState;
+use crate::admin::{Encryption, MemberState};
 use crate::failures::Failures;
 use crate::inbox::Event;
 use crate::local::Local;
@@ -65,6 +66,8 @@ pub(crate) struct LinkStatus {
     pub(crate) state: MemberState,
     /// Why not.
     pub(crate) reason: Option<String>,
+    /// While it can.
+    pub(crate) encryption: Option<Encryption>,
     /// Since when the peer refuses or is refused.
     refused: Option<Refused>,
 }
@@ -79,7 +82,12 @@ impl Link {
     pub(crate) fn new(cache: u64, block: usize) -> Self {
         Self {
             outbox: Outbox::new(cache, block),
-            status: Mutex::new(LinkStatus { state: MemberState::Connecting, reason: None, refused: None }),
+            status: Mutex::new(LinkStatus {
+                state: MemberState::Connecting,
+                reason: None,
+                encryption: None,
+                refused: None,
+            }),
             offers: Mutex::default(),
             offer: Notify::new(),
             dialled: AtomicU64::new(0),
@@ -249,12 +257,20 @@ impl Link {
         }
     }
 
+    /// Notes that the peer can be talked with by these lanes.
+    fn is_connected(&self, wires: &[Adrift]) {
+        self.set_status(MemberState::Up, None);
+        // The kernel may have got its TLS between two lanes.
+        let encryption = wires.iter().map(|wire| wire.encryption().into()).max();
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).encryption = encryption;
+    }
+
     /// Notes the state; says whether that is news.
     fn set_status(&self, state: MemberState, reason: Option<String>) -> bool {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let news = status.state != state || status.reason != reason;
         let refused = status.refused.filter(|_| state == MemberState::Refused);
-        *status = LinkStatus { state, reason, refused };
+        *status = LinkStatus { state, reason, encryption: None, refused };
         news
     }
 }
@@ -406,7 +422,7 @@ async fn serve(
         tracing::info!(peer = hello.node, version, "connected");
     }
     let connection = local.node.writes.connected(&local.node, peer, wires.len() as u16 - 1);
-    link.set_status(MemberState::Up, None);
+    link.is_connected(&wires);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
     local.all_shards(&Input::PeerUp { node: peer });

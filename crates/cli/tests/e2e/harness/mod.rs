@@ -12,6 +12,7 @@ pub(crate) mod dev;
 pub(crate) mod etcd;
 pub(crate) mod export;
 pub(crate) mod guest;
+pub(crate) mod machine;
 pub(crate) mod network;
 pub(crate) mod plan;
 pub(crate) mod process;

@@ -5,44 +5,36 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::harness::cluster::CARDS;
-use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::missing;
+use super::cluster::CARDS;
+use super::process::{Finished, run, sh};
+use super::tools::missing;
 
 /// The boot and the guest's whole script, emulated: a minute on an idle machine, and much more on a busy one.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Fetching 35 MB from Debian's archive.
 const FETCH: Duration = Duration::from_secs(200);
-/// What the script needs beside the shell.
-const TOOLS: [&str; 2] = ["/usr/sbin/mkfs.ext4", "/usr/sbin/blkdiscard"];
 
-const CONFIG: &str = r#"cluster = "lab"
-node = "n1"
-cache = "64M"
-block = "64K"
-shards = 4
-runtime_dir = "/run/n1"
-[[member]]
-name = "n1"
-address = "127.0.0.1:7000"
-[[disk]]
-name = "disk"
-path = "/run/disk.img"
-[[attach]]
-volume = "disk"
-[nbd]
-unix = "/run/n1/nbd.sock"
-"#;
+/// What a guest has beside busybox and the program.
+pub(crate) struct Guest<'a> {
+    /// Its first process: a script.
+    pub(crate) init: &'a str,
+    /// Modules of its kernel, which are in its root as `NAME.ko`.
+    pub(crate) modules: &'a [&'a str],
+    /// The host's programs that are in its `/sbin`.
+    pub(crate) tools: &'a [&'a str],
+    /// More files, by their paths from the root.
+    pub(crate) files: &'a [(&'a str, String)],
+}
 
-/// The package of a kernel that has the driver.
-pub(super) struct Machine {
+/// The package of its kernel.
+pub(crate) struct Machine {
     package: String,
 }
 
 impl Machine {
-    /// The newest such kernel of the archive, or why no machine can be emulated here.
-    pub(super) fn find() -> Result<Machine, String> {
-        let tools = ["qemu-system-x86_64", "busybox", "mkfs.ext4", "blkdiscard", "cpio", "xz", "dpkg", "ldd"];
+    /// The newest kernel of the archive, or why no machine can be emulated here.
+    pub(crate) fn find() -> Result<Machine, String> {
+        let tools = ["qemu-system-x86_64", "busybox", "cpio", "xz", "dpkg", "ldd"];
         if let Some(reason) = tools.into_iter().find_map(missing) {
             return Err(reason);
         }
@@ -50,16 +42,18 @@ impl Machine {
                     grep -v unsigned | sort -V | tail -n 1";
         let package = sh(list, LIMIT).stdout.trim().to_owned();
         if package.is_empty() {
-            return Err("apt-cache knows no linux-image-6.12 for clouds, whose kernel has ublk".into());
+            return Err(
+                "apt-cache knows no linux-image-6.12 for clouds, whose kernel has ublk and TLS".into()
+            );
         }
         Ok(Machine { package })
     }
 
-    /// Boots the guest, whose first process is `guest.sh`, until it switches itself off.
-    pub(super) fn boot(&self, dir: &Path) -> Finished {
+    /// Boots a guest until it switches itself off.
+    pub(crate) fn boot(&self, dir: &Path, guest: &Guest<'_>) -> Finished {
         let (root, kernel) = (dir.join("root"), dir.join("kernel"));
         self.unpack(dir, &kernel);
-        fill(&root, &kernel);
+        fill(&root, &kernel, guest);
         let initrd = dir.join("initrd").display().to_string();
         sh(&format!("cd {} && find . | cpio --quiet -o -H newc > {initrd}", root.display()), LIMIT).ok();
         let image = format!("{}/boot/vmlinuz-{}", kernel.display(), self.package.replace("linux-image-", ""));
@@ -84,7 +78,7 @@ impl Machine {
 }
 
 /// Makes the initial file system.
-fn fill(root: &Path, kernel: &Path) {
+fn fill(root: &Path, kernel: &Path, guest: &Guest<'_>) {
     for name in ["bin", "sbin", "etc", "proc", "sys", "dev", "run"] {
         fs::create_dir_all(root.join(name)).expect("a directory");
     }
@@ -92,24 +86,28 @@ fn fill(root: &Path, kernel: &Path) {
     let script = format!(
         "set -e; cp \"$(command -v busybox)\" {shown}/bin/busybox
          for applet in $(busybox --list); do [ $applet = busybox ] || ln -s busybox {shown}/bin/$applet; done
-         xz -dc {}/lib/modules/*/kernel/drivers/block/ublk_drv.ko.xz > {shown}/ublk_drv.ko",
+         for module in {}; do
+             xz -dc \"$(find {}/lib/modules -name $module.ko.xz)\" > {shown}/$module.ko
+         done",
+        guest.modules.join(" "),
         kernel.display()
     );
     sh(&script, LIMIT).ok();
     fs::copy(CARDS, root.join("bin/cards")).expect("the program");
-    for tool in TOOLS {
+    for tool in guest.tools {
         let name = Path::new(tool).file_name().expect("a file");
         fs::copy(tool, root.join("sbin").join(name)).expect("a tool");
     }
-    for library in [CARDS].into_iter().chain(TOOLS).flat_map(libraries) {
+    for library in [CARDS].into_iter().chain(guest.tools.iter().copied()).flat_map(libraries) {
         let place = root.join(library.strip_prefix("/").expect("an absolute path"));
         fs::create_dir_all(place.parent().expect("a directory")).expect("a directory");
         fs::copy(&library, place).expect("a library");
     }
-    fs::copy("/etc/mke2fs.conf", root.join("etc/mke2fs.conf")).expect("the configuration of mkfs.ext4");
-    fs::write(root.join("node.toml"), CONFIG).expect("the configuration");
+    for (path, text) in guest.files {
+        fs::write(root.join(path), text).expect("a file");
+    }
     let init = root.join("init");
-    fs::write(&init, include_str!("guest.sh")).expect("the script");
+    fs::write(&init, guest.init).expect("the script");
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("the script can be run");
 }
 
