@@ -4,9 +4,10 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use cards_tls::{Client, Fingerprint, HandshakeError, Service, Wire};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -16,6 +17,22 @@ use crate::inbox::Accepted;
 /// quarters are empty: with the system's default (208 KiB) the client has read the rest before the writer
 /// runs, and a reply of 1 MiB takes several sleeps. TCP adapts its buffers itself.
 const UNIX_SEND_BYTES: usize = 1 << 20;
+
+/// A client of which nothing was heard for so long, not even that it has received what it was sent, is gone: its card and
+/// its place are free. Longer than a path takes to come back, since its file system would not survive the end.
+const VANISHED: Duration = Duration::from_mins(2);
+/// How often an idle one is asked in the second half of that.
+const PROBE: Duration = Duration::from_secs(10);
+
+/// Has the kernel notice a client whose machine has vanished, idle or not.
+fn watch(stream: &std::net::TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let probes = (VANISHED / 2).as_secs() / PROBE.as_secs();
+    let keepalive =
+        TcpKeepalive::new().with_time(VANISHED / 2).with_interval(PROBE).with_retries(probes as u32);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(VANISHED))
+}
 
 /// A socket registered with the runtime of its thread.
 pub(super) enum Stream {
@@ -32,6 +49,7 @@ impl Stream {
             Accepted::Tcp(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
+                watch(&stream)?;
                 TcpStream::from_std(stream).map(Self::Tcp)
             }
             Accepted::Unix(stream) => {
@@ -107,5 +125,25 @@ impl Stream {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Sealed(wire) => Pin::new(&mut **wire).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_over_tcp_that_vanishes_is_noticed() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let Stream::Tcp(stream) = Stream::adopt(Accepted::Tcp(listener.accept().unwrap().0)).unwrap() else {
+            panic!("TCP")
+        };
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(VANISHED));
+        let idle = socket.tcp_keepalive_time().unwrap()
+            + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert_eq!(idle, VANISHED);
     }
 }
