@@ -67,6 +67,10 @@ pub(crate) struct Local {
     /// Bytes of requests under way, and how many they may be, all clients of this thread together.
     pub(crate) in_flight: Cell<u64>,
     pub(crate) in_flight_max: u64,
+    /// A client has a request beyond that.
+    pub(crate) is_beyond: Cell<bool>,
+    /// Those that wait to have one.
+    pub(crate) in_line: RefCell<VecDeque<Rc<Client>>>,
     spinning: Cell<Option<std::time::Instant>>,
     spin: Notify,
 }
@@ -131,6 +135,8 @@ impl Local {
             demands: Cell::new(0),
             in_flight: Cell::new(0),
             in_flight_max,
+            is_beyond: Cell::new(false),
+            in_line: RefCell::default(),
             spinning: Cell::new(None),
             spin: Notify::new(),
         }

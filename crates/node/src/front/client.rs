@@ -19,6 +19,8 @@ use crate::slab::Key;
 const REQUESTS_MAX: u32 = 4096;
 /// What the smallest request counts against the budget: its bookkeeping.
 const COST_MIN: u32 = 256;
+/// What a request counts that passes however much others have under way: so everybody gets something.
+const SMALL: u64 = (128 << 10) + COST_MIN as u64;
 
 /// One client after its handshake.
 pub(crate) struct Client {
@@ -37,6 +39,8 @@ pub(crate) struct Client {
     budget: u64,
     in_flight: Cell<u64>,
     requests: Cell<u32>,
+    /// Its only request is the one that is beyond the budget of the thread.
+    is_beyond: Cell<bool>,
     /// Commands under way that change the disk.
     pub(super) commands: Cell<u32>,
     pub(super) gone: Cell<bool>,
@@ -66,6 +70,7 @@ impl Client {
             budget,
             in_flight: Cell::new(0),
             requests: Cell::new(0),
+            is_beyond: Cell::new(false),
             commands: Cell::new(0),
             gone: Cell::new(false),
             waker: RefCell::new(None),
@@ -114,21 +119,41 @@ impl Client {
         }
     }
 
-    /// Takes a request of this cost on, if the budgets of the client and of its thread allow; a client's only
-    /// request always passes.
-    pub(super) fn admit(&self, local: &Local, cost: u32) -> bool {
+    /// Takes a request of this cost on, if the budgets of the client and of its thread allow. A client's only request
+    /// passes if it is small; of the others, one at a time is taken on beyond the thread's budget, in the order of
+    /// [`Local::in_line`]. So the clients of a thread have no more than its budget, one request of the longest, and a small
+    /// one each, and nobody waits for ever but for those who do not take what they have asked for.
+    pub(super) fn admit(self: &Rc<Self>, local: &Local, cost: u32) -> bool {
         let cost = u64::from(cost);
         let (own, all) = (self.in_flight.get(), local.in_flight.get());
-        let fits = own + cost <= self.budget
-            && all + cost <= local.in_flight_max
-            && self.requests.get() < REQUESTS_MAX;
-        if fits || own == 0 {
+        let fits = all + cost <= local.in_flight_max && (own == 0 || own + cost <= self.budget);
+        let may = match own {
+            0 => fits || cost <= SMALL || self.goes_beyond(local),
+            _ => fits && !self.is_beyond.get() && self.requests.get() < REQUESTS_MAX,
+        };
+        if may {
+            // However it has come by it, it waits no more.
+            local.in_line.borrow_mut().retain(|client| !Rc::ptr_eq(client, self));
             self.in_flight.set(own + cost);
             local.in_flight.set(all + cost);
             self.requests.set(self.requests.get() + 1);
-            return true;
         }
-        false
+        may
+    }
+
+    /// Whether it is the turn of this client to have a request beyond the budget; if not, it is woken when it may be.
+    fn goes_beyond(self: &Rc<Self>, local: &Local) -> bool {
+        let mut line = local.in_line.borrow_mut();
+        let place = line.iter().position(|client| Rc::ptr_eq(client, self));
+        if local.is_beyond.get() || place.map_or(!line.is_empty(), |place| place > 0) {
+            if place.is_none() {
+                line.push_back(Rc::clone(self));
+            }
+            return false;
+        }
+        local.is_beyond.set(true);
+        self.is_beyond.set(true);
+        true
     }
 
     /// Requests of this total cost have been answered in full.
@@ -136,6 +161,14 @@ impl Client {
         self.in_flight.set(self.in_flight.get() - cost);
         local.in_flight.set(local.in_flight.get() - cost);
         self.requests.set(self.requests.get() - requests);
+        if self.in_flight.get() == 0 && self.is_beyond.take() {
+            local.is_beyond.set(false);
+        }
+        let mut line = local.in_line.borrow_mut();
+        while line.pop_front_if(|client| client.gone.get()).is_some() {}
+        if let Some(next) = line.front() {
+            next.wake();
+        }
     }
 
     /// Requests under way.

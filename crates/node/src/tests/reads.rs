@@ -1,8 +1,12 @@
 //! Reads: the right bytes, from the right place.
 
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
 use cards_wire::nbd::{Command, Errno};
 
 use super::cluster::{BLOCK, Cluster};
+use crate::inbox::Event;
 
 #[test]
 fn one_node_serves_every_byte_at_any_alignment() {
@@ -117,4 +121,44 @@ fn a_tiny_cache_serves_large_requests() {
         assert!(client.read(0, cluster.content.len()).unwrap() == cluster.content, "node {node}");
         assert!(client.read(777, 100 * BLOCK).unwrap() == cluster.content[777..777 + 100 * BLOCK]);
     }
+}
+
+#[test]
+fn clients_together_have_one_budget_and_each_is_served() {
+    const LONGEST: usize = 32 << 20;
+    let cluster = Cluster::with(1, LONGEST, |config| config.data_threads = 1);
+    let in_flight = || {
+        let (tell, told) = mpsc::channel();
+        let look = move |local: &std::rc::Rc<crate::local::Local>| tell.send(local.in_flight.get()).unwrap();
+        cluster.node(1).threads[0].post(Event::Call(Box::new(look)));
+        told.recv().unwrap()
+    };
+    // Nobody takes what it has asked for.
+    let mut greedy: Vec<_> = (0..6)
+        .map(|_| {
+            let mut client = cluster.client(1);
+            let cookie = client.send(Command::Read, 0, 0, LONGEST as u32, &[]);
+            (client, cookie)
+        })
+        .collect();
+    let begun = Instant::now();
+    while in_flight() < 2 * LONGEST as u64 && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Whoever asks for little is served beside them.
+    assert!(cluster.client(1).read(0, BLOCK).unwrap() == cluster.content[..BLOCK]);
+    let most = in_flight();
+    assert!(most < 2 * LONGEST as u64 + (1 << 20), "{most} bytes in flight");
+    // The last waits for those before it, also for one that goes without a word.
+    drop(greedy.remove(1));
+    std::thread::scope(|scope| {
+        for (client, cookie) in &mut greedy {
+            scope.spawn(|| {
+                let mut data = vec![0; LONGEST];
+                assert_eq!(client.wait(0, &mut data), (*cookie, Ok(())));
+                assert!(data == cluster.content);
+            });
+        }
+    });
+    assert_eq!(in_flight(), 0);
 }
