@@ -33,7 +33,7 @@ mod writes;
 pub(crate) use credit::Connection;
 pub(crate) use lanes::thread_of_link;
 pub(crate) use link::{Link, spawn};
-pub(crate) use outbox::Way;
+pub(crate) use outbox::{Shelf, Way};
 pub(crate) use outgoing::{Frame, Outgoing};
 pub(crate) use port::Port;
 pub(crate) use silence::watch as watch_silence;

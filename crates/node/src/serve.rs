@@ -39,7 +39,7 @@ use crate::locks::Locks;
 use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
 use crate::metrics::{Metrics, Slow};
-use crate::net::{self, Link, Writes};
+use crate::net::{self, Link, Shelf, Writes};
 use crate::node::{Node, ShardCell};
 use crate::record::Recorder;
 use crate::rights::Configured;
@@ -649,6 +649,7 @@ fn build(
             .collect(),
     };
     let threads = config.data_threads.max(1);
+    let shelf = Shelf::new(config.cache, block as usize);
     Ok(Node {
         identity,
         clients,
@@ -660,7 +661,7 @@ fn build(
         shards: machines.into_iter().map(|shard| ShardCell::new(shard, capacity)).collect(),
         control: Mutex::new(Control::new(control, clock.now())),
         control_wake: AtomicU64::new(u64::MAX),
-        links: (0..nodes).map(|_| Link::new(config.cache, block as usize)).collect(),
+        links: (0..nodes).map(|_| Link::new(&shelf, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),

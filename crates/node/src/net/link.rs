@@ -17,7 +17,7 @@ use super::exchange;
 use super::greet::dial;
 use super::lanes::Lanes;
 use super::offers::{Greeted, GreetedLane, Offered, Offers};
-use super::outbox::{Outbox, Pushed, Way};
+use super::outbox::{Outbox, Pushed, Shelf, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
 use crate::admin::{Encryption, MemberState};
@@ -79,9 +79,9 @@ struct Refused {
 }
 
 impl Link {
-    pub(crate) fn new(cache: u64, block: usize) -> Self {
+    pub(crate) fn new(shelf: &Arc<Shelf>, block: usize) -> Self {
         Self {
-            outbox: Outbox::new(cache, block),
+            outbox: Outbox::new(Arc::clone(shelf), block),
             status: Mutex::new(LinkStatus {
                 state: MemberState::Connecting,
                 reason: None,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use cards_wire::peer::MAX_LANES;
@@ -11,13 +11,41 @@ use super::credit::Connection;
 use super::outgoing::Frame;
 use super::queue::Queue;
 
-/// Most bytes that may wait for a peer before blocks are dropped; at most a quarter of the cache, at least
-/// [`QUEUE_BLOCKS`].
+/// Most bytes that may wait for a peer before blocks are dropped, see [`Shelf`].
 const QUEUE_BYTES: usize = 64 << 20;
-/// Blocks that may wait for a peer however small the cache.
+/// Blocks that may wait for a peer that is alone with it, however small the cache.
 const QUEUE_BLOCKS: usize = 32;
 /// Messages about blocks that may be held for a peer before more are dropped.
 const HELD_MAX: usize = 1 << 16;
+
+/// What waits for all peers together: each block has a slot of the cache pinned until it has left.
+///
+/// A quarter of the cache is shared out: a peer may have its part of it always, and as much as nobody else has taken. One
+/// that is alone, or beside which nobody reads, has all. What peers have taken before others came is no reason to pin more
+/// than half of the cache.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    bytes: AtomicUsize,
+    /// Peers that are connected.
+    peers: AtomicUsize,
+    /// What is shared out.
+    max: usize,
+}
+
+impl Shelf {
+    pub(crate) fn new(cache: u64, block: usize) -> Arc<Self> {
+        let max = ((cache / 4) as usize).max(QUEUE_BLOCKS * block);
+        Arc::new(Self { bytes: AtomicUsize::new(0), peers: AtomicUsize::new(0), max })
+    }
+
+    /// What a peer may have that has `own` bytes. Threads that add at the same time do not see each other's block.
+    fn room(&self, own: usize) -> usize {
+        let all = self.bytes.load(Ordering::Relaxed);
+        let part = self.max / self.peers.load(Ordering::Relaxed).max(1);
+        let left = (own + 2 * self.max).saturating_sub(all);
+        self.max.saturating_sub(all.saturating_sub(own)).max(part).min(left).min(QUEUE_BYTES)
+    }
+}
 
 /// See the module's head.
 pub(super) struct Outbox {
@@ -27,12 +55,12 @@ pub(super) struct Outbox {
     reads: OnceLock<Box<[Mutex<Queue>]>>,
     /// How many of them the present link has.
     lanes: AtomicU16,
-    /// Bytes of blocks that wait in `reads`.
+    /// Bytes of blocks that wait, on all lanes.
     blocks: AtomicUsize,
+    shelf: Arc<Shelf>,
     /// As `First::hold`, for a look without the lock.
     hold: AtomicBool,
     block: usize,
-    bytes_max: usize,
 }
 
 /// What the lock of the first lane guards.
@@ -70,15 +98,15 @@ pub(super) enum Pushed {
 }
 
 impl Outbox {
-    pub(super) fn new(cache: u64, block: usize) -> Self {
+    pub(super) fn new(shelf: Arc<Shelf>, block: usize) -> Self {
         Self {
             first: Mutex::default(),
             reads: OnceLock::new(),
             lanes: AtomicU16::new(0),
             blocks: AtomicUsize::new(0),
             hold: AtomicBool::new(false),
+            shelf,
             block,
-            bytes_max: ((cache / 4) as usize).clamp(QUEUE_BLOCKS * block, QUEUE_BYTES),
         }
     }
 
@@ -86,20 +114,47 @@ impl Outbox {
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the queue of lane `lane`, a lane for reads, and counts what it has more or less afterwards.
+    /// Calls the queue of lane `lane`, a lane for reads.
     fn reads<R>(&self, lane: u16, call: impl FnOnce(&mut Queue) -> R) -> R {
-        let queues =
-            self.reads.get_or_init(|| (0..MAX_LANES).map(|_| Mutex::new(Queue::default())).collect());
-        let mut queue = queues[usize::from(lane) - 1].lock().unwrap_or_else(PoisonError::into_inner);
+        self.counted(&mut self.lane(lane), call)
+    }
+
+    /// Calls a queue, and counts what it has more or less afterwards.
+    fn counted<R>(&self, queue: &mut Queue, call: impl FnOnce(&mut Queue) -> R) -> R {
         let before = queue.block_bytes();
-        let result = call(&mut queue);
+        let result = call(queue);
         let after = queue.block_bytes();
-        if after > before {
-            self.blocks.fetch_add(after - before, Ordering::Relaxed);
-        } else if before > after {
-            self.blocks.fetch_sub(before - after, Ordering::Relaxed);
+        for count in [&self.blocks, &self.shelf.bytes] {
+            if after > before {
+                count.fetch_add(after - before, Ordering::Relaxed);
+            } else if before > after {
+                count.fetch_sub(before - after, Ordering::Relaxed);
+            }
         }
         result
+    }
+
+    /// Adds a frame to a queue, if there is room.
+    fn add(&self, queue: &mut Queue, frame: Frame) -> Pushed {
+        self.counted(queue, |queue| {
+            if queue.connection().is_none() {
+                return Pushed::Down(frame);
+            }
+            // What other lanes have is not theirs alone.
+            let own = self.blocks.load(Ordering::Relaxed);
+            let elsewhere = own.saturating_sub(queue.block_bytes());
+            if !queue.has_room(&frame, self.block, self.shelf.room(own).saturating_sub(elsewhere)) {
+                return Pushed::Full(frame);
+            }
+            queue.add(frame, self.block);
+            Pushed::Queued
+        })
+    }
+
+    fn lane(&self, lane: u16) -> MutexGuard<'_, Queue> {
+        let queues =
+            self.reads.get_or_init(|| (0..MAX_LANES).map(|_| Mutex::new(Queue::default())).collect());
+        queues[usize::from(lane) - 1].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lane by which a frame leaves.
@@ -114,7 +169,7 @@ impl Outbox {
     pub(super) fn push(&self, way: Way, frame: Frame) -> Pushed {
         let lane = self.lane_of(way, &frame);
         if lane > 0 && !self.hold.load(Ordering::SeqCst) {
-            return self.push_read(lane, frame);
+            return self.add(&mut self.lane(lane), frame);
         }
         let mut first = self.first();
         let First { queue, hold, held } = &mut *first;
@@ -128,30 +183,10 @@ impl Outbox {
             held.push_back((lane, frame));
             return Pushed::Queued;
         }
-        if lane > 0 {
-            return self.push_read(lane, frame);
+        match lane {
+            0 => self.add(queue, frame),
+            lane => self.add(&mut self.lane(lane), frame),
         }
-        if !queue.has_room(&frame, self.block, self.bytes_max) {
-            return Pushed::Full(frame);
-        }
-        queue.add(frame, self.block);
-        Pushed::Queued
-    }
-
-    fn push_read(&self, lane: u16, frame: Frame) -> Pushed {
-        let (block, most) = (self.block, self.bytes_max);
-        self.reads(lane, |queue| {
-            if queue.connection().is_none() {
-                return Pushed::Down(frame);
-            }
-            // What the other lanes have is not theirs alone.
-            let elsewhere = self.blocks.load(Ordering::Relaxed).saturating_sub(queue.block_bytes());
-            if !queue.has_room(&frame, block, most.saturating_sub(elsewhere)) {
-                return Pushed::Full(frame);
-            }
-            queue.add(frame, block);
-            Pushed::Queued
-        })
     }
 
     /// Holds messages about blocks, or lets them all leave again.
@@ -169,7 +204,7 @@ impl Outbox {
         let mut first = self.first();
         match first.held.pop_front() {
             None => return false,
-            Some((0, frame)) => first.queue.add(frame, self.block),
+            Some((0, frame)) => self.counted(&mut first.queue, |queue| queue.add(frame, self.block)),
             // Under the lock of the first lane, without which no lane is closed.
             Some((lane, frame)) => self.reads(lane, |queue| queue.add(frame, self.block)),
         }
@@ -192,13 +227,13 @@ impl Outbox {
 
     /// Calls the queue of the first lane: credit, and answers to commands.
     pub(super) fn with_first<R>(&self, call: impl FnOnce(&mut Queue) -> R) -> R {
-        call(&mut self.first().queue)
+        self.counted(&mut self.first().queue, call)
     }
 
     /// Moves what leaves next by a lane to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
     pub(super) fn take(&self, lane: u16, frames: &mut Vec<Frame>, waker: &Waker) {
         match lane {
-            0 => self.first().queue.take(frames, waker),
+            0 => self.with_first(|queue| queue.take(frames, waker)),
             lane => self.reads(lane, |queue| queue.take(frames, waker)),
         }
     }
@@ -206,7 +241,8 @@ impl Outbox {
     /// A link begins that has so many lanes for reads.
     pub(super) fn open(&self, connection: Connection, lanes: u16) {
         let mut first = self.first();
-        first.queue.open(connection);
+        self.shelf.peers.fetch_add(1, Ordering::Relaxed);
+        self.counted(&mut first.queue, |queue| queue.open(connection));
         for lane in 1..=lanes {
             self.reads(lane, |queue| queue.open(connection));
         }
@@ -216,8 +252,11 @@ impl Outbox {
     /// The link has ended: what has not left.
     pub(super) fn close(&self) -> Vec<Frame> {
         let mut first = self.first();
+        if first.queue.connection().is_some() {
+            self.shelf.peers.fetch_sub(1, Ordering::Relaxed);
+        }
         let held = std::mem::take(&mut first.held).into_iter().map(|(_, frame)| frame);
-        let mut unsent: Vec<Frame> = held.chain(first.queue.close()).collect();
+        let mut unsent: Vec<Frame> = held.chain(self.counted(&mut first.queue, Queue::close)).collect();
         for lane in 1..=self.lanes.swap(0, Ordering::Relaxed) {
             unsent.extend(self.reads(lane, Queue::close));
         }

@@ -244,9 +244,9 @@ impl Queue {
         }
     }
 
-    /// Bytes of blocks that wait, but for evicted ones.
+    /// Bytes of blocks that wait.
     pub(super) const fn block_bytes(&self) -> usize {
-        self.blocks.bytes
+        self.blocks.bytes + self.stores.bytes
     }
 
     /// Bytes of writes that wait.

@@ -11,9 +11,19 @@ const BLOCK: usize = 4096;
 const CACHE: u64 = 1 << 20;
 
 fn open(lanes: u16) -> Outbox {
-    let outbox = Outbox::new(CACHE, BLOCK);
+    beside(&Shelf::new(CACHE, BLOCK), lanes)
+}
+
+/// What waits for one more peer of the same node.
+fn beside(shelf: &Arc<Shelf>, lanes: u16) -> Outbox {
+    let outbox = Outbox::new(Arc::clone(shelf), BLOCK);
     outbox.open(Connection { peer: NodeId(1), number: 1 }, lanes);
     outbox
+}
+
+/// Queues blocks until there is no room; how many.
+fn fill(outbox: &Outbox) -> usize {
+    (0..).take_while(|&block| is_queued(outbox.push(Way::Thread((block % 2) as u16), data(block)))).count()
 }
 
 fn message(body: Body) -> Message {
@@ -93,9 +103,7 @@ fn without_lanes_for_reads_all_leaves_by_the_first() {
 #[test]
 fn all_lanes_together_may_have_no_more_blocks_than_one() {
     let outbox = open(2);
-    let sent = (0..100)
-        .filter(|&block| is_queued(outbox.push(Way::Thread((block % 2) as u16), data(block))))
-        .count();
+    let sent = fill(&outbox);
     let room = (CACHE / 4) as usize / BLOCK;
     assert!(sent < room && sent > room - 3, "{sent} of {room}");
     assert!(matches!(outbox.push(Way::Thread(0), data(100)), Pushed::Full(_)));
@@ -106,6 +114,32 @@ fn all_lanes_together_may_have_no_more_blocks_than_one() {
     assert!(matches!(outbox.push(Way::Thread(0), data(0)), Pushed::Down(_)));
     assert_eq!(outbox.blocks.load(Ordering::Relaxed), 0);
     assert!(outbox.is_idle());
+}
+
+#[test]
+fn peers_that_read_slowly_pin_half_the_cache_at_most_and_each_has_its_part() {
+    let shelf = Shelf::new(CACHE, BLOCK);
+    let half = (CACHE / 2) as usize / BLOCK;
+    // Each comes when those before it have taken all they may.
+    let slow: Vec<(Outbox, usize)> = (0..16)
+        .map(|lanes| {
+            let outbox = beside(&shelf, lanes % 4);
+            let pinned = fill(&outbox);
+            (outbox, pinned)
+        })
+        .collect();
+    let all = |pinned: usize| pinned + slow.iter().map(|(_, pinned)| pinned).sum::<usize>();
+    assert!(all(0) <= half, "{} of {half}", all(0));
+    assert!(slow[0].1 >= half / 2 - 2, "{} blocks for one that is alone", slow[0].1);
+    for (outbox, _) in &slow {
+        outbox.close();
+    }
+    assert_eq!(shelf.bytes.load(Ordering::Relaxed), 0);
+    // Who comes later finds its part, however much the others have taken.
+    let peers: Vec<Outbox> = (0..8).map(|_| beside(&shelf, 1)).collect();
+    let pinned: Vec<usize> = peers.iter().map(fill).collect();
+    assert!(pinned.iter().all(|&pinned| pinned >= half / 2 / 8 - 1), "{pinned:?}");
+    assert!(pinned.iter().sum::<usize>() <= half, "{pinned:?}");
 }
 
 #[test]
