@@ -81,6 +81,7 @@ impl Device {
         // Before any thread starts, so that none takes them.
         let signals = Signals::block();
         let _log = crate::serve::start_log(verbose)?;
+        cards_device::serve_write_back();
         let device = Served::start(Options {
             socket: self.daemon.socket().to_path_buf(),
             volume: self.volume,

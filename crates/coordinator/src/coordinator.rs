@@ -1,13 +1,11 @@
 //! One interface, wherever the registry is.
 
-use std::time::Instant;
-
 use crate::change::{Applied, Change, Join, Seat};
 use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::etcd::Etcd;
 use crate::ids::{Revision, WallClock};
-use crate::lease::Lease;
+use crate::lease::{BootTime, Lease};
 use crate::record::{AttachMode, Volume};
 use crate::remote::Remote;
 use crate::view::View;
@@ -87,7 +85,7 @@ impl Coordinator {
     }
 
     async fn leased(&self, change: Change) -> Result<Membership, Error> {
-        let asked = Instant::now();
+        let asked = BootTime::now();
         let (applied, lease) = match self {
             Self::Embedded(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),
             Self::Etcd(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),

@@ -63,7 +63,7 @@ pub use embedded::Embedded;
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
 pub use ids::{Epoch, Incarnation, Now, Revision, WallClock};
-pub use lease::Lease;
+pub use lease::{BootTime, Lease};
 pub use record::{
     AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
     Volume, Write,

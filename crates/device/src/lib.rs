@@ -43,6 +43,7 @@ mod ublk;
 mod uplink;
 mod watch;
 mod withdrawals;
+mod write_back;
 
 pub use device::{Device, Options};
 pub use directory::{Directory, DirectoryError};
@@ -50,3 +51,4 @@ pub use error::DeviceError;
 pub use loop_device::{file_behind, loop_devices_over};
 pub use place::Description;
 pub use ublk::delete_left;
+pub use write_back::serve_write_back;

@@ -1,24 +1,24 @@
-//! The one place that reads the clock.
+//! The clock of a daemon.
 
-use std::io::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cards_coordinator::BootTime;
 use cards_core::Instant;
 
 /// Time since the daemon's start, as the core counts it. It runs on while the machine is suspended: a lease
 /// must not outlast what the disk node thinks of it because a lid was closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    origin: u64,
+    origin: BootTime,
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { origin: boot_time() }
+        Self { origin: BootTime::now() }
     }
 
     pub(crate) fn now(&self) -> Instant {
-        Instant(boot_time().saturating_sub(self.origin))
+        Instant(BootTime::now().since(self.origin).as_nanos() as u64)
     }
 
     /// The time on this clock and, at the same moment, in microseconds since 1970 (UTC).
@@ -39,15 +39,6 @@ impl Clock {
 /// Two clocks read within this time are read together.
 const TOGETHER: Duration = Duration::from_micros(5);
 const LOOKS_MAX: u32 = 100;
-
-/// Nanoseconds since the machine was booted, suspended or not.
-fn boot_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the time where the pointer says, which is ours and lives until then.
-    let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    assert_eq!(done, 0, "every Linux since 2.6.39 has CLOCK_BOOTTIME: {}", Error::last_os_error());
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 #[cfg(test)]
 mod tests {

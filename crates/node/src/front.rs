@@ -28,7 +28,7 @@ mod warm;
 pub use handshake::EXCLUSIVE;
 
 pub(crate) use crate::lobby::Permit;
-pub(crate) use client::Client;
+pub(crate) use client::{COST_MAX, Client};
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
 pub(crate) use replies::Piece;
 pub(crate) use request::Request;

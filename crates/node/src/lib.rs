@@ -19,6 +19,7 @@ mod history;
 mod identity;
 mod inbox;
 mod inquiry;
+mod io_flusher;
 mod journal;
 mod life;
 mod lobby;
@@ -36,6 +37,7 @@ mod rights;
 mod sampling;
 mod seldom;
 mod serve;
+mod service_manager;
 mod slab;
 mod spans;
 mod traffic;
@@ -43,6 +45,7 @@ mod web;
 
 pub use front::EXCLUSIVE;
 pub use identity::refuses;
+pub use io_flusher::set_io_flusher;
 pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};
 

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::config::Mode;
 use crate::disks::DiskJob;
 use crate::failures::Asked;
-use crate::front::{Client, Piece, Request, Warms};
+use crate::front::{COST_MAX, Client, Piece, Request, Warms};
 use crate::inbox::Event;
 use crate::net::{self, Link, Way};
 use crate::node::Node;
@@ -64,7 +64,8 @@ pub(crate) struct Local {
     pub(crate) leaving: Notify,
     /// Requests of clients since the start.
     pub(crate) demands: Cell<u64>,
-    /// Bytes of requests under way, and how many they may be, all clients of this thread together.
+    /// Bytes of requests under way, and how many they may be, all clients of this thread together, but for
+    /// the request beyond that.
     pub(crate) in_flight: Cell<u64>,
     pub(crate) in_flight_max: u64,
     /// A client has a request beyond that.
@@ -108,7 +109,7 @@ pub(crate) fn run(
 impl Local {
     fn new(node: Arc<Node>, index: u8) -> Self {
         let share = node.config.cache / 4 / node.threads.len() as u64;
-        let in_flight_max = share.max(u64::from(cards_wire::nbd::MAX_PAYLOAD));
+        let in_flight_max = share.max(COST_MAX);
         let engines: Box<[Engine]> = node.disks.iter().map(Engine::new).collect();
         if let Some(engine) = engines.first() {
             let _ = node.engine.set(engine.kind().clone());

@@ -32,6 +32,7 @@ use crate::history::History;
 use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
+use crate::io_flusher::set_io_flusher;
 use crate::journal::{self, Journal};
 use crate::life::{InUse, Life};
 use crate::local;
@@ -44,11 +45,14 @@ use crate::node::{Node, ShardCell};
 use crate::record::Recorder;
 use crate::rights::Configured;
 use crate::sampling::Sampling;
+use crate::service_manager::{ServiceManager, Turns};
 use crate::spans::Spans;
 use crate::traffic::Traffic;
 
 /// How long until a server that is away is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long the machine's start waits for a daemon that itself waits for another machine.
+const START_WAIT: Duration = Duration::from_secs(10);
 /// That a start waits for it is said again so often.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -442,6 +446,15 @@ impl Drop for Daemon {
 /// The daemon does not start.
 pub fn serve(config: Config) -> Result<(), ServeError> {
     use tokio::signal::unix::{SignalKind, signal};
+    // Before the first thread of those that serve.
+    if let Err(error) = set_io_flusher() {
+        tracing::info!(
+            "the kernel does not know that its write-back may depend on this process ({error}): with volumes mounted at this \
+             machine, short memory can hold up both; give the daemon CAP_SYS_RESOURCE, see cards.service"
+        );
+    }
+    let manager = ServiceManager::of_process();
+    let tell = |what: &dyn Fn(&ServiceManager)| manager.iter().for_each(what);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
@@ -470,6 +483,10 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
             move || Daemon::start_telling(config, &serves)
         });
         let mut asked = None;
+        let began = Instant::now();
+        let mut turns = Turns::default();
+        let period = manager.as_ref().and_then(ServiceManager::period);
+        let mut watch = tokio::time::interval(period.unwrap_or(START_WAIT).min(START_WAIT));
         let daemon = loop {
             tokio::select! {
                 started = &mut start => break started.map_err(io::Error::other)??,
@@ -478,15 +495,31 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
                     true => asked = Some(number),
                     false => std::process::exit(128 + number),
                 },
+                // A start that waits is alive.
+                _ = watch.tick() => {
+                    if began.elapsed() >= START_WAIT {
+                        tell(&|manager| manager.ready("starting, see the log"));
+                    }
+                    tell(&ServiceManager::alive);
+                }
             }
         };
+        tell(&|manager| manager.ready("serving"));
         let reason = match asked {
             Some(number) => Some(number),
-            None => tokio::select! {
-                number = signal() => Some(number),
-                () = daemon.shutdown_requested() => None,
+            None => loop {
+                tokio::select! {
+                    number = signal() => break Some(number),
+                    () = daemon.shutdown_requested() => break None,
+                    _ = watch.tick(), if period.is_some() => {
+                        if turns.all(&daemon.node.threads) {
+                            tell(&ServiceManager::alive);
+                        }
+                    }
+                }
             },
         };
+        tell(&ServiceManager::stopping);
         match reason {
             Some(libc::SIGTERM) => tracing::info!("SIGTERM: draining"),
             Some(libc::SIGHUP) => tracing::info!("SIGHUP of a terminal: draining"),

@@ -21,6 +21,7 @@ mod port;
 mod reads;
 mod sampling;
 mod spans;
+mod turns;
 mod visitors;
 mod warm;
 mod writes;

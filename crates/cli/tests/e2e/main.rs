@@ -31,6 +31,7 @@ mod package;
 mod paper;
 mod replay;
 mod restart;
+mod service_manager;
 mod sharing;
 mod sim;
 mod suites;

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cards_tls::{Fingerprint, HandshakeError, Identity, Name, Purpose, Wire};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::lease::BootTime;
 use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, LEASE};
 
 use super::RemoteError;
@@ -36,7 +37,7 @@ pub(super) struct Answer {
     pub(super) lease: Duration,
     pub(super) body: Bytes,
     /// When this attempt began.
-    pub(super) asked: Instant,
+    pub(super) asked: BootTime,
 }
 
 /// Why an attempt has no answer.
@@ -187,7 +188,7 @@ impl Connection {
 
     /// One request and its whole answer.
     pub(super) async fn exchange(&mut self, peer: &Peer, ask: &Ask) -> Result<Answer, Failed> {
-        let asked = Instant::now();
+        let asked = BootTime::now();
         let request = peer.request(ask)?;
         let response = match self.sender.send_request(request).await {
             Ok(response) => response,

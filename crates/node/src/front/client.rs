@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use cards_core::{Instant, PgId};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
@@ -21,6 +22,10 @@ const REQUESTS_MAX: u32 = 4096;
 const COST_MIN: u32 = 256;
 /// What a request counts that passes however much others have under way: so everybody gets something.
 const SMALL: u64 = (128 << 10) + COST_MIN as u64;
+/// What the longest request counts.
+pub(crate) const COST_MAX: u64 = (MAX_PAYLOAD + COST_MIN) as u64;
+/// How long a client may hold up others with a long request.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One client after its handshake.
 pub(crate) struct Client {
@@ -41,6 +46,12 @@ pub(crate) struct Client {
     requests: Cell<u32>,
     /// Its only request is the one that is beyond the budget of the thread.
     is_beyond: Cell<bool>,
+    /// Grows whenever it takes or sends something.
+    pub(super) moved: Cell<u64>,
+    /// It has to take, or to send, something.
+    pub(super) owes: Cell<bool>,
+    /// It holds up others: its connection has to end.
+    pub(super) sent_away: Cell<bool>,
     /// Commands under way that change the disk.
     pub(super) commands: Cell<u32>,
     pub(super) gone: Cell<bool>,
@@ -71,6 +82,9 @@ impl Client {
             in_flight: Cell::new(0),
             requests: Cell::new(0),
             is_beyond: Cell::new(false),
+            moved: Cell::new(0),
+            owes: Cell::new(false),
+            sent_away: Cell::new(false),
             commands: Cell::new(0),
             gone: Cell::new(false),
             waker: RefCell::new(None),
@@ -119,30 +133,35 @@ impl Client {
         }
     }
 
-    /// Takes a request of this cost on, if the budgets of the client and of its thread allow. A client's only request
-    /// passes if it is small; of the others, one at a time is taken on beyond the thread's budget, in the order of
-    /// [`Local::in_line`]. So the clients of a thread have no more than its budget, one request of the longest, and a small
-    /// one each, and nobody waits for ever but for those who do not take what they have asked for.
-    pub(super) fn admit(self: &Rc<Self>, local: &Local, cost: u32) -> bool {
-        let cost = u64::from(cost);
-        let (own, all) = (self.in_flight.get(), local.in_flight.get());
-        let fits = all + cost <= local.in_flight_max && (own == 0 || own + cost <= self.budget);
+    /// Takes a request of this cost on, if the budgets of the client and of its thread allow: it may have as much of the
+    /// thread's as is left to others. A client's only request may have all that is left, and passes if it is small. Of the
+    /// others, one at a time is taken on beyond the thread's budget, in the order of [`Local::in_line`]. So the clients of
+    /// a thread have no more than its budget, one request of the longest, and a small one each; and nobody waits for ever,
+    /// since who holds up the line, and does nothing, is sent away: see [`Self::watch`].
+    pub(super) fn admit(self: &Rc<Self>, local: &Rc<Local>, cost: u32) -> bool {
+        let (own, cost) = (self.in_flight.get(), u64::from(cost));
+        let left = local.in_flight_max.saturating_sub(local.in_flight.get());
         let may = match own {
-            0 => fits || cost <= SMALL || self.goes_beyond(local),
-            _ => fits && !self.is_beyond.get() && self.requests.get() < REQUESTS_MAX,
+            0 => cost <= left.max(SMALL) || self.goes_beyond(local),
+            _ => {
+                let fits = own + cost <= left.min(self.budget);
+                fits && !self.is_beyond.get() && self.requests.get() < REQUESTS_MAX
+            }
         };
         if may {
             // However it has come by it, it waits no more.
             local.in_line.borrow_mut().retain(|client| !Rc::ptr_eq(client, self));
             self.in_flight.set(own + cost);
-            local.in_flight.set(all + cost);
             self.requests.set(self.requests.get() + 1);
+            if !self.is_beyond.get() {
+                local.in_flight.set(local.in_flight.get() + cost);
+            }
         }
         may
     }
 
     /// Whether it is the turn of this client to have a request beyond the budget; if not, it is woken when it may be.
-    fn goes_beyond(self: &Rc<Self>, local: &Local) -> bool {
+    fn goes_beyond(self: &Rc<Self>, local: &Rc<Local>) -> bool {
         let mut line = local.in_line.borrow_mut();
         let place = line.iter().position(|client| Rc::ptr_eq(client, self));
         if local.is_beyond.get() || place.map_or(!line.is_empty(), |place| place > 0) {
@@ -153,15 +172,31 @@ impl Client {
         }
         local.is_beyond.set(true);
         self.is_beyond.set(true);
+        crate::local::spawn(Rc::clone(self).watch(Rc::clone(local)));
         true
+    }
+
+    /// Sends it away if it holds up others: for [`PATIENCE`] it has taken nothing of its answer, or sent nothing of its bytes.
+    async fn watch(self: Rc<Self>, local: Rc<Local>) {
+        while self.is_beyond.get() {
+            let moved = self.moved.get();
+            tokio::time::sleep(PATIENCE).await;
+            let is_stuck = self.is_beyond.get() && self.owes.get() && self.moved.get() == moved;
+            if is_stuck && !local.in_line.borrow().is_empty() {
+                self.sent_away.set(true);
+                return self.wake();
+            }
+        }
     }
 
     /// Requests of this total cost have been answered in full.
     pub(super) fn settle(&self, local: &Local, cost: u64, requests: u32) {
         self.in_flight.set(self.in_flight.get() - cost);
-        local.in_flight.set(local.in_flight.get() - cost);
         self.requests.set(self.requests.get() - requests);
-        if self.in_flight.get() == 0 && self.is_beyond.take() {
+        if !self.is_beyond.get() {
+            local.in_flight.set(local.in_flight.get() - cost);
+        } else if self.in_flight.get() == 0 {
+            self.is_beyond.set(false);
             local.is_beyond.set(false);
         }
         let mut line = local.in_line.borrow_mut();

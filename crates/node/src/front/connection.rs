@@ -12,7 +12,7 @@ use cards_policies::read_ahead::ReadAhead;
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 
-use super::client::Client;
+use super::client::{Client, PATIENCE};
 use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
 use crate::admin::{DemandKind, Op};
@@ -38,6 +38,10 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(super) enum Ended {
     #[error("the client vanished without NBD_CMD_DISC")]
     Vanished,
+    #[error(
+        "the client did nothing about a long request for {PATIENCE:?} while others waited for their turn"
+    )]
+    Stuck,
     #[error(transparent)]
     Request(#[from] BadRequest),
     #[error(transparent)]
@@ -107,6 +111,9 @@ impl Connection {
     /// Goes on as far as possible; says whether the connection is over.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
         let local = Rc::clone(&self.local);
+        if self.client.sent_away.get() {
+            return Err(Ended::Stuck);
+        }
         for _ in 0..TURNS {
             if !self.tail.is_empty() && !self.closing {
                 let tail = std::mem::take(&mut self.tail);
@@ -127,8 +134,11 @@ impl Connection {
                 return Ok(true);
             }
             if !received && !sent {
+                let owes = self.arriving.is_some() || !self.client.replies.borrow().is_empty();
+                self.client.owes.set(owes);
                 return Ok(false);
             }
+            self.client.moved.set(self.client.moved.get() + 1);
         }
         cx.waker().wake_by_ref();
         Ok(false)

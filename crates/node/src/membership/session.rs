@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cards_coordinator::{
-    Change, Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Office, Refusal,
-    RemoteError, Seat, View, WallClock,
+    BootTime, Change, Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Office,
+    Refusal, RemoteError, Seat, View, WallClock,
 };
 use cards_core::NodeId;
 use cards_tls::{Fingerprint, Identity};
@@ -53,8 +53,8 @@ pub(super) struct Session {
     number: NodeId,
     /// The epoch in which the present membership began.
     joined: Cell<u64>,
-    /// When this node must stop to rely on its membership, by the clock of this machine.
-    until: Cell<Instant>,
+    /// When this node must stop to rely on its membership.
+    until: Cell<BootTime>,
     pub(super) node: RefCell<Option<Arc<Node>>>,
     view: RefCell<View>,
     /// The registrar looks again at what the registry says of this node.
@@ -292,7 +292,7 @@ impl Session {
 
     fn tell_lease(&self) {
         if let Some(node) = &*self.node.borrow() {
-            let left = self.until.get().saturating_duration_since(Instant::now());
+            let left = self.until.get().since(BootTime::now());
             node.locks.member_until(node.now() + left);
         }
     }

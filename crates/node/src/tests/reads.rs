@@ -1,12 +1,16 @@
 //! Reads: the right bytes, from the right place.
 
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cards_wire::nbd::{Command, Errno};
 
+use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
+use crate::front::COST_MAX;
 use crate::inbox::Event;
+use crate::local::Local;
 
 #[test]
 fn one_node_serves_every_byte_at_any_alignment() {
@@ -123,31 +127,41 @@ fn a_tiny_cache_serves_large_requests() {
     }
 }
 
-#[test]
-fn clients_together_have_one_budget_and_each_is_served() {
-    const LONGEST: usize = 32 << 20;
-    let cluster = Cluster::with(1, LONGEST, |config| config.data_threads = 1);
-    let in_flight = || {
-        let (tell, told) = mpsc::channel();
-        let look = move |local: &std::rc::Rc<crate::local::Local>| tell.send(local.in_flight.get()).unwrap();
-        cluster.node(1).threads[0].post(Event::Call(Box::new(look)));
-        told.recv().unwrap()
+const LONGEST: usize = 32 << 20;
+
+/// Bytes of requests that a node with one data thread has under way.
+fn in_flight(cluster: &Cluster) -> u64 {
+    let (tell, told) = mpsc::channel();
+    let look = move |local: &Rc<Local>| {
+        let beyond = if local.is_beyond.get() { LONGEST as u64 } else { 0 };
+        tell.send(local.in_flight.get() + beyond).unwrap();
     };
-    // Nobody takes what it has asked for.
-    let mut greedy: Vec<_> = (0..6)
-        .map(|_| {
-            let mut client = cluster.client(1);
-            let cookie = client.send(Command::Read, 0, 0, LONGEST as u32, &[]);
-            (client, cookie)
-        })
-        .collect();
+    cluster.node(1).threads[0].post(Event::Call(Box::new(look)));
+    told.recv().unwrap()
+}
+
+/// Clients that have asked for all there is, and take nothing.
+fn greedy(cluster: &Cluster, count: usize) -> Vec<(Client, u64)> {
+    let ask = |_| {
+        let mut client = cluster.client(1);
+        let cookie = client.send(Command::Read, 0, 0, LONGEST as u32, &[]);
+        (client, cookie)
+    };
+    let greedy = (0..count).map(ask).collect();
     let begun = Instant::now();
-    while in_flight() < 2 * LONGEST as u64 && begun.elapsed() < Duration::from_secs(10) {
+    while in_flight(cluster) < 2 * LONGEST as u64 && begun.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(5));
     }
+    greedy
+}
+
+#[test]
+fn clients_together_have_one_budget_and_each_is_served() {
+    let cluster = Cluster::with(1, LONGEST, |config| config.data_threads = 1);
+    let mut greedy = greedy(&cluster, 6);
     // Whoever asks for little is served beside them.
     assert!(cluster.client(1).read(0, BLOCK).unwrap() == cluster.content[..BLOCK]);
-    let most = in_flight();
+    let most = in_flight(&cluster);
     assert!(most < 2 * LONGEST as u64 + (1 << 20), "{most} bytes in flight");
     // The last waits for those before it, also for one that goes without a word.
     drop(greedy.remove(1));
@@ -160,5 +174,16 @@ fn clients_together_have_one_budget_and_each_is_served() {
             });
         }
     });
-    assert_eq!(in_flight(), 0);
+    assert_eq!(in_flight(&cluster), 0);
+}
+
+#[test]
+fn who_holds_up_others_and_does_nothing_is_sent_away() {
+    let cluster = Cluster::with(1, LONGEST, |config| config.data_threads = 1);
+    let greedy = greedy(&cluster, 2);
+    // One has the budget, the other the one request beyond it: that one goes.
+    let mut third = cluster.client(1);
+    assert!(third.read(0, 1 << 20).unwrap() == cluster.content[..1 << 20]);
+    assert_eq!(in_flight(&cluster), COST_MAX);
+    drop(greedy);
 }

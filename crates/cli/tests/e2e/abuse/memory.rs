@@ -3,17 +3,17 @@
 use std::fs;
 
 /// Resident bytes now.
-pub(super) fn resident(pid: u32) -> u64 {
+pub(crate) fn resident(pid: u32) -> u64 {
     field(pid, "VmRSS:")
 }
 
 /// The most resident bytes since [`forget_peak`].
-pub(super) fn peak(pid: u32) -> u64 {
+pub(crate) fn peak(pid: u32) -> u64 {
     field(pid, "VmHWM:")
 }
 
 /// Sets the peak to what is resident now; proc(5), `clear_refs`.
-pub(super) fn forget_peak(pid: u32) {
+pub(crate) fn forget_peak(pid: u32) {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("reset the peak of our child");
 }
 

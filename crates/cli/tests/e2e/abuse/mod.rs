@@ -3,7 +3,7 @@
 mod battery;
 mod limits;
 mod log;
-mod memory;
+pub(crate) mod memory;
 mod peer_port;
 mod unread;
 

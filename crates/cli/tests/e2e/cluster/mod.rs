@@ -8,6 +8,7 @@ mod origin;
 mod policies;
 mod power;
 mod secrecy;
+mod strangers;
 mod survival;
 mod weaker;
 mod writers;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{SEED, SIZE, image, three_nodes};
 use crate::harness::client::Client;
@@ -122,4 +123,20 @@ fn sigterm_ends_every_node_with_0() {
     let gone = clients[0].read(0, 512).expect_err("the daemon has ended");
     let lost = [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
     assert!(lost.contains(&gone.kind()) || gone.raw_os_error().is_some(), "{gone}");
+}
+
+/// A node that is stopped gives its cards back: writers elsewhere need not wait until its leases are over.
+#[test]
+fn who_says_goodbye_holds_up_no_writer() {
+    const LEASE: Duration = Duration::from_secs(10);
+    let dir = scratch();
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
+    (plan.lease, plan.disk_wait) = ("10s", "30s");
+    let mut cluster = Cluster::start(plan);
+    let mut writer = cluster.export(2, "disk").open();
+    cluster.export(3, "disk").check_all(SEED);
+    assert!(cluster.node(3).terminate().success());
+    let began = Instant::now();
+    writer.write(0, &content::bytes(0, MIB as usize, 3)).unwrap();
+    assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
 }

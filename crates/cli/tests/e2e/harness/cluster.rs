@@ -103,8 +103,12 @@ impl Node {
 
     /// From its next start on the daemon believes that its machine was started anew.
     pub(crate) fn reboot(&mut self, boot: &str) {
-        let variable = format!("CARDS_BOOT_ID={boot}");
-        self.argv.splice(0..0, ["env".into(), variable]);
+        self.with(&format!("CARDS_BOOT_ID={boot}"));
+    }
+
+    /// From its next start on the daemon has this variable (`NAME=value`) in its environment.
+    pub(crate) fn with(&mut self, variable: &str) {
+        self.argv.splice(0..0, ["env".into(), variable.into()]);
     }
 
     /// From its next start on the daemon runs as `user`, which its runtime directory belongs to.

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,6 +32,14 @@ pub(crate) fn missing_network() -> Option<String> {
         let probe = "unshare --net sh -c 'ip link add bridge type bridge && ip link add port0 type veth peer name eth0'";
         (!sh(probe, SHORT).status.success()).then(|| "this kernel has no bridge or no veth".into())
     })
+}
+
+/// Moves the calling thread to the network namespace of a process.
+pub(crate) fn enter(pid: u32) {
+    let namespace = fs::File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
+    // SAFETY: takes a descriptor and a number, and moves this thread alone.
+    let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+    assert_eq!(moved, 0, "setns: {}", std::io::Error::last_os_error());
 }
 
 impl Network {

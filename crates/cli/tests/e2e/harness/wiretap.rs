@@ -1,10 +1,11 @@
 //! Who listens on the wire.
 
-use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+
+use super::network::enter;
 
 /// Bytes in a row that give content away.
 const GIVES_AWAY: usize = 64;
@@ -12,7 +13,7 @@ const GIVES_AWAY: usize = 64;
 /// Everything that passes over the interfaces of a network namespace, while it lasts.
 pub(crate) struct Wiretap {
     ends: Arc<AtomicBool>,
-    heard: JoinHandle<Vec<u8>>,
+    heard: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Wiretap {
@@ -22,10 +23,7 @@ impl Wiretap {
         let stop = Arc::clone(&ends);
         let (ready, listens) = std::sync::mpsc::channel();
         let heard = std::thread::spawn(move || {
-            let namespace = fs::File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
-            // SAFETY: takes a descriptor and a number, and moves this thread alone, which ends with the tap.
-            let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-            assert_eq!(moved, 0, "setns: {}", std::io::Error::last_os_error());
+            enter(pid);
             let socket = listen();
             ready.send(()).expect("somebody waits");
             let (mut heard, mut packet) = (Vec::new(), vec![0; 1 << 17]);
@@ -34,7 +32,7 @@ impl Wiretap {
                 let count =
                     unsafe { libc::recv(socket.as_raw_fd(), packet.as_mut_ptr().cast(), packet.len(), 0) };
                 match usize::try_from(count) {
-                    Ok(count) => heard.extend_from_slice(&packet[..count]),
+                    Ok(count) => heard.push(packet[..count].to_vec()),
                     Err(_) if stop.load(Ordering::SeqCst) => return heard,
                     Err(_) => {}
                 }
@@ -45,6 +43,11 @@ impl Wiretap {
     }
 
     pub(crate) fn end(self) -> Vec<u8> {
+        self.packets().concat()
+    }
+
+    /// The same by packet, from its IP header on. Within a machine each is heard as it leaves and as it arrives.
+    pub(crate) fn packets(self) -> Vec<Vec<u8>> {
         self.ends.store(true, Ordering::SeqCst);
         self.heard.join().expect("the listener")
     }
