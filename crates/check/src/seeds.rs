@@ -138,8 +138,7 @@ impl Summary {
                 let reached = Limit::ALL.map(|limit| (Fault::Reached(limit), report.reached.of(limit)));
                 let hedged = (Fault::Hedged, report.stats.hedged);
                 let reached = reached.into_iter().chain([hedged]).filter(|&(_, count)| count > 0);
-                for (fault, count) in reached.chain(report.faults)
-                {
+                for (fault, count) in reached.chain(report.faults) {
                     *self.faults.entry(fault).or_default() += count;
                 }
             }

@@ -130,7 +130,8 @@ fn a_cluster_is_upgraded_node_by_node_under_load() {
     let mut bytes = content::bytes(0, SIZE as usize / 2, 0);
     bytes.extend(content::bytes(SIZE / 2, SIZE as usize / 2, COLD));
     std::fs::write(&image, bytes).unwrap();
-    let mut plan = Plan { disk_wait: "60s", hedge: true, ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
+    let mut plan =
+        Plan { disk_wait: "60s", hedge: true, ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
     // Its files say where the registry has a port of its own; they are not touched.
     plan.coordinator = Coordinator::Embedded { keeper: 1, apart: Some(free_port()), lease: "1s" };
     let mut cluster = Cluster::down(plan);
