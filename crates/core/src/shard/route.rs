@@ -101,7 +101,8 @@ impl Shard {
             return None;
         }
         let named = self.policy_route(block, asker)?;
-        (named != self.config.node && named != asker.requester && self.is_up(named)).then_some(named)
+        let may_answer = self.is_up(named) && self.allows(block.volume, named);
+        (named != self.config.node && named != asker.requester && may_answer).then_some(named)
     }
 
     /// Why the primary refuses to give another node the block.

@@ -124,7 +124,6 @@ fn who_has_come_since_is_served_by_the_primary() {
 
 /// It may answer nothing for as long as it likes, and hears which blocks are wanted.
 #[test]
-#[ignore = "shows that a home that may not attach the volume is asked, and can have all readers wait for `peer_timeout`"]
 fn a_stranger_is_not_asked() {
     for policy in ["hscc load=home", "hdc"] {
         let mut c = with_a_stranger(policy);
