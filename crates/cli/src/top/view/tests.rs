@@ -204,15 +204,13 @@ fn a_node_is_zoomed_into() {
 fn a_zoom_that_is_too_long_is_scrolled_to_its_end() {
     let mut screen = screen();
     press(&mut screen, &[KeyCode::Enter]);
-    assert!(
-        text(&screen, 80, 16).contains("bytes_copied") && !text(&screen, 80, 16).contains("locks_given_up")
-    );
+    assert!(text(&screen, 80, 16).contains("bytes_copied") && !text(&screen, 80, 16).contains("locks_asked"));
     for _ in 0..20 {
         screen.key(KeyCode::PageDown.into(), (80, 16));
     }
-    assert!(text(&screen, 80, 16).contains("locks_given_up"), "{}", text(&screen, 80, 16));
+    assert!(text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
     screen.key(KeyCode::Up.into(), (80, 16));
-    assert!(!text(&screen, 80, 16).contains("locks_given_up"), "{}", text(&screen, 80, 16));
+    assert!(!text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
 }
 
 #[test]
