@@ -458,9 +458,10 @@ impl Control {
                 repeat_from,
                 alone_since,
                 allowed,
+                revision,
             } => {
                 let card = (generation, repeat_from, alone_since);
-                self.attached(from, request, volume, card, lease_us, allowed);
+                self.attached(from, request, volume, card, lease_us, (revision, allowed));
             }
             ControlMessage::Refused { request, volume, refusal } => {
                 self.refused(from, request, volume, refusal)

@@ -383,6 +383,8 @@ pub enum ControlMessage {
         alone_since: Generation,
         /// The nodes that may have cards of the volume. If that changes, the same is said again.
         allowed: Allowed,
+        /// Which list of the sender's this is: messages overtake each other, and a lower one that comes later is void.
+        revision: u64,
     },
     /// The card is not attached.
     Refused {

@@ -29,6 +29,8 @@ pub(super) struct Card {
     asked: Option<Instant>,
     /// The last request of this node when the card was attached: every renewal after it has named the card.
     attached_after: RequestId,
+    /// Which list of who may have cards it has been told.
+    allowed: u64,
     lease: Duration,
     /// What the disk node said last, if it was no.
     pub(super) refused: Option<Refusal>,
@@ -188,6 +190,7 @@ impl Control {
             request: self.next_request(),
             asked: None,
             attached_after: RequestId(u64::MAX),
+            allowed: 0,
             lease: self.timing.lease,
             refused: None,
         }
@@ -270,7 +273,7 @@ impl Control {
         volume: PgId,
         (generation, repeat_from, alone_since): (Generation, Generation, Generation),
         lease_us: u32,
-        allowed: Allowed,
+        (revision, allowed): (u64, Allowed),
     ) {
         let no_lease = self.needs_no_lease(volume);
         let now = self.now;
@@ -285,12 +288,14 @@ impl Control {
             return;
         };
         if card.generation.is_some() {
-            if card.generation == Some(generation) {
+            if card.generation == Some(generation) && card.allowed <= revision {
+                card.allowed = revision;
                 self.push_shards(Input::Allowed { volume, nodes: allowed });
             }
             return;
         }
         card.grant(generation, alone_since);
+        card.allowed = revision;
         card.attached_after = RequestId(self.last_request);
         card.lease = Duration::from_micros(u64::from(lease_us));
         // Once is enough: two cards must not take a volume from each other for ever.

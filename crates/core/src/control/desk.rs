@@ -34,6 +34,8 @@ pub(super) struct Desk {
     pub(super) journals: Journals,
     /// Who may have cards, as all have been told.
     allowed: BTreeMap<PgId, Allowed>,
+    /// How often that has changed.
+    revision: u64,
     last_generation: BTreeMap<PgId, Generation>,
     last_op: u64,
 }
@@ -389,6 +391,7 @@ impl Control {
             repeat_from,
             alone_since,
             allowed,
+            revision: self.desk.revision,
         };
         self.when_durable(Then::Send(node, message));
     }
@@ -402,6 +405,7 @@ impl Control {
             let before = self.desk.allowed.insert(volume, now.clone());
             let is_new = before.as_ref() != Some(&now);
             if is_new {
+                self.desk.revision += 1;
                 self.push_shards(Input::Allowed { volume, nodes: now.clone() });
             } else if now == Allowed::All {
                 continue;

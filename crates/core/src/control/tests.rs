@@ -661,9 +661,8 @@ fn cards_are_told_who_may_attach_the_volume() {
     assert_eq!((allowed_at(&p, 0), allowed_at(&p, 1)), (Some(Allowed::All), Some(Allowed::All)));
 }
 
-/// Messages overtake each other, and no list says of when it is.
+/// Messages overtake each other.
 #[test]
-#[ignore = "shows that a list that comes late takes the place of the one that followed it"]
 fn a_late_list_gives_nobody_back_what_he_may_no_more() {
     let mut p = Pair::new(false);
     let rights = Arc::new(Changing::default());

@@ -51,6 +51,7 @@ pub(super) fn encode(message: &ControlMessage, version: u8) -> Result<Vec<u8>, F
             repeat_from,
             alone_since,
             allowed,
+            revision,
         } => {
             out.byte(ATTACHED);
             out.u64(request.0);
@@ -60,6 +61,7 @@ pub(super) fn encode(message: &ControlMessage, version: u8) -> Result<Vec<u8>, F
             out.u64(repeat_from.0);
             out.u64(alone_since.0);
             if version >= ALLOWED {
+                out.u64(*revision);
                 encode_allowed(&mut out, allowed)?;
             }
         }
@@ -132,6 +134,7 @@ pub(super) fn decode(version: u8, body: &[u8]) -> Result<ControlMessage, FrameEr
             lease_us: reader.u32("lease")?,
             repeat_from: reader.generation()?,
             alone_since: reader.generation()?,
+            revision: if version >= ALLOWED { reader.u64("revision of a list")? } else { 0 },
             allowed: if version >= ALLOWED { decode_allowed(&mut reader)? } else { Allowed::All },
         },
         REFUSED => ControlMessage::Refused {

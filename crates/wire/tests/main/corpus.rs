@@ -333,6 +333,7 @@ pub(crate) fn frames() -> Seeds {
                 repeat_from: generation,
                 alone_since: generation,
                 allowed: Allowed::Only(Arc::new([NodeId(0), node].into())),
+                revision: 7,
             }),
         ),
         ("refused", control(ControlMessage::Refused { request, volume, refusal: Refusal::Exclusive(node) })),

@@ -222,17 +222,29 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
                 succeeds
             }
         ),
-        (request(), volume(), generation(), any::<u32>(), generation(), generation(), allowed()).prop_map(
-            |(request, volume, generation, lease_us, repeat_from, alone_since, allowed)| C::Attached {
-                request,
-                volume,
-                generation,
-                lease_us,
-                repeat_from,
-                alone_since,
-                allowed,
-            }
-        ),
+        (
+            request(),
+            volume(),
+            generation(),
+            any::<u32>(),
+            generation(),
+            generation(),
+            (any::<u64>(), allowed())
+        )
+            .prop_map(
+                |(request, volume, generation, lease_us, repeat_from, alone_since, (revision, allowed))| {
+                    C::Attached {
+                        request,
+                        volume,
+                        generation,
+                        lease_us,
+                        repeat_from,
+                        alone_since,
+                        allowed,
+                        revision,
+                    }
+                }
+            ),
         (request(), volume(), refusal).prop_map(|(request, volume, refusal)| C::Refused {
             request,
             volume,
@@ -558,7 +570,7 @@ fn checksums_are_byte_exact() {
 /// What version 12 has added is not said in version 11, and not missed there.
 #[test]
 fn who_may_attach_is_said_since_version_12() {
-    let attached = |allowed| ControlMessage::Attached {
+    let attached = |revision, allowed| ControlMessage::Attached {
         request: RequestId(1),
         volume: PgId(2),
         generation: Generation(3),
@@ -566,14 +578,15 @@ fn who_may_attach_is_said_since_version_12() {
         repeat_from: Generation(5),
         alone_since: Generation(6),
         allowed,
+        revision,
     };
-    let some = attached(Allowed::Only(Arc::new([NodeId(1), NodeId(4)].into())));
+    let some = attached(7, Allowed::Only(Arc::new([NodeId(1), NodeId(4)].into())));
     let [before, now] = [11, 12].map(|version| encode_control(&some, version).unwrap());
-    assert_eq!(now[before.len()..now.len() - 4], [1, 2, 0, 1, 0, 4, 0]);
-    assert_eq!(decode(&before, 11), Ok(attached(Allowed::All)));
+    assert_eq!(now[before.len()..now.len() - 4], [7, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 1, 0, 4, 0]);
+    assert_eq!(decode(&before, 11), Ok(attached(0, Allowed::All)));
     assert_eq!(decode(&now, 12), Ok(some));
     let mut unordered = now[..now.len() - 4].to_vec();
-    unordered[before.len() + 3] = 4;
+    unordered[before.len() + 11] = 4;
     seal(&mut unordered, 12);
     assert_eq!(decode(&unordered, 12), Err(FrameError::Field { what: "node in a list", value: 4 }));
 }
