@@ -241,8 +241,14 @@ impl Node {
 
     /// The description of a volume that is known by this name.
     pub(crate) fn volume(&self, name: &str) -> Option<VolumeSpec> {
-        let known = |spec: &&VolumeSpec| spec.name == name && !self.has_left(spec.id.disk_node());
+        let known = |spec: &&VolumeSpec| spec.name == name && !self.is_gone(spec.id);
         self.control().volumes().find(known).cloned()
+    }
+
+    /// The disk of the volume was taken out of the cluster, with its node or without.
+    pub(crate) fn is_gone(&self, volume: PgId) -> bool {
+        let node = volume.disk_node();
+        self.has_left(node) || node != self.me && self.links[usize::from(node.0)].lacks(volume)
     }
 
     /// The node is no member any more: what it announced is not there.

@@ -192,8 +192,8 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => card.attach.volume == spec.name,
         };
         let card = cards.iter().find(is);
-        let has_left = node.has_left(spec.id.disk_node());
-        if has_left && card.is_none() {
+        let is_gone = node.is_gone(spec.id);
+        if is_gone && card.is_none() {
             continue;
         }
         let status = statuses.iter().find(|status| status.volume == spec.id);
@@ -202,14 +202,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         let up = disk_node == node.me || link.is_up();
         let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
         let (state, reason) = match card.map(|card| card.state()) {
-            _ if has_left => {
-                let reason = format!(
-                    "its disk node {} has left the cluster; run `cards volume detach {}`, or have it join again",
-                    node.name(disk_node),
-                    spec.name
-                );
-                (VolumeState::Offline, Some(reason))
-            }
+            _ if is_gone => (VolumeState::Offline, Some(gone(node, &spec))),
             Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
             _ if !up => {
                 let reason = format!(
@@ -275,6 +268,20 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         }
     }
     volumes
+}
+
+/// Why a volume is offline for good that a card wants.
+fn gone(node: &Node, spec: &VolumeSpec) -> String {
+    let (disk_node, volume) = (node.name(spec.id.disk_node()), &spec.name);
+    match node.has_left(spec.id.disk_node()) {
+        true => format!(
+            "its disk node {disk_node} has left the cluster; run `cards volume detach {volume}`, or have it join again"
+        ),
+        false => format!(
+            "node {disk_node} has no disk of this name any more; run `cards volume detach {volume}`, or put the disk back \
+             into that node's file and restart it"
+        ),
+    }
 }
 
 /// Why a volume is not known that a card wants.

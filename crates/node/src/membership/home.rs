@@ -55,6 +55,20 @@ pub enum HomeError {
         /// Why.
         source: io::Error,
     },
+    /// Another node has a disk of the same name, and nodes would read one or the other.
+    #[error(
+        "disk {volume:?}: node {node} at {address} has a disk of this name already; give one of the two another `name` in \
+         [[disk]]. If the disk has moved here, take it out of {node}'s file and restart {node}, or run `cards forget {node} \
+         --with-disks` when it is dead"
+    )]
+    DiskElsewhere {
+        /// The name of both disks, and of their volumes.
+        volume: String,
+        /// The member that has it.
+        node: String,
+        /// Where that one listens.
+        address: String,
+    },
     /// The registry is gone, and it is not the first one.
     #[error(
         "the coordinator, {home}, has no registry, but this node was a member in epoch {epoch}; bring the registry \

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cards_coordinator::{AttachMode, Error, Refusal, Seat, View, Volume};
+use cards_coordinator::{AttachMode, Error, Member, Refusal, Seat, View, Volume};
 
 use super::session::Session;
 use crate::cards::{Card, CardState};
@@ -64,13 +64,20 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         };
         let result = match view.volumes.get(&volume.name) {
             Some(known) if *known == volume => Ok(()),
-            Some(known) if known.disk != id && is_live(view, known) => {
+            Some(known) if known.disk != id && live_node_of(view, known).is_some() => {
                 // The status names both disks of that name.
                 Ok(())
             }
             _ => registry.put_volume(volume).await.map(drop),
         };
         note(&format!("volume {:?}", spec.name), result);
+    }
+    for volume in gone(view, seat, node) {
+        note(&format!("the end of volume {volume:?}"), registry.remove_volume(volume).await.map(drop));
+    }
+    let unused = view.disks.values().filter(|disk| disk.node == seat.name && !is_own(node, seat, &disk.id));
+    for disk in unused {
+        note(&format!("the end of disk {}", disk.id), registry.remove_disk_with_volumes(&disk.id).await);
     }
     let cards = node.cards.all();
     let wanted: Vec<Wanted<'_>> = cards.iter().filter_map(|card| wanted(node, card)).collect();
@@ -132,10 +139,21 @@ pub(super) fn disk_id(node: &str, number: usize) -> String {
     format!("{node}:{number}")
 }
 
-/// The volume is on a disk that is another live member's.
-fn is_live(view: &View, volume: &Volume) -> bool {
+/// Volumes of this node's disks in the registry that are not in its configuration any more, and whose place another disk has.
+fn gone<'a>(view: &'a View, seat: &Seat, node: &Node) -> impl Iterator<Item = &'a str> {
+    let volumes = view.volumes.values().filter(|volume| is_own(node, seat, &volume.disk));
+    volumes.map(|volume| volume.name.as_str()).filter(|&name| node.own.iter().all(|spec| spec.name != name))
+}
+
+/// The registry's name of a disk is that of one of this node's.
+fn is_own(node: &Node, seat: &Seat, id: &str) -> bool {
+    (0..node.own.len()).any(|number| disk_id(&seat.name, number) == id)
+}
+
+/// The live member on whose disk a volume is.
+pub(super) fn live_node_of<'a>(view: &'a View, volume: &Volume) -> Option<&'a Member> {
     let node = view.disks.get(&volume.disk).and_then(|disk| view.members.get(&disk.node));
-    node.is_some_and(|member| member.state.is_live())
+    node.filter(|member| member.state.is_live())
 }
 
 fn modes(read_only: bool) -> BTreeSet<AttachMode> {

@@ -113,12 +113,14 @@ impl Session {
             renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
         })
         .await?;
+        let failed = |source| HomeError::Coordinator { home: home.describe(), source };
+        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        check_disks(&view, &config)?;
         let (seat, lease, number) = patiently(&home, || {
             let (coordinator, config, home) = (&coordinator, &config, &home);
             async move { join(coordinator, config, home, before).await }
         })
         .await?;
-        let failed = |source| HomeError::Coordinator { home: home.describe(), source };
         let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
         let membership = seat.incarnation.0;
         store(&mut state, State { membership, epoch: view.epoch.0.max(before.epoch) });
@@ -498,6 +500,19 @@ async fn join(
             Err(error) => return Err(failed(error)),
         }
     }
+}
+
+/// No live member has a disk that is called as one of this node's.
+fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
+    for disk in &config.disks {
+        let volume = view.volumes.get(&disk.name);
+        let member = volume.and_then(|volume| registrar::live_node_of(view, volume));
+        if let Some(other) = member.filter(|other| other.name != config.node) {
+            let (node, address) = (other.name.clone(), other.address.clone());
+            return Err(HomeError::DiskElsewhere { volume: disk.name.clone(), node, address });
+        }
+    }
+    Ok(())
 }
 
 fn store(file: &mut StateFile, state: State) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use cards_core::{ControlInput, Input, Instant, NodeId};
+use cards_core::{ControlInput, Input, Instant, NodeId, PgId};
 use cards_tls::Adrift;
 use cards_wire::peer::{Credit, Hello};
 use tokio::sync::{Notify, watch};
@@ -54,6 +54,8 @@ pub(crate) struct Link {
     pub(crate) damaged: Failures,
     /// The log says so.
     damage_told: Mutex<Seldom>,
+    /// The disks that it has, as it last said; none before it has said anything.
+    disks: Mutex<Option<Vec<PgId>>>,
     /// It has a task.
     met: AtomicBool,
     /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
@@ -94,6 +96,7 @@ impl Link {
             traffic: PeerTraffic::default(),
             damaged: Failures::default(),
             damage_told: Mutex::default(),
+            disks: Mutex::default(),
             met: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
         }
@@ -113,6 +116,12 @@ impl Link {
                 Err(frame)
             }
         }
+    }
+
+    /// The peer had this disk once, and does not have it in its present life.
+    pub(crate) fn lacks(&self, disk: PgId) -> bool {
+        let disks = self.disks.lock().unwrap_or_else(PoisonError::into_inner);
+        disks.as_ref().is_some_and(|disks| !disks.contains(&disk))
     }
 
     /// Holds messages about blocks, or lets them all leave again.
@@ -424,6 +433,8 @@ async fn serve(
     let connection = local.node.writes.connected(&local.node, peer, wires.len() as u16 - 1);
     link.is_connected(&wires);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
+    let has = disks.iter().map(|spec| spec.id).collect();
+    *link.disks.lock().unwrap_or_else(PoisonError::into_inner) = Some(has);
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
     local.all_shards(&Input::PeerUp { node: peer });
     local.route();

@@ -99,6 +99,41 @@ fn a_node_joins_with_one_command_reads_writes_and_leaves() {
     eventually("n3 is forgotten", SHORT, || member(&mut cluster, "n3").is_none().then_some(()));
 }
 
+/// A disk that was taken out of its node's file is not offered by the others, and its name is free.
+#[test]
+fn a_disk_is_taken_out_of_the_cluster() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, MIB, SEED);
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image)).insecure();
+    plan.coordinator = Coordinator::embedded();
+    plan.nodes[1].attach.clear();
+    let mut cluster = Cluster::start(plan);
+    let listed = |cluster: &mut Cluster| {
+        let status = cluster.node(2).answers().then(|| cluster.node(2).status())?;
+        let volumes = status["volumes"].as_array()?.clone();
+        Some(volumes.iter().any(|volume| volume["name"] == "disk"))
+    };
+    eventually("n2 knows it", SHORT, || listed(&mut cluster).filter(|&listed| listed));
+    cluster.node(1).terminate();
+    cluster.plan.nodes[0].disks.clear();
+    cluster.plan.nodes[0].attach.clear();
+    std::fs::write(dir.path().join("n1.toml"), cluster.plan.toml(0)).expect("a file");
+    cluster.node(1).spawn();
+    eventually("n2 hears of it", SHORT, || listed(&mut cluster).filter(|&listed| !listed));
+    let admin = cluster.node(2).admin_socket();
+    let refused = run(&[CARDS, "volume", "attach", "disk", "--socket", &admin], SHORT).fails();
+    assert!(refused.stderr.contains("no node has a disk of this name"), "{refused}");
+
+    // Where it is now it may have the same name.
+    cluster.node(2).terminate();
+    cluster.plan.nodes[1].disks.push(Disk::file(&image));
+    std::fs::write(dir.path().join("n2.toml"), cluster.plan.toml(1)).expect("a file");
+    cluster.node(2).spawn();
+    eventually("n2 has it", SHORT, || listed(&mut cluster).filter(|&listed| listed));
+    assert_eq!(cluster.node(2).status()["healthy"], true);
+}
+
 #[test]
 fn a_cluster_without_a_coordinator_says_that_nobody_can_leave() {
     let dir = scratch();

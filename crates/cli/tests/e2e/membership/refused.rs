@@ -42,6 +42,24 @@ fn a_second_node_of_one_name() {
     cluster.export(2, "disk").check_all(SEED);
 }
 
+/// Else nodes would read one disk or the other under one name.
+#[test]
+fn a_node_with_a_disk_of_another_node_s_name() {
+    let dir = scratch();
+    let mut cluster = cluster(dir.path());
+    let other = dir.path().join("other.img");
+    content::image(&other, MIB, SEED + 1);
+    let mut command = join(dir.path(), &cluster, "lab", "n3");
+    command.extend(["--disk".into(), format!("disk={}", other.display())]);
+    says(
+        run(&strings(&command), SHORT),
+        &["disk \"disk\": node n1 at", "give one of the two another `name`"],
+    );
+    assert!(!dir.path().join("n3-node.toml").exists(), "what was wrong can be corrected");
+    assert_eq!(cluster.node(1).status()["healthy"], true);
+    cluster.export(2, "disk").check_all(SEED);
+}
+
 #[test]
 fn a_node_whose_clock_is_hours_off() {
     if !std::path::Path::new(FAKETIME).is_file() {
