@@ -67,6 +67,9 @@ struct Entry {
     version: u32,
     /// Path or URI of the disk.
     disk: String,
+    /// Its size when it was opened last, in bytes; zero in a file of an earlier release.
+    #[serde(default)]
+    bytes: u64,
     /// The boot of the machine in which the disk was opened last.
     boot: String,
     /// The persistence life: another number as soon as applied writes may have been lost. Only grows.
@@ -154,6 +157,24 @@ pub(crate) struct Of<'a> {
     pub(crate) name: &'a str,
     /// Its path or URI.
     pub(crate) disk: &'a str,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+/// Where the journal of a disk is, by its name. No name has an `@`.
+pub(crate) fn journal_path(state_dir: &Path, cluster: &str, node: &str, disk: &str) -> PathBuf {
+    state_dir.join(format!("{disk}@{node}@{cluster}.journal"))
+}
+
+/// Why a journal cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The directory cannot be made, or the file not be read or replaced.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The disk is smaller than it was: what was at its end is gone.
+    #[error("the disk was larger: {before} bytes")]
+    Shrank { before: u64, journal: PathBuf },
 }
 
 impl Journal {
@@ -164,13 +185,13 @@ impl Journal {
     /// disk has filled is to come back by itself.
     ///
     /// # Errors
-    /// The directory cannot be made, or the file not be read or replaced.
-    pub(crate) fn open(state_dir: &Path, of: Of<'_>, is_first: bool) -> io::Result<Self> {
+    /// The directory cannot be made, or the file not be read or replaced; or the disk has shrunk.
+    pub(crate) fn open(state_dir: &Path, of: Of<'_>, is_first: bool) -> Result<Self, OpenError> {
         let boot = boot_id()?;
         let mut said = 0;
         loop {
             match Self::open_in(state_dir, of, boot.clone(), is_first) {
-                Err(error) if is_full(&error) => {
+                Err(OpenError::Io(error)) if is_full(&error) => {
                     if said % SAY_EVERY == 0 {
                         tracing::error!(
                             disk = of.name,
@@ -189,10 +210,9 @@ impl Journal {
         }
     }
 
-    fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> io::Result<Self> {
+    fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> Result<Self, OpenError> {
         std::fs::create_dir_all(state_dir)?;
-        // No name has an `@`.
-        let path = state_dir.join(format!("{}@{}@{}.journal", of.name, of.node, of.cluster));
+        let path = journal_path(state_dir, of.cluster, of.node, of.name);
         let (mut entry, cards, names) = match read(&path, of.disk)? {
             Ok(known) => known,
             Err(reason) => {
@@ -209,6 +229,7 @@ impl Journal {
                 let entry = Entry {
                     version: VERSION,
                     disk: of.disk.into(),
+                    bytes: of.bytes,
                     boot: boot.clone(),
                     persistence: fresh(),
                     why: Why::PowerLost,
@@ -220,6 +241,10 @@ impl Journal {
                 (entry, CardJournal::default(), BTreeMap::new())
             }
         };
+        if of.bytes < entry.bytes {
+            return Err(OpenError::Shrank { before: entry.bytes, journal: path });
+        }
+        entry.bytes = of.bytes;
         let left = Seal::load(&marks_of(&path)).filter(|seal| seal.persistence == entry.persistence);
         let is_clean = left.is_some() || entry.clean;
         if entry.boot != boot && !is_clean {
@@ -552,7 +577,7 @@ pub(crate) fn boot_id() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    const OF: Of<'_> = Of { cluster: "lab", node: "n1", name: "disk", disk: "/disk.img" };
+    const OF: Of<'_> = Of { cluster: "lab", node: "n1", name: "disk", disk: "/disk.img", bytes: 1 << 20 };
 
     fn open(dir: &Path, boot: &str) -> Journal {
         Journal::open_in(dir, OF, boot.into(), true).unwrap()
@@ -565,6 +590,19 @@ mod tests {
 
     fn life(journal: &Journal) -> u64 {
         journal.entry.persistence
+    }
+
+    #[test]
+    fn a_disk_that_has_shrunk_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path(), "a"));
+        let shorter = Of { bytes: OF.bytes - 1, ..OF };
+        let refused = Journal::open_in(dir.path(), shorter, "a".into(), false).unwrap_err();
+        assert!(matches!(refused, OpenError::Shrank { before, .. } if before == OF.bytes), "{refused}");
+        // One that has grown is, and is to stay so.
+        let longer = Of { bytes: OF.bytes + 1, ..OF };
+        drop(Journal::open_in(dir.path(), longer, "a".into(), false).unwrap());
+        Journal::open_in(dir.path(), OF, "a".into(), false).unwrap_err();
     }
 
     #[test]
@@ -829,7 +867,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let new = dir.path().join("disk@n1@lab.new");
         std::os::unix::fs::symlink("/dev/full", &new).unwrap();
-        let error = Journal::open_in(dir.path(), OF, "a".into(), true).unwrap_err();
+        let opened = Journal::open_in(dir.path(), OF, "a".into(), true);
+        let Err(OpenError::Io(error)) = opened else { panic!("{opened:?}") };
         assert_eq!((is_full(&error), remedy(&error)), (true, "make room there"));
         std::thread::scope(|scope| {
             let opened = scope.spawn(|| Journal::open(dir.path(), OF, true));

@@ -33,7 +33,7 @@ use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::io_flusher::set_io_flusher;
-use crate::journal::{self, Journal};
+use crate::journal::{self, Journal, OpenError};
 use crate::life::{InUse, Life};
 use crate::local;
 use crate::locks::Locks;
@@ -79,6 +79,37 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: DiskError,
+    },
+    /// A disk that was served before is not there, or another file is in its place.
+    #[error(
+        "disk {name:?}: {} is missing or empty, and was served here before; bring it back, or mount what it is on. To begin \
+         with a new one, remove {} first",
+        path.display(),
+        journal.display()
+    )]
+    DiskGone {
+        /// Its name in the configuration.
+        name: String,
+        /// Where it was.
+        path: PathBuf,
+        /// What this node knows of it.
+        journal: PathBuf,
+    },
+    /// A disk is smaller than it was.
+    #[error(
+        "disk {name:?}: has {now} bytes and had {before} when it was served last: it was cut short, or is another one; bring back what was \
+         there. To serve it as it is, remove {} first",
+        journal.display()
+    )]
+    DiskShrank {
+        /// Its name in the configuration.
+        name: String,
+        /// Its size.
+        now: u64,
+        /// Its size then.
+        before: u64,
+        /// What this node knows of it.
+        journal: PathBuf,
     },
     /// A disk has more blocks than there are numbers for them.
     #[error(
@@ -776,8 +807,15 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
             name: name.clone(),
             source,
         })?;
-        let opened = open_disk(&name, &disk_options(disk, config))
-            .map_err(|source| ServeError::Disk { name: name.clone(), source })?;
+        let opened = open_disk(&name, &disk_options(disk, config)).map_err(|source| {
+            let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
+            match source {
+                DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
+                    ServeError::DiskGone { name: name.clone(), path, journal }
+                }
+                source => ServeError::Disk { name: name.clone(), source },
+            }
+        })?;
         // Blocks are numbered in 32 bits.
         if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
             return Err(ServeError::TooLarge { name, size: opened.size(), block });
@@ -807,11 +845,20 @@ fn open_journals(
     opened: &[OpenedDisk],
     is_first: bool,
 ) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
-    let failed = |source| ServeError::StateDir { path: config.state_dir.clone(), source };
     let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
-        let of =
-            journal::Of { cluster: &config.cluster, node: &config.node, name: &spec.name, disk: disk.name() };
-        let journal = Journal::open(&config.state_dir, of, is_first).map_err(failed)?;
+        let of = journal::Of {
+            cluster: &config.cluster,
+            node: &config.node,
+            name: &spec.name,
+            disk: disk.name(),
+            bytes: spec.size_bytes,
+        };
+        let journal = Journal::open(&config.state_dir, of, is_first).map_err(|error| match error {
+            OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
+            OpenError::Shrank { before, journal } => {
+                ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
+            }
+        })?;
         Ok(Some(Mutex::new(journal)))
     };
     opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()

@@ -1,14 +1,14 @@
 //! The disk below fails: the client gets the error for exactly what is lost, and the rest goes on.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 
 use super::{SEED, SIZE, image};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::{Disk, Plan};
-use crate::harness::process::Process;
+use crate::harness::process::{Process, run};
 use crate::harness::reference::Reference;
 use crate::harness::tools::need;
-use crate::harness::{MIB, content, scratch};
+use crate::harness::{MIB, SHORT, content, scratch};
 
 #[test]
 fn another_nbd_server_is_a_disk() {
@@ -68,6 +68,33 @@ fn a_shrunk_disk_is_eio_and_no_crash() {
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
     content::check(&client.read(2 * MIB, 64 << 10).expect("what is left"), 2 * MIB, SEED);
     assert!(cluster.node(1).is_alive() && cluster.node(2).is_alive());
+}
+
+/// What was at its end would read as errors, and what is in its place is not what nodes have cached.
+#[test]
+fn a_disk_that_came_back_shorter_or_not_at_all_is_not_served() {
+    let dir = scratch();
+    let image = image(dir.path(), "disk.img");
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 1).disk(Disk::file(&image)));
+    cluster.node(1).terminate();
+    let config = dir.path().join("n1.toml").display().to_string();
+    let refused = || run(&[CARDS, "serve", "--config", &config], SHORT).fails().stderr;
+    let resize = |size| OpenOptions::new().write(true).open(&image).unwrap().set_len(size).unwrap();
+    resize(SIZE - MIB);
+    let shrunk = refused();
+    assert!(shrunk.contains(&format!("and had {SIZE} when it was served last")), "{shrunk}");
+    fs::rename(&image, dir.path().join("away.img")).unwrap();
+    let gone = refused();
+    assert!(gone.contains("was served here before; bring it back") && !gone.contains("truncate"), "{gone}");
+    fs::rename(dir.path().join("away.img"), &image).unwrap();
+    resize(SIZE);
+    cluster.node(1).restart();
+    content::check(&cluster.export(1, "disk").read(0, 4096).expect("a read"), 0, SEED);
+    // As both messages say.
+    cluster.node(1).terminate();
+    resize(SIZE - MIB);
+    fs::remove_file(cluster.plan.runtime_dir(0).join("state/disk@n1@lab.journal")).unwrap();
+    cluster.node(1).restart();
 }
 
 #[test]
