@@ -24,8 +24,10 @@ const COST_MIN: u32 = 256;
 const SMALL: u64 = (128 << 10) + COST_MIN as u64;
 /// What the longest request counts.
 pub(crate) const COST_MAX: u64 = (MAX_PAYLOAD + COST_MIN) as u64;
-/// How long a client may hold up others with a long request.
+/// How long a client may hold up others with a long request, or with each [`PACE_BYTES`] of it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest request is over within minutes at this pace; without it, a byte now and then would hold up the others for days.
+const PACE_BYTES: u64 = 4 << 20;
 
 /// One client after its handshake.
 pub(crate) struct Client {
@@ -46,7 +48,7 @@ pub(crate) struct Client {
     requests: Cell<u32>,
     /// Its only request is the one that is beyond the budget of the thread.
     is_beyond: Cell<bool>,
-    /// Grows whenever it takes or sends something.
+    /// Bytes that it has taken and sent.
     pub(super) moved: Cell<u64>,
     /// It has to take, or to send, something.
     pub(super) owes: Cell<bool>,
@@ -137,7 +139,7 @@ impl Client {
     /// thread's as is left to others. A client's only request may have all that is left, and passes if it is small. Of the
     /// others, one at a time is taken on beyond the thread's budget, in the order of [`Local::in_line`]. So the clients of
     /// a thread have no more than its budget, one request of the longest, and a small one each; and nobody waits for ever,
-    /// since who holds up the line, and does nothing, is sent away: see [`Self::watch`].
+    /// since who holds up the line, and is slower than [`PACE_BYTES`] in [`PATIENCE`], is sent away: see [`Self::watch`].
     pub(super) fn admit(self: &Rc<Self>, local: &Rc<Local>, cost: u32) -> bool {
         let (own, cost) = (self.in_flight.get(), u64::from(cost));
         let left = local.in_flight_max.saturating_sub(local.in_flight.get());
@@ -176,12 +178,14 @@ impl Client {
         true
     }
 
-    /// Sends it away if it holds up others: for [`PATIENCE`] it has taken nothing of its answer, or sent nothing of its bytes.
+    /// Sends it away if it holds up others: in [`PATIENCE`] it has taken less than [`PACE_BYTES`] of its answer, or sent less of
+    /// its bytes.
     async fn watch(self: Rc<Self>, local: Rc<Local>) {
         while self.is_beyond.get() {
             let moved = self.moved.get();
             tokio::time::sleep(PATIENCE).await;
-            let is_stuck = self.is_beyond.get() && self.owes.get() && self.moved.get() == moved;
+            let is_slow = self.moved.get() - moved < PACE_BYTES;
+            let is_stuck = self.is_beyond.get() && self.owes.get() && is_slow;
             if is_stuck && !local.in_line.borrow().is_empty() {
                 self.sent_away.set(true);
                 return self.wake();

@@ -39,7 +39,7 @@ pub(super) enum Ended {
     #[error("the client vanished without NBD_CMD_DISC")]
     Vanished,
     #[error(
-        "the client did nothing about a long request for {PATIENCE:?} while others waited for their turn"
+        "the client did next to nothing about a long request for {PATIENCE:?} while others waited for their turn"
     )]
     Stuck,
     #[error(transparent)]
@@ -138,7 +138,6 @@ impl Connection {
                 self.client.owes.set(owes);
                 return Ok(false);
             }
-            self.client.moved.set(self.client.moved.get() + 1);
         }
         cx.waker().wake_by_ref();
         Ok(false)
@@ -183,6 +182,7 @@ impl Connection {
                 return Err(Ended::Vanished);
             }
             *arrived += received;
+            self.client.moved.set(self.client.moved.get() + received as u64);
             self.arrived();
             return Ok(true);
         }
@@ -201,6 +201,7 @@ impl Connection {
             return Err(Ended::Vanished);
         }
         local.busy();
+        self.client.moved.set(self.client.moved.get() + received as u64);
         buffer[..kept].copy_from_slice(&self.tail);
         self.tail.clear();
         let mut input = &buffer[..kept + received];
@@ -346,6 +347,7 @@ impl Connection {
                 if count == 0 { Poll::Ready(0) } else { self.stream.poll_write(cx, &parts[..count])? }
             };
             let Poll::Ready(sent) = sent else { break };
+            client.moved.set(client.moved.get() + sent as u64);
             let (local, mut now) = (&self.local, None);
             let (mut cost, mut requests) = (0, 0);
             replies.sent(sent, &mut self.lent, |ticket| {

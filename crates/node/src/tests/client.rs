@@ -63,6 +63,11 @@ impl Client {
         self.cookie
     }
 
+    /// Sends more of a payload.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
     /// Waits for the next reply: its cookie, the data (from `base` on, if it was a read) and the result.
     pub(super) fn wait(&mut self, base: u64, data: &mut [u8]) -> (u64, Result<(), Errno>) {
         loop {

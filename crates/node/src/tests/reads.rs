@@ -187,3 +187,28 @@ fn who_holds_up_others_and_does_nothing_is_sent_away() {
     assert_eq!(in_flight(&cluster), COST_MAX);
     drop(greedy);
 }
+
+#[test]
+fn who_holds_up_others_with_a_byte_now_and_then_is_sent_away() {
+    let cluster = Cluster::with(1, LONGEST, |config| config.data_threads = 1);
+    let mut drips = [cluster.client(1), cluster.client(1)];
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for client in &mut drips {
+                client.send(Command::Write, 0, 0, LONGEST as u32, &[]);
+            }
+            while ended.recv_timeout(Duration::from_millis(100)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // One of the two is not there any more in the end.
+                drips.iter_mut().for_each(|client| drop(client.push(&[0])));
+            }
+        });
+        let begun = Instant::now();
+        while in_flight(&cluster) < 2 * LONGEST as u64 && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut third = cluster.client(1);
+        assert!(third.read(0, 1 << 20).unwrap() == cluster.content[..1 << 20]);
+        end.send(()).unwrap();
+    });
+}
