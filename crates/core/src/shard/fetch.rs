@@ -47,7 +47,7 @@ struct Fetch {
     landing: bool,
     /// Who waited when it was asked for, and for what.
     asked: Option<Asked>,
-    /// When a node was asked that the primary can stand in for, if one was.
+    /// When a node was asked that the primary can stand in for, if one was and has not answered.
     asked_at: Option<Instant>,
     /// The primary was asked as well, since the answer was late.
     hedged: bool,
@@ -128,6 +128,11 @@ impl Fetch {
 
     const fn is_asked(&self) -> bool {
         matches!(self.state, State::Asked(_))
+    }
+
+    /// The primary was asked only because another node is late, and that one may answer until then.
+    fn late_until(&self, now: Instant, peer: Duration) -> Option<Instant> {
+        self.asked_at.map(|at| at + peer).filter(|&until| self.hedged && now < until)
     }
 
     /// It is woken then, whatever was said before.
@@ -339,7 +344,9 @@ impl Shard {
                 let half = (fetch.give_up.since(self.now) / 2).max(self.timing.peer);
                 fetch.give_up.min(self.now + self.timing.primary.min(half))
             }
-            State::Asked(_) if self.config.hedge && !fetch.landing && !fetch.from_disk_node => {
+            State::Asked(_)
+                if self.config.hedge && !fetch.landing && !fetch.from_disk_node && !fetch.hedged =>
+            {
                 fetch.give_up.min(self.now + self.pace.late().min(self.timing.peer))
             }
             State::Asked(_) | State::AwaitingLock => fetch.give_up.min(self.now + self.timing.peer),

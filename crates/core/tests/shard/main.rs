@@ -128,6 +128,61 @@ fn a_late_answer_is_asked_of_the_disk_node_as_well_and_the_first_counts() {
     }
 }
 
+/// The disk node is asked because a holder is late, and its disk fails. The holder may answer yet; what it says counts.
+#[test]
+fn a_disk_that_fails_does_not_fail_a_read_that_a_late_peer_can_answer() {
+    for (reader, answers) in [(1, true), (1, false), (0, true), (0, false)] {
+        let mut c = Cluster::new(Setup { hedge: true, capacity: 64, network_attached: true, ..SETUP });
+        let mut at_home =
+            (0..).filter(|&block| c.setup.placement().home(BlockId::new(V, block)) == NodeId(2));
+        let mut next = || at_home.next().unwrap();
+        let (answered, late) = ([(); 20].map(|()| next()), next());
+        for block in answered.into_iter().chain([late]) {
+            c.read(2, block);
+        }
+        for block in answered {
+            c.read(reader, block);
+        }
+        let node = usize::from(reader);
+        assert_eq!(c.nodes[node].read(c.now, Token(7), BlockId::new(V, late)), Read::Pending);
+        c.drain(reader);
+        c.hold_disk = true;
+        let (asked, mut failures, mut to_holder) = (c.now, 0, Vec::new());
+        // What the disk node is asked fails, and what the holder is asked it hears late, or never.
+        while c.answers.is_empty() && !(answers && failures > 0) {
+            c.now = c.nodes[node].next_timeout().expect("nobody waits for ever").0;
+            c.give(reader, Input::Timeout);
+            while !c.wire.is_empty() || !c.disk.is_empty() {
+                while let Some((from, to, message, payload)) = c.wire.pop_front() {
+                    match to {
+                        NodeId(2) => to_holder.push((from, to, message, payload)),
+                        to => c.arrive(from, to, message, payload),
+                    }
+                }
+                if let Some((at, op)) = c.disk.pop_front() {
+                    failures += 1;
+                    c.give(at.0, Input::DiskDone { op, result: Err(IoError::Io) });
+                }
+            }
+        }
+        assert_eq!(c.stats(reader).hedged, 1, "{reader}");
+        if answers {
+            assert_eq!(c.answers, [], "{reader}");
+            c.wire.extend(to_holder);
+            c.run();
+            assert!(matches!(c.answers[..], [(_, Output::Ready { .. })]), "{reader}: {:?}", c.answers);
+        } else {
+            let is_failure = |(_, output): &(NodeId, Output)| {
+                matches!(output, Output::Failed { token: Token(7), error: IoError::Io, .. })
+            };
+            assert!(c.answers.iter().all(is_failure), "{reader}: {:?}", c.answers);
+            assert_eq!(failures, 2, "{reader}");
+            assert!(c.now.since(asked) <= PEER_TIMEOUT * 2, "{reader}");
+        }
+        c.finish_reads();
+    }
+}
+
 #[test]
 fn a_peer_known_to_be_down_is_not_asked() {
     let mut c = Cluster::new(SETUP);

@@ -1,6 +1,6 @@
 //! What has been asked for arrives, or does not.
 
-use super::State;
+use super::{State, Waiter};
 use crate::ids::{BlockId, NodeId, OpId, RequestId, Slot, Stamp};
 use crate::io::{Landing, Payload};
 use crate::message::{IoError, Source};
@@ -66,7 +66,8 @@ impl Shard {
                 .filter(|f| f.landing && f.slot == Some(slot) && f.block == block)
                 .map(|fetch| {
                     fetch.landing = false;
-                    if let Some(asked_at) = fetch.asked_at.filter(|_| fetch.hedged || !fetch.from_disk_node) {
+                    let measured = fetch.hedged || !fetch.from_disk_node;
+                    if let Some(asked_at) = fetch.asked_at.take().filter(|_| measured) {
                         self.pace.answered(self.now.since(asked_at));
                     }
                     // Where stamps tell nothing, whatever was under way when the block was written is stale.
@@ -124,6 +125,7 @@ impl Shard {
         if !fresh {
             self.stats.refused_as_stale += 1;
         }
+        fetch.asked_at = fetch.asked_at.filter(|_| from_primary);
         let first = !core::mem::replace(&mut fetch.from_disk_node, true);
         if self.now < fetch.patient_until {
             fetch.wake_at(fetch.patient_until.min(fetch.give_up), &mut self.timers);
@@ -146,8 +148,13 @@ impl Shard {
             return;
         }
         if from_primary && !matches!(error, IoError::NotAttached | IoError::Busy) {
-            self.fail(request, error);
+            // Without the second question nobody would have heard of a failure. If there is no other answer, it is asked again.
+            match fetch.late_until(self.now, self.timing.peer) {
+                Some(until) => fetch.wake_at(until.min(fetch.give_up), &mut self.timers),
+                None => self.fail(request, error),
+            }
         } else {
+            fetch.asked_at = fetch.asked_at.filter(|_| from_primary);
             fetch.from_disk_node = true;
             fetch.wake_at(fetch.give_up.min(self.now + self.timing.resend), &mut self.timers);
         }
@@ -177,6 +184,16 @@ impl Shard {
             }
             // It was this node's to read when it began.
             Err(_) if fetch.overtaken || self.primary(volume).is_none() => self.make_ready(request),
+            // What the late node has said while the disk was read was read past: it is asked again, once. No peer waits for that.
+            Err(_)
+                if fetch.late_until(self.now, self.timing.peer).is_some()
+                    && !fetch.waiters.iter().any(Waiter::is_peer) =>
+            {
+                if let Some(fetch) = self.fetches.get_mut(request) {
+                    (fetch.from_disk_node, fetch.asked_at) = (false, None);
+                }
+                self.make_ready(request);
+            }
             Err(error) => self.fail(request, error),
         }
     }

@@ -38,6 +38,7 @@ impl Shard {
         } else if let Some(patient_until) = fetch.asked_at.map(|at| at + self.timing.peer)
             && self.now < patient_until
             && !fetch.from_disk_node
+            && !fetch.hedged
         {
             self.hedge(request, patient_until);
         } else {
