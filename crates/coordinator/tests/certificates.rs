@@ -58,6 +58,30 @@ fn what_is_known_already_changes_nothing() {
     assert_eq!(known(&registry), [(1, false)]);
 }
 
+/// The connections that were open before a renewal go on, and show the certificate before.
+#[test]
+fn a_key_that_was_revoked_stays_so_until_the_last_of_its_certificates_has_ended() {
+    let (first, last) = (certificate("a", 1, NOW + YEAR), certificate("a", 1, NOW + 2 * YEAR));
+    let client = |ends| Certificate { name: "b.clients.lab.cards".into(), ..certificate("", 2, ends) };
+    let mut registry = registry();
+    certify(&mut registry, first.clone(), false).unwrap();
+    certify(&mut registry, last, false).unwrap();
+    let shown_again = Change::Certify { certificate: first, alone: false };
+    assert!(
+        !registry.apply(at(0), &shown_again).unwrap().changed,
+        "each renewal of the lease would be a change"
+    );
+    forget(&mut registry, "a").unwrap();
+    for ends in [NOW + YEAR, NOW + 2 * YEAR, NOW + YEAR] {
+        registry.apply(at(0), &Change::Revoke(client(ends))).unwrap();
+    }
+    let later = WallClock((NOW + YEAR + 30 * 86_400) * 1000);
+    let later = cards_coordinator::Now { wall: later, ..at(9000) };
+    let change = Change::Certify { certificate: certificate("c", 3, NOW + 9 * YEAR), alone: false };
+    registry.apply(later, &change).unwrap();
+    assert_eq!(known(&registry), [(1, true), (2, true), (3, false)]);
+}
+
 #[test]
 fn a_name_that_goes_to_another_key_is_the_first_ones_no_more() {
     let mut registry = registry();

@@ -36,7 +36,8 @@ pub(super) fn certify(draft: &mut Draft<'_>, new: &Certificate, alone: bool) -> 
     if alone {
         others.drain(..).for_each(|known| revoke_key(draft, known));
     }
-    if before.is_some_and(|known| known.ends == new.ends) {
+    // A connection that is older than a renewal shows what was before: of a key the last end counts.
+    if before.is_some_and(|known| known.ends >= new.ends) {
         return Ok(());
     }
     drop_ended(draft, Some(new));
@@ -69,8 +70,11 @@ pub(super) fn revoke(draft: &mut Draft<'_>, certificate: &Certificate) -> Result
     }
     let known = registry.certificates.get(&(certificate.name.clone(), certificate.key));
     match known {
-        Some(known) if known.revoked => {}
-        Some(known) => revoke_key(draft, known.clone()),
+        Some(known) if known.revoked && known.ends >= certificate.ends => {}
+        Some(known) => {
+            let ends = known.ends.max(certificate.ends);
+            revoke_key(draft, Certificate { ends, ..known.clone() });
+        }
         None => {
             // Under a name that is made up, a live member would be cut off by its key.
             if let Some(other) = registry.certificates.values().find(|known| known.key == certificate.key) {
