@@ -10,9 +10,11 @@ use std::task::{Context, Poll, ready};
 use cards_core::NodeId;
 use cards_tls::Wire;
 use cards_wire::peer::FrameError;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::credit::{Connection, Overdrawn};
 use super::incoming::Incoming;
+use super::link::SILENCE;
 use super::outbox::Way;
 use super::outgoing::{Frame, PARTS_MAX, Sending};
 use crate::local::Local;
@@ -39,6 +41,8 @@ pub(super) enum Broken {
     NoMember,
     #[error(transparent)]
     Frame(#[from] FrameError),
+    #[error("the rest of a frame has not come for {} s: the peer stands still", SILENCE.as_secs())]
+    Stalled,
     #[error("the bytes of a write have changed on their way")]
     Damaged,
     #[error("a message for shard {0}, which does not exist")]
@@ -67,6 +71,8 @@ pub(super) fn run(
         wire,
         sending: Sending::new(version),
         locks: (lane == 0).then(|| local.node.locks.mail(peer)),
+        heard: Instant::now(),
+        alarm: None,
         frames: Vec::new(),
         unpin: Vec::new(),
     }
@@ -81,6 +87,10 @@ struct Exchange {
     sending: Sending,
     /// What the lock service sends: by the first lane.
     locks: Option<Mail>,
+    /// When something was received last.
+    heard: Instant,
+    /// When the rest of a frame is looked for.
+    alarm: Option<Pin<Box<Sleep>>>,
     frames: Vec<Frame>,
     unpin: Vec<Place>,
 }
@@ -88,9 +98,11 @@ struct Exchange {
 impl Exchange {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
         for _ in 0..TURNS {
-            let (mut blocked, mut received) = (false, 0);
+            let (mut blocked, mut received, mut heard) = (false, 0, false);
             for _ in 0..RECEIVES {
-                match self.incoming.poll(cx, &mut self.wire) {
+                let polled = self.incoming.poll(cx, &mut self.wire);
+                heard |= matches!(polled, Poll::Ready(Ok(_)));
+                match polled {
                     Poll::Ready(Ok(bytes)) if received + bytes < RECEIVED => received += bytes,
                     Poll::Ready(Ok(_)) => break,
                     Poll::Ready(Err(broken)) => return Poll::Ready(broken),
@@ -100,16 +112,37 @@ impl Exchange {
                     }
                 }
             }
+            if heard {
+                self.heard = Instant::now();
+            }
             self.local.route();
             if let Poll::Ready(Err(error)) = self.send(cx) {
                 return Poll::Ready(error.into());
             }
             if blocked {
-                return Poll::Pending;
+                return if self.stalls(cx) { Poll::Ready(Broken::Stalled) } else { Poll::Pending };
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Whether a frame has come in part, and then nothing for long. Nobody else is asked for the blocks that it brings, so a
+    /// peer that stands still must not keep them: its kernel would keep the connection.
+    fn stalls(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.incoming.is_amid() {
+            return false;
+        }
+        let due = self.heard + SILENCE;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // It is set anew when it has rung, not with each frame.
+        while alarm.as_mut().poll(cx).is_ready() {
+            if due <= Instant::now() {
+                return true;
+            }
+            alarm.as_mut().reset(due);
+        }
+        false
     }
 
     /// Sends until there is nothing more, or the socket takes no more.

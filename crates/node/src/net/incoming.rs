@@ -83,6 +83,11 @@ impl Incoming {
         }
     }
 
+    /// Some of a frame has come, and the rest has not.
+    pub(super) fn is_amid(&self) -> bool {
+        !self.tail.is_empty() || !matches!(self.state, State::Header)
+    }
+
     /// Receives once and handles what is complete; says how many bytes have come.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Result<usize, Broken>> {
         let local = Rc::clone(&self.local);

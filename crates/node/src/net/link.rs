@@ -39,7 +39,7 @@ const REST: Duration = Duration::from_secs(2);
 const UNSENT: u32 = 256 << 10;
 
 /// A peer that has not been heard of for this long is gone, even if its machine could not say goodbye.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
 /// What all threads see of a peer.
 pub(crate) struct Link {

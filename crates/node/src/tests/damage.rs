@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ type Tamper = Box<dyn FnMut(&Header, &mut [u8]) + Send>;
 struct Way {
     tamper: Mutex<Option<Tamper>>,
     connections: AtomicUsize,
+    /// Of the next frame with blocks only a half passes, and nothing more by its connection that way.
+    stalls: AtomicBool,
 }
 
 /// The way itself, and the address where it begins.
@@ -55,6 +57,9 @@ impl Way {
         server.write_all(&encode_hello(&Hello { members, ..hello.clone() }).unwrap())?;
         let answer = Hello { members: hello.members, ..read_hello(&mut server)? };
         client.write_all(&encode_hello(&answer).unwrap())?;
+        // Nothing may be said for long.
+        client.set_read_timeout(None)?;
+        server.set_read_timeout(None)?;
         let back = (server.try_clone()?, client.try_clone()?, Arc::clone(&self));
         std::thread::spawn(move || back.2.pass(back.0, back.1));
         self.pass(client, server);
@@ -65,6 +70,12 @@ impl Way {
         while let Ok((header, mut frame)) = whole_frame(&mut from) {
             if let Some(tamper) = &mut *self.tamper.lock().unwrap() {
                 tamper(&header, &mut frame);
+            }
+            if is_data(&header) && self.stalls.swap(false, Ordering::SeqCst) {
+                let _ = to.write_all(&frame[..frame.len() / 2]);
+                // What is sent is received and kept. The other direction ends the connection, when an end does.
+                let _ = std::io::copy(&mut from, &mut std::io::sink());
+                return;
             }
             if to.write_all(&frame).is_err() {
                 break;
@@ -171,6 +182,16 @@ fn a_header_that_changes_ends_the_connection_and_the_next_one_serves() {
     }
     assert!((1..=3).contains(&found(&cluster, 2, 1)));
     assert!(way.connections() > connections);
+}
+
+/// The kernel of a node that stands still keeps its connections, whatever it has sent a half of.
+#[test]
+fn a_block_of_which_a_half_has_come_is_asked_for_again_by_another_connection() {
+    let (cluster, way) = cluster(2, 4, 64 << 20);
+    let connections = way.connections();
+    way.stalls.store(true, Ordering::SeqCst);
+    assert!(cluster.client(2).read(0, 4 * BLOCK).unwrap() == cluster.content);
+    assert!(!way.stalls.load(Ordering::SeqCst) && way.connections() > connections);
 }
 
 #[test]
