@@ -8,7 +8,9 @@ use cards_coordinator::{
     AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError,
     Terms, Token, Tokens, Visit, WallClock, admit, serve,
 };
-use cards_tls::{Authority, Files, Fingerprint, Identity, Name, NodeKey, Proven, Purpose, Wire};
+use cards_tls::{
+    Authority, Files, Fingerprint, Identity, Name, NodeKey, Proven, PublicKey, Purpose, Shown, Wire,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -302,6 +304,18 @@ async fn one_name_is_one_machines_from_its_certificate_on() {
     asks(&keeper, &keeper.made(again), "n2", &NodeKey::generate().unwrap()).await.unwrap();
     let revoked = keeper.registry.view().await.unwrap().revoked();
     assert_eq!(revoked, [one.public().fingerprint(), two.public().fingerprint()].into());
+}
+
+/// Machines with an earlier release have keys of Ed25519.
+#[tokio::test]
+async fn the_keeper_signs_for_keys_of_both_kinds() {
+    let keeper = keeper().await;
+    let new = NodeKey::generate().unwrap().public();
+    for (node, key) in [("n2", new), ("n3", PublicKey::Ed25519([7; 32]))] {
+        let address = keeper.address.to_string();
+        let admission = admit(&address, &keeper_name(), &keeper.token(1), node, &[], &key).await.unwrap();
+        assert_eq!(Shown::in_pem(&admission.certificate).unwrap().public_key(), Some(key));
+    }
 }
 
 #[tokio::test]

@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SerialNumber,
 };
+use ring::rand::{self, SystemRandom};
 use rustls::RootCertStore;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::pki_types::pem::PemObject as _;
@@ -59,7 +60,7 @@ impl Authority {
     /// The name does not fit a certificate.
     pub fn create(cluster: &str) -> Result<Self, Error> {
         Name::new(cluster, "any").dns()?;
-        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate = params(cluster)?.self_signed(&key)?;
         let fingerprint = Fingerprint::of(certificate.der());
         let ends = SystemTime::now() + AUTHORITY_DAYS * DAY;
@@ -175,6 +176,13 @@ impl Authority {
         life: Duration,
     ) -> Result<String, Error> {
         owner.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Strict readers insist on it, such as Python's.
+        owner.use_authority_key_identifier_extension = true;
+        // Otherwise rcgen derives it from the key, and browsers refuse two certificates of one number, as before and after a
+        // renewal.
+        let number =
+            rand::generate::<[u8; 16]>(&SystemRandom::new()).map_err(|_| rcgen::Error::RingUnspecified)?;
+        owner.serial_number = Some(SerialNumber::from_slice(&number.expose()));
         owner.not_before = (SystemTime::now() - SKEW).into();
         owner.not_after = (SystemTime::now() + life).min(self.ends).into();
         let params = params(&self.cluster)?;
@@ -215,7 +223,6 @@ impl Authority {
         let mut owner = CertificateParams::new([name.dns()?])?;
         owner.distinguished_name = titled(&name.to_string());
         owner.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        // Of a kind that all libraries of TLS have, and in a form that all read.
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate = self.certify(owner, &key, life)?;
         write_new(&files.key, &key.serialize_pem(), 0o600)?;

@@ -1,5 +1,8 @@
 //! What a certificate says beside names: from when to when it is believed, of which key and hosts (RFC 5280). It does not say
 //! whether that is true: only what an authority has signed is read so.
+//!
+//! webpki, which verifies certificates, tells their keys and names but not their times; yasna, by which rcgen writes them, panics at
+//! lengths near 2^64; parsers of all of X.509 bring more crates than this file has functions.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};
@@ -21,8 +24,6 @@ const DNS: u8 = 0x82;
 const ADDRESS: u8 = 0x87;
 /// The alternative names of a subject: 2.5.29.17.
 const ALTERNATIVE_NAMES: [u8; 3] = [0x55, 0x1d, 0x11];
-/// What precedes the bytes of a key of Ed25519 (RFC 8410).
-const ED25519: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) struct Says {
     pub(crate) hosts: Vec<String>,
     /// SHA-256 of the subject's public key (SubjectPublicKeyInfo).
     pub(crate) key: Fingerprint,
-    /// The key, if it is of Ed25519.
+    /// The key, if a node can have one of its kind.
     pub(crate) public: Option<PublicKey>,
 }
 
@@ -56,7 +57,7 @@ impl Says {
         let rest = body;
         inner(&mut body, SEQUENCE)?;
         let key = &rest[..rest.len() - body.len()];
-        let public = key.strip_prefix(&ED25519[..]).and_then(|bytes| bytes.try_into().ok()).map(PublicKey);
+        let public = PublicKey::of_info(key);
         let mut hosts = Vec::new();
         while !body.is_empty() {
             if let (EXTENSIONS, mut content) = element(&mut body)? {

@@ -63,7 +63,7 @@ impl Shown {
         Some(self.says()?.key)
     }
 
-    /// The key itself, if it is one of Ed25519, as nodes have that the cluster's authority has signed for.
+    /// The key itself, if it is of a kind that the cluster's authority signs for.
     #[must_use]
     pub fn public_key(&self) -> Option<PublicKey> {
         self.says()?.public

@@ -6,8 +6,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use cards_tls::{
-    Authority, Error, Files, HandshakeError, Identity, Name, NodeKey, Purpose, Shown, accept, connect,
+    Authority, Error, Files, HandshakeError, Identity, Name, NodeKey, PublicKey, Purpose, Shown, accept,
+    connect,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use tokio::net::{TcpListener, TcpStream};
 
 fn equip(authority: &Authority, dir: &Path, cluster: &str, node: &str) -> Identity {
@@ -196,7 +199,7 @@ fn an_expired_certificate_is_refused_and_says_so() {
 /// The public half of the key in a file.
 fn rcgen_key(path: &Path) -> cards_tls::PublicKey {
     let pair = rcgen::KeyPair::from_pem(&std::fs::read_to_string(path).unwrap()).unwrap();
-    cards_tls::PublicKey(rcgen::PublicKeyData::der_bytes(&pair).try_into().unwrap())
+    cards_tls::PublicKey::from_bytes(rcgen::PublicKeyData::der_bytes(&pair)).unwrap()
 }
 
 #[test]
@@ -430,4 +433,107 @@ fn a_revoked_certificate_opens_no_connection_between_nodes() {
     let (caller, answerer) = meet(&a, b.name(), &b);
     caller.unwrap();
     answerer.unwrap();
+}
+
+/// The kind of the key in a file, and the version of its PKCS #8.
+fn kind(file: &Path) -> (&'static rcgen::SignatureAlgorithm, u8) {
+    let pair = rcgen::KeyPair::from_pem(&std::fs::read_to_string(file).unwrap()).unwrap();
+    // SEQUENCE, INTEGER of one byte, both shorter than 128 or 256 bytes.
+    let der = pair.serialize_der();
+    let version = if der[1] < 0x80 { der[4] } else { der[5] };
+    (rcgen::PublicKeyData::algorithm(&pair), version)
+}
+
+#[test]
+fn new_keys_are_ones_that_every_browser_and_library_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let authority = Authority::create("lab").unwrap();
+    authority.save(&file("authority.pem"), &file("authority.key")).unwrap();
+    let files = Files::within(&file("n1"));
+    authority.equip("n1", &[], &files).unwrap();
+    NodeKey::kept(&file("joining.key")).unwrap();
+    for key in [file("authority.key"), files.key, file("joining.key")] {
+        assert_eq!(kind(&key), (&rcgen::PKCS_ECDSA_P256_SHA256, 0), "{}", key.display());
+    }
+}
+
+/// An authority and the key of a node as earlier releases have made them.
+fn earlier(dir: &Path) -> (Authority, NodeKey) {
+    let old = |name: &str| {
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let file = dir.join(name);
+        std::fs::write(&file, pair.serialize_pem()).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(kind(&file), (&rcgen::PKCS_ED25519, 1));
+        (file, pair)
+    };
+    let (key, pair) = old("authority.key");
+    let mut params = rcgen::CertificateParams::new([]).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "CARDs authority of cluster lab");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    params.not_after = (SystemTime::now() + Duration::from_secs(20 * 365 * 86_400)).into();
+    let certificate = dir.join("authority.pem");
+    std::fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+    let node = NodeKey::kept(&old("joining.key").0).unwrap();
+    (Authority::load("lab", &certificate, &key).unwrap(), node)
+}
+
+/// Its authority signs for keys of both kinds, and so does a new one.
+#[test]
+fn a_cluster_of_an_earlier_release_works_on_and_takes_new_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (authority, key) = earlier(dir.path());
+    let new = Authority::create("lab").unwrap();
+    for (number, authority) in [authority, new].into_iter().enumerate() {
+        let dir = dir.path().join(number.to_string());
+        let files = Files::within(&dir.join("lab").join("a"));
+        let certificate = authority.sign("a", &[], &key.public()).unwrap();
+        files.write(&key, &certificate, authority.certificate()).unwrap();
+        let a = Identity::load(&Name::new("lab", "a"), &files).unwrap();
+        assert!(matches!(a.shown().public_key(), Some(PublicKey::Ed25519(_))));
+        let b = equip(&authority, &dir, "lab", "b");
+        assert!(matches!(b.shown().public_key(), Some(PublicKey::P256(_))));
+        for (caller, answerer) in [(&a, &b), (&b, &a)] {
+            let (called, answered) = meet(caller, answerer.name(), answerer);
+            called.unwrap();
+            assert!(answered.unwrap().is(caller.name()));
+        }
+        // A renewal keeps the key, of whichever kind.
+        for (identity, node) in [(a, "a"), (b, "b")] {
+            let own = identity.shown().public_key().unwrap();
+            let renewed = authority.sign_for(node, &[], &own, Duration::from_secs(3600)).unwrap();
+            let files = Files::within(&dir.join("lab").join(node));
+            identity.replace_certificate(&files, &renewed).unwrap();
+            assert_eq!(identity.shown().public_key(), Some(own));
+        }
+    }
+}
+
+#[test]
+fn a_public_key_is_read_back_from_its_bytes_only() {
+    let new = NodeKey::generate().unwrap().public();
+    let old = PublicKey::Ed25519([7; 32]);
+    for key in [new, old] {
+        assert_eq!(PublicKey::from_bytes(key.bytes()), Some(key));
+    }
+    for bad in [&[][..], &[4; 33], &[3; 65], &[0; 65], &new.bytes()[..64]] {
+        assert_eq!(PublicKey::from_bytes(bad), None, "{bad:?}");
+    }
+}
+
+/// Browsers refuse two certificates of one authority with one number.
+#[test]
+fn no_two_certificates_have_one_serial_number() {
+    let authority = Authority::create("lab").unwrap();
+    let key = NodeKey::generate().unwrap().public();
+    let number = || {
+        let signed = authority.sign("a", &[], &key).unwrap();
+        let signed = CertificateDer::from_pem_slice(signed.as_bytes()).unwrap();
+        webpki::EndEntityCert::try_from(&signed).unwrap().serial().to_vec()
+    };
+    let (one, two) = (number(), number());
+    assert!(one != two && one.len() <= 20 && one[0] < 0x80, "{one:02x?} {two:02x?}");
 }

@@ -412,6 +412,34 @@ fn who_listens_between_client_and_node_learns_nothing_of_what_is_written() {
     assert_eq!(given_away(&heard, &content), 0);
 }
 
+/// OpenSSL reads the keys that a cluster makes, and believes a node as a browser would.
+#[test]
+fn openssl_reads_the_keys_of_a_cluster_and_believes_its_nodes() {
+    need!("openssl");
+    let dir = scratch();
+    let mut plan = node(dir.path(), "");
+    let web = free_port();
+    plan.nodes[0].tables = format!("[web]\nlisten = \"{web}\"\ntls = \"required\"\n");
+    let cluster = Cluster::start(plan);
+    let identity = cluster.plan.runtime_dir(0).join("state/identity");
+    let authority = identity.join("authority.pem").display().to_string();
+    for key in [identity.join("node.key"), dir.path().join("lab-authority.key")] {
+        let read = sh(&format!("openssl pkey -noout -text -in {}", key.display()), SHORT).ok().stdout;
+        assert!(read.contains("prime256v1"), "{read}");
+    }
+    let shown = format!(
+        "openssl verify -purpose sslserver -x509_strict -CAfile {authority} {}",
+        identity.join("node.pem").display()
+    );
+    sh(&shown, SHORT).ok();
+    let asked = format!(
+        "echo | openssl s_client -connect {web} -CAfile {authority} -verify_return_error -verify_ip 127.0.0.1 \
+         -sigalgs ECDSA+SHA256 2>&1"
+    );
+    let said = sh(&asked, SHORT).ok().stdout;
+    assert!(said.contains("Verify return code: 0 (ok)") && said.contains("TLSv1.3"), "{said}");
+}
+
 /// What a browser, curl and `cards lock` come to.
 #[test]
 fn http_over_tcp_is_over_tls() {

@@ -90,7 +90,10 @@ impl Office {
         let Sign { token, node, hosts, .. } = asked;
         let malformed = |what: &str| Unsigned::Malformed(format!("the {what} is none"));
         let secret = Secret::received(&asked.secret).ok_or_else(|| malformed("secret"))?;
-        let key = PublicKey(from_base64(&asked.key).ok_or_else(|| malformed("public key"))?);
+        let p256 = || PublicKey::from_bytes(&from_base64::<65>(&asked.key)?);
+        // Machines with an earlier release have keys of Ed25519.
+        let ed25519 = || PublicKey::from_bytes(&from_base64::<32>(&asked.key)?);
+        let key = p256().or_else(ed25519).ok_or_else(|| malformed("public key"))?;
         // Who has no token learns nothing of the registry.
         let granted = match self.blocking(*token, &secret, node, Tokens::check).await {
             Ok(granted) => Some(granted),

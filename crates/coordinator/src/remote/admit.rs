@@ -54,7 +54,7 @@ pub async fn admit(
         secret: token.secret.sent(),
         node: node.into(),
         hosts: hosts.to_vec(),
-        key: base64(&key.0),
+        key: base64(key.bytes()),
     };
     let body = serde_json::to_vec(&sign).expect("it has only strings");
     let ask = Ask { path: SIGN.to_owned(), body: Some(body.into()) };

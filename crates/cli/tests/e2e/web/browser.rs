@@ -32,7 +32,11 @@ pub(super) struct Browser {
 impl Browser {
     /// Starts it with an empty profile and an empty page.
     pub(super) fn start() -> Browser {
-        let profile = tempfile::Builder::new().prefix("cards-browser-").tempdir().expect("a directory");
+        Browser::start_in(tempfile::Builder::new().prefix("cards-browser-").tempdir().expect("a directory"))
+    }
+
+    /// The same with this profile, which is its home as well.
+    pub(super) fn start_in(profile: TempDir) -> Browser {
         let (theirs_in, to) = io::pipe().expect("a pipe");
         let (from, theirs_out) = io::pipe().expect("a pipe");
         let child = spawn(profile.path(), &theirs_in, &theirs_out);

@@ -51,7 +51,7 @@ fn it_is_dark_where_that_is_preferred_and_light_else() {
         assert_eq!(back < text, dark, "{scheme}: {text} on {back}");
         assert!((back - text).abs() > 150.0, "{scheme}: {text} on {back}");
     }
-    is_well(&mut page, pages[0]);
+    is_well(&mut page, &format!("http://{}/", pages[0]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod browser;
 mod day;
 mod door;
+mod https;
 mod keys;
 mod looks;
 mod shows;
@@ -40,12 +41,11 @@ fn open(address: SocketAddr) -> Browser {
     browser
 }
 
-/// Insists on a page that has said nothing in its console and asked nobody but its own node.
+/// Insists on a page that has said nothing in its console and asked nobody but its own node, whose address begins so.
 #[track_caller]
-fn is_well(browser: &mut Browser, address: SocketAddr) {
+fn is_well(browser: &mut Browser, own: &str) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    let own = format!("http://{address}/");
     let others: Vec<String> =
-        browser.asked().into_iter().filter(|url| !url.starts_with(&own) && url != "about:blank").collect();
+        browser.asked().into_iter().filter(|url| !url.starts_with(own) && url != "about:blank").collect();
     assert_eq!(others, Vec::<String>::new());
 }

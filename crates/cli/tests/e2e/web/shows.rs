@@ -37,7 +37,7 @@ fn a_node_that_is_killed_is_down_in_words_and_comes_back() {
         assert_eq!(page.text(&name), node);
     }
     assert!(page.text("document.querySelector('#picture svg').ariaLabel").starts_with("3 of 3 nodes up."));
-    is_well(&mut page, pages[0]);
+    is_well(&mut page, &format!("http://{}/", pages[0]));
 
     nodes.node(3).kill();
     page.until("it is down", &format!("{} === 'down'", state("n3")));
@@ -54,7 +54,7 @@ fn a_node_that_is_killed_is_down_in_words_and_comes_back() {
     nodes.node(3).restart();
     page.until("it is back", &format!("{} === 'up'", state("n3")));
     page.until("all is well again", &has("headline", "all is well"));
-    is_well(&mut page, pages[0]);
+    is_well(&mut page, &format!("http://{}/", pages[0]));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_map_shows_what_was_read_and_where() {
         table.contains("n1n2").then_some(())
     };
     eventually("a flow from n1 to n2", SHORT, flows);
-    is_well(&mut page, pages[0]);
+    is_well(&mut page, &format!("http://{}/", pages[0]));
 }
 
 #[test]
