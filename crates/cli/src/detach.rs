@@ -57,10 +57,11 @@ impl Detach {
         let notes = released.notes(&place);
         notes.iter().for_each(|note| eprintln!("cards: {note}"));
         let detached = matches!(released, Released::Gone { .. });
-        if self.json {
-            output::print_json(&Detached { volume: self.volume, detached, notes })
-        } else {
-            Ok(())
+        match (self.json, detached) {
+            (true, _) => output::print_json(&Detached { volume: self.volume, detached, notes }),
+            (false, true) => output::print(&format!("volume {} is no device here any more\n", self.volume)),
+            // The notes have said why it is not gone yet.
+            (false, false) => Ok(()),
         }
     }
 }

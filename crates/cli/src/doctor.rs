@@ -3,6 +3,7 @@
 mod devices;
 mod disks;
 mod finding;
+mod identity;
 mod limits;
 mod machine;
 mod network;
@@ -113,9 +114,15 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
     });
     with("limits", |config, running| {
         let rings_count = machine::rings_are_locked_memory();
-        vec![limits::files(config), limits::locked(config, rings_count), machine::cache(config, running)]
+        vec![
+            limits::files(config),
+            limits::locked(config, rings_count),
+            limits::write_back(),
+            machine::cache(config, running),
+        ]
     });
     with("directories", |config, _| disks::directories(config));
+    with("identity", |config, _| identity::identity(config));
     with("ports", network::ports);
     with("coordinator", |config, _| network::coordinator(config));
     for index in 0..config.disks.len() {

@@ -27,6 +27,9 @@ pub(crate) enum Error {
     Mount(#[from] crate::mount::MountError),
     #[error(transparent)]
     Serve(#[from] cards_node::ServeError),
+    /// The daemon would not start.
+    #[error("{}: refused: the start: {source}", path.display())]
+    Start { path: PathBuf, source: cards_node::ServeError },
     #[error(transparent)]
     Identity(#[from] cards_tls::Error),
     #[error(transparent)]
@@ -78,6 +81,17 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// For programs: the daemon's, or `usage` if the command line asks for something that cannot be, else `failed`.
+    pub(crate) fn kind(&self) -> serde_json::Value {
+        match self {
+            Self::Admin(ClientError::Refused(refusal)) => {
+                serde_json::to_value(refusal.kind).unwrap_or_default()
+            }
+            _ if self.exit_code() == 2 => "usage".into(),
+            _ => "failed".into(),
+        }
+    }
+
     /// 2 if the command line asks for something that cannot be, else 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

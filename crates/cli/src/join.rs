@@ -1,10 +1,13 @@
 //! `cards join`: make this machine a node of a cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use cards_coordinator::{KEY_FILE, Token};
+use cards_coordinator::{KEY_FILE, Refusal, Remote, RemoteConfig, Token};
 use cards_node::config::{
     Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size,
 };
@@ -17,6 +20,10 @@ use crate::serve;
 /// The configuration that the package installs: a machine by itself. Until somebody changes it, it says nothing that
 /// would be lost.
 const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
+/// Where a node keeps what it must not forget, if nothing else is said.
+const STATE_DIR: &str = "/var/lib/cards";
+/// How long the keeper is asked about an identity that is here already.
+const ASK: Duration = Duration::from_secs(3);
 
 /// Join a cluster: write this node's configuration and run its daemon
 ///
@@ -89,7 +96,7 @@ pub(crate) struct Join {
     runtime_dir: PathBuf,
 
     /// Directory of what the node must not forget
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     state_dir: PathBuf,
 
     /// The configuration to write
@@ -105,6 +112,7 @@ impl Join {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
         let config = self.configuration()?;
         config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;
+        self.check_here(&config)?;
         let shown = self.config.display();
         let token = self.token.as_deref().map(|text| self.token(text, &config)).transpose()?;
         let before = write(&self.config, &config.to_toml())?;
@@ -124,13 +132,16 @@ impl Join {
         if self.write_only {
             if config.lacks_identity() {
                 let remedy = match &config.coordinator {
-                    Some(Coordinator::Embedded(_)) if config.is_keeper() => {
-                        "make the cluster's with `cards cluster init`"
-                    }
+                    Some(Coordinator::Embedded(_)) if config.is_keeper() => format!(
+                        "make the cluster's with `cards cluster init {} --node {}{}`",
+                        config.cluster,
+                        config.node,
+                        with_state_dir(&self.state_dir)
+                    ),
                     Some(Coordinator::Embedded(_)) => {
-                        "run the same command again with --token TOKEN (from `cards cluster token` on the keeper's machine)"
+                        "run the same command again with --token TOKEN (from `cards cluster token` on the keeper's machine)".into()
                     }
-                    _ => "bring one (docs/operating/members.md)",
+                    _ => "bring one (docs/operating/members.md)".into(),
                 };
                 eprintln!(
                     "cards: this machine has no identity yet, without which the daemon does not start; {remedy}"
@@ -151,6 +162,42 @@ impl Join {
             }
         }
         ended
+    }
+
+    /// What this machine must have for a daemon to start with that, before a token has one use less by it.
+    fn check_here(&self, config: &Config) -> Result<(), Error> {
+        for disk in &config.disks {
+            let Origin::Path(path) = &disk.origin else { continue };
+            if path.exists() {
+                continue;
+            }
+            let problem = format!(
+                "--disk {}={1}: there is no such file or device; create it first (truncate -s 1G {1}), or correct the path",
+                disk.name,
+                path.display()
+            );
+            if !self.write_only {
+                return Err(Error::Usage { problem });
+            }
+            eprintln!("cards: {problem}");
+        }
+        let Some(address) = &config.address else { return Ok(()) };
+        let is_any = host_of(address).and_then(|host| host.parse::<IpAddr>().ok());
+        if is_any.is_some_and(|address| address.is_unspecified()) {
+            let problem = format!(
+                "--address {address}: other nodes cannot call that; name the address of this machine that they reach"
+            );
+            return Err(Error::Usage { problem });
+        }
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                let problem =
+                    format!("--address {address}: the address is not one of this machine: correct it");
+                Err(Error::Usage { problem })
+            }
+            // Whatever else keeps the daemon from it may have gone when it starts.
+            _ => Ok(()),
+        }
     }
 
     /// Puts back what was there before the configuration.
@@ -254,8 +301,11 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
     let name = Name::new(&config.cluster, &config.node);
     let files = config.identity_files();
     let kept = config.state_dir.join(KEY_FILE);
+    if let Some(error) = files.hidden() {
+        return Err(error.into());
+    }
     if files.any() {
-        Identity::load(&name, &files)?;
+        refuse_revoked(config, home, Identity::load(&name, &files)?)?;
         // Of a join that was killed when it was done.
         let _ = fs::remove_file(&kept);
         eprintln!("cards: this machine is {name} already; the token is not needed");
@@ -285,10 +335,34 @@ fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<G
     Ok(Got::New)
 }
 
+/// Asks the keeper whether it still believes this identity; that it cannot be asked is no matter here.
+fn refuse_revoked(config: &Config, home: &EmbeddedHome, identity: Identity) -> Result<(), Error> {
+    let mut remote = RemoteConfig::new(&home.address, &config.cluster);
+    remote.patience = ASK;
+    remote.identity = Some((identity, Name::new(&config.cluster, &home.keeper)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let asked =
+        runtime.map_err(Error::EventLoop)?.block_on(async { Remote::open(remote).await?.view().await });
+    match asked {
+        Err(cards_coordinator::Error::Refused(why @ Refusal::Revoked { .. })) => {
+            Err(Error::Usage { problem: why.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// As what clients that are no nodes know this machine: the host by which others reach it, if a certificate can name it.
 fn hosts(config: &Config) -> Vec<String> {
     let host = config.address.as_deref().and_then(host_of);
     host.filter(|host| cards_tls::check_host(host).is_ok()).map(String::from).into_iter().collect()
+}
+
+/// The option that names this state_dir; none if it is the usual one.
+pub(crate) fn with_state_dir(state_dir: &Path) -> String {
+    match state_dir == Path::new(STATE_DIR) {
+        true => String::new(),
+        false => format!(" --state-dir {}", state_dir.display()),
+    }
 }
 
 /// Where the identity of the node with this `state_dir` is.
@@ -336,24 +410,64 @@ fn write(path: &Path, text: &str) -> Result<Before, Error> {
                 replace(path, text).map_err(failed)?;
                 Ok(Before::Packaged)
             }
-            _ => Err(Error::Usage { problem: already(path) }),
+            _ => Err(Error::Usage { problem: already(path, text) }),
         },
     }
 }
 
 /// Why a configuration that is there is not replaced, and what to do.
-fn already(path: &Path) -> String {
+fn already(path: &Path, wanted: &str) -> String {
     let whose = match Config::load(path) {
         Ok(config) => {
-            format!(" and makes this machine node {:?} of cluster {:?}", config.node, config.cluster)
+            let differences = differences(&config.to_toml(), wanted);
+            let says = if differences.is_empty() {
+                "the same, in other words".into()
+            } else {
+                differences.join("; ")
+            };
+            format!(
+                " and makes this machine node {:?} of cluster {:?}. It says {says}",
+                config.node, config.cluster
+            )
         }
         Err(_) => String::new(),
     };
     format!(
-        "{} is there already{whose}; start that node with `cards serve --config {0}`; or remove the file, or name \
-         another one with --config, and join again",
+        "{} is there already{whose}. If that is right, start that node with `cards serve --config {0}`; else correct or \
+         remove the file, or name another one with --config, and join again",
         path.display()
     )
+}
+
+/// Where two configurations differ, key by key, in the words of the first.
+fn differences(there: &str, wanted: &str) -> Vec<String> {
+    let read = |text: &str| {
+        let mut values = BTreeMap::new();
+        flatten("", text.parse().unwrap_or_default(), &mut values);
+        values
+    };
+    let (there, wanted) = (read(there), read(wanted));
+    let keys: BTreeSet<&String> = there.keys().chain(wanted.keys()).collect();
+    let differ = keys.into_iter().filter(|key| there.get(*key) != wanted.get(*key));
+    let said = |key: &String| match (there.get(key), wanted.get(key)) {
+        (Some(there), Some(wanted)) => format!("{key} = {there}, not {wanted}"),
+        (Some(there), None) => format!("{key} = {there}, which is not wished"),
+        (None, wanted) => {
+            format!("nothing of {key} = {}", wanted.map(ToString::to_string).unwrap_or_default())
+        }
+    };
+    differ.map(said).collect()
+}
+
+/// Every value of a table, by its key with those of the tables around it.
+fn flatten(key: &str, table: toml::Table, values: &mut BTreeMap<String, toml::Value>) {
+    for (name, value) in table {
+        let key = if key.is_empty() { name } else { format!("{key}.{name}") };
+        match value {
+            toml::Value::Table(inner) => flatten(&key, inner, values),
+            value => _ = values.insert(key, value),
+        }
+    }
 }
 
 /// Puts a file with this content in the place of another, all at once.
@@ -361,4 +475,45 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("toml.new");
     fs::write(&new, text)?;
     fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn what_cannot_work_here_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let cards = |line: &str| {
+            let under = |what: &str| dir.path().join(what).display().to_string();
+            let (config, state, runtime) = (under("node.toml"), under("state"), under("run"));
+            let places = ["--config", &config, "--state-dir", &state, "--runtime-dir", &runtime];
+            let line = "cards join lab --node n2 ".to_owned() + line;
+            let line = line.split(' ').chain(places);
+            Cli::try_parse_from(line).unwrap().run().map(drop).map_err(|error| error.to_string())
+        };
+        let away = "--coordinator n1@127.0.0.1:1 --write-only";
+        for (line, words) in [
+            // TEST-NET-1 is nobody's.
+            (format!("{away} --address 192.0.2.33:7400"), "not one of this machine"),
+            (format!("{away} --address 0.0.0.0:7400"), "cannot call that"),
+            (
+                "--coordinator n1@127.0.0.1:1 --address 127.0.0.1:7400 --disk data=/none/at/all".into(),
+                "truncate",
+            ),
+        ] {
+            let refused = cards(&line).unwrap_err();
+            assert!(refused.contains(words), "{refused}");
+            assert!(!dir.path().join("node.toml").exists());
+        }
+        cards(&format!("{away} --address 127.0.0.1:7400")).unwrap();
+        let refused =
+            cards("--coordinator n1@127.0.0.1:2 --write-only --address 127.0.0.1:7400").unwrap_err();
+        assert!(
+            refused.contains("It says coordinator.embedded.address = \"127.0.0.1:1\", not \"127.0.0.1:2\". "),
+            "{refused}"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::cli::Daemon;
 use crate::error::Error;
@@ -26,11 +27,25 @@ pub(crate) struct Leave {
     /// Leave although clients or other nodes need this node: they get errors
     #[arg(long)]
     force: bool,
+
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Left {
+    left: bool,
 }
 
 impl Leave {
     pub(crate) fn run(self) -> Result<(), Error> {
-        Ok(self.daemon.connect_within(PATIENCE)?.leave(self.force)?)
+        self.daemon.connect_within(PATIENCE)?.leave(self.force)?;
+        match self.json {
+            true => output::print_json(&Left { left: true }),
+            false => output::print("this node has left the cluster; its daemon ends\n"),
+        }
     }
 }
 
@@ -54,11 +69,18 @@ pub(crate) struct Forget {
     /// Forget its disks and the volumes on them as well
     #[arg(long)]
     with_disks: bool,
+
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 impl Forget {
     pub(crate) fn run(self) -> Result<(), Error> {
         let forgotten = self.daemon.connect_within(PATIENCE)?.forget(&self.node, self.with_disks)?;
-        output::print(&format!("{forgotten}\n"))
+        match self.json {
+            true => output::print_json(&forgotten),
+            false => output::print(&format!("{forgotten}\n")),
+        }
     }
 }

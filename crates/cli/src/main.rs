@@ -52,6 +52,10 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("cards: {error}");
+            // What follows `--` is another program's.
+            if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+                output::print_failure(&error);
+            }
             ExitCode::from(error.exit_code())
         }
     }

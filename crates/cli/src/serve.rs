@@ -34,8 +34,10 @@ impl Serve {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
         let config = Config::load(&self.config)?;
         if self.check {
+            let refused = cards_node::refuses(&config)
+                .map_err(|source| Error::Start { path: self.config.clone(), source })?;
             let mut said = format!("{}: ok\n", self.config.display());
-            for refused in cards_node::refuses(&config) {
+            for refused in refused {
                 said += &format!("refused: {refused}\n");
             }
             return crate::output::print(&said);

@@ -401,6 +401,15 @@ mod tests {
     }
 
     #[test]
+    fn an_attached_volume_that_is_offline_is_not_counted_as_if_it_were_well() {
+        let mut status = sample();
+        (status.healthy, status.problems) = (false, vec!["node n2 is down".into()]);
+        status.volumes[0].state = VolumeState::Offline;
+        let text = render(&status, None, false);
+        assert!(text.contains("1 volume attached (1 offline), version"), "{text}");
+    }
+
+    #[test]
     fn it_says_who_encrypts_what_nodes_say() {
         let mut status = sample();
         let mut shown = |encryption| {

@@ -5,6 +5,7 @@ use cards_node::config::{Attach, Coherence, Mode, PolicySpec, ReadAhead, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::cli::Daemon;
 use crate::error::Error;
@@ -61,6 +62,9 @@ Examples:
         /// With --mode exclusive: cards of other nodes are given up for it, once they can write no more
         #[arg(long)]
         takeover: bool,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Detach a volume that no client uses from this node
     #[command(after_help = "Examples:\n  cards volume detach disk")]
@@ -69,7 +73,29 @@ Examples:
         volume: String,
         #[command(flatten)]
         daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
+}
+
+/// What `--json` prints of a volume that was attached or detached.
+#[derive(Serialize)]
+struct Changed<'a> {
+    volume: &'a str,
+    /// It is now.
+    attached: bool,
+}
+
+/// Says what was done.
+fn changed(volume: &str, attached: bool, json: bool) -> Result<(), Error> {
+    match json {
+        true => output::print_json(&Changed { volume, attached }),
+        false => {
+            let what = if attached { "attached" } else { "detached" };
+            output::print(&format!("volume {volume} is {what}\n"))
+        }
+    }
 }
 
 /// How a volume is attached.
@@ -104,7 +130,7 @@ impl Volume {
                 }
                 output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
             }
-            Verb::Attach { volume, daemon, card, policy, takeover } => {
+            Verb::Attach { volume, daemon, card, policy, takeover, json } => {
                 let CardArgs { mode, read_ahead } = card;
                 if takeover && mode != Mode::Exclusive {
                     return Err(Error::Usage {
@@ -112,10 +138,15 @@ impl Volume {
                     });
                 }
                 let attached = None;
+                let name = volume.clone();
                 let attach = Attach { volume, mode, read_ahead, policy, attached, takeover, claim: None };
-                Ok(daemon.connect()?.attach(attach)?)
+                daemon.connect()?.attach(attach)?;
+                changed(&name, true, json)
             }
-            Verb::Detach { volume, daemon } => Ok(daemon.connect()?.detach(&volume)?),
+            Verb::Detach { volume, daemon, json } => {
+                daemon.connect()?.detach(&volume)?;
+                changed(&volume, false, json)
+            }
         }
     }
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, Refusal, RefusalKind, Volume, WARM_BLOCKS_MAX, Warmed};
+use cards_node::admin::{
+    Client, ClientError, Refusal, RefusalKind, Volume, VolumeState, WARM_BLOCKS_MAX, Warmed,
+};
 use cards_node::config::size;
 use clap::Args;
 use serde::Serialize;
@@ -136,6 +138,11 @@ impl Warm {
         if volume.attached.is_none() {
             let message =
                 format!("volume {0:?} is not attached here; run `cards volume attach {0}`", self.volume);
+            return Err(ClientError::from(Refusal { kind: RefusalKind::NotAttached, message }).into());
+        }
+        if volume.state == VolumeState::Refused {
+            let message =
+                volume.reason.unwrap_or_else(|| format!("volume {:?} is refused here", self.volume));
             return Err(ClientError::from(Refusal { kind: RefusalKind::NotAttached, message }).into());
         }
         let ranges = self.ranges(&volume, profile)?;

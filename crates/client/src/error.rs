@@ -15,6 +15,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Who answers is not who was called, or no node.
+    #[error("{address}: TLS: {reason}")]
+    Untrusted {
+        /// The address.
+        address: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Whom to believe cannot be read.
     #[error("{reason}; name a file like identity/authority.pem of a node")]
     Trust {
@@ -45,7 +53,10 @@ impl Error {
     pub const fn kind(&self) -> Option<ErrorKind> {
         match self {
             Self::Refused { kind, .. } => Some(*kind),
-            Self::Unreachable { .. } | Self::Trust { .. } | Self::BadAnswer { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Untrusted { .. }
+            | Self::Trust { .. }
+            | Self::BadAnswer { .. } => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use cards_tls::Trust;
+use cards_tls::{HandshakeError, Trust};
 
 use crate::Error;
 use crate::body::{Refused, RefusedError};
@@ -62,8 +62,11 @@ impl Address {
                     let stream = TcpStream::connect(address).await.map_err(failed)?;
                     stream.set_nodelay(true).map_err(failed)?;
                     let Some(trust) = trust else { return self.exchange(stream, method, path, body).await };
-                    let wire = trust.connect(stream, host_of(address)).await;
-                    let wire = wire.map_err(|error| self.unreachable(&format_args!("TLS: {error}")))?;
+                    let wire =
+                        trust.connect(stream, host_of(address)).await.map_err(|error| match error {
+                            HandshakeError::Io(error) => self.unreachable(&format_args!("TLS: {error}")),
+                            error => Error::Untrusted { address: self.name(), reason: error.to_string() },
+                        })?;
                     self.exchange(wire, method, path, body).await
                 }
             }

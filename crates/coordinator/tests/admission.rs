@@ -326,10 +326,22 @@ async fn a_node_renews_its_own_certificate_and_no_other() {
     let renewed = remote.renew_certificate("n2").await.unwrap();
     let files = Files::within(&keeper.dir.path().join("nodes").join("n2"));
     let key = identity.shown().key();
+    let mut last = 0;
     identity.replace_certificate(&files, &renewed).unwrap();
     assert_eq!(identity.shown().key(), key);
     assert_eq!(identity.shown().hosts(), ["localhost", "127.0.0.1", "::1"]);
     assert_eq!(keeper.registry.view().await.unwrap().certificates.len(), 1);
+
+    // It has another address since it was signed for: the new certificate has that, beside what was there.
+    for address in ["10.9.0.2:7400", "10.9.0.2:7401", "0.0.0.0:7400", "n9.lab.cards:7400"] {
+        let number = keeper.registry.view().await.unwrap().revision.0 + 1;
+        let mut join = join("n2", number, WallClock::now());
+        (join.address, join.succeeds) = (address.into(), Some(cards_coordinator::Incarnation(last)));
+        last = number;
+        remote.submit(Change::Join(join)).await.unwrap();
+        identity.replace_certificate(&files, &remote.renew_certificate("n2").await.unwrap()).unwrap();
+        assert_eq!(identity.shown().hosts(), ["localhost", "127.0.0.1", "::1", "10.9.0.2"], "{address}");
+    }
 
     for node in ["n1", "n3", "n2x", ""] {
         let error = remote.renew_certificate(node).await.unwrap_err().to_string();

@@ -439,14 +439,14 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
         }
         Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),
         Refusal::NotAllowed(most) => format!(
-            "node {} does not let node {} attach volume {volume:?} with mode {:?}{}; ask for less, or see to `allow` of disk {volume:?} in its node.toml",
+            "node {} does not let node {} attach volume {volume:?} with mode {:?}{}see to `allow` of disk {volume:?} in its node.toml",
             card.volume().map_or_else(|| "unknown".into(), |volume| node.name(volume.disk_node())),
             node.config.node,
             attach.mode.name(),
             match most {
-                None => " or any other".into(),
-                Some(Access::Read) => ", only with \"ro\"".to_owned(),
-                Some(_) => ", only with \"rw\" or \"ro\"".into(),
+                None => " or any other; ".into(),
+                Some(Access::Read) => ", only with \"ro\"; ask for that, or ".to_owned(),
+                Some(_) => ", only with \"rw\" or \"ro\"; ask for that, or ".into(),
             }
         ),
         Refusal::NoAnswer => {

@@ -92,11 +92,13 @@ impl Failures {
         let ago = |then: &Instant| now.0.saturating_sub(then.0) / 1_000_000_000;
         Some(match count {
             1 => format!("1 {what} failed {} s ago, {asked}: {error}", ago(last)),
-            _ => format!(
-                "{count} {what}s failed in {} s, the last {} s ago, {asked}: {error}",
-                ago(since),
-                ago(last)
-            ),
+            _ => {
+                let took = match last.since(*since).as_secs() {
+                    0 => String::new(),
+                    seconds => format!(" in {seconds} s"),
+                };
+                format!("{count} {what}s failed{took}, the last {} s ago, {asked}: {error}", ago(last))
+            }
         })
     }
 }
@@ -116,10 +118,13 @@ mod tests {
         failures.note(at(10), remembered, asked, "Input".into());
         assert_eq!(told(12).unwrap(), "1 operation failed 2 s ago, a read of 4 KiB at byte 1048576: Input");
         failures.note(at(40), remembered, Asked { name: "flush", offset: 0, length: 0 }, "Output".into());
-        assert_eq!(told(41).unwrap(), "2 operations failed in 31 s, the last 1 s ago, a flush: Output");
+        assert_eq!(told(41).unwrap(), "2 operations failed in 30 s, the last 1 s ago, a flush: Output");
+        assert_eq!(told(47).unwrap(), "2 operations failed in 30 s, the last 7 s ago, a flush: Output");
         assert_eq!(told(341), None);
         failures.note(at(400), remembered, asked, "Input".into());
         assert!(told(400).unwrap().starts_with("1 operation failed 0 s ago"));
-        assert_eq!(failures.total(), 3);
+        failures.note(at(400), remembered, asked, "Input".into());
+        assert!(told(406).unwrap().starts_with("2 operations failed, the last 6 s ago"));
+        assert_eq!(failures.total(), 4);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Own {
     seen: Mutex<Seen>,
     /// Why the last renewal failed.
     not_renewed: Mutex<Option<String>>,
+    /// What the coordinator says of a certificate that it has revoked.
+    revoked: Mutex<Option<String>>,
     pub(crate) renewals: AtomicU64,
     pub(crate) renewal_failures: AtomicU64,
 }
@@ -61,6 +63,7 @@ impl Own {
             seen: Mutex::new(Seen { stamps: stamps(&files), problem: None }),
             files,
             not_renewed: Mutex::default(),
+            revoked: Mutex::default(),
             renewals: AtomicU64::new(0),
             renewal_failures: AtomicU64::new(0),
         })
@@ -115,6 +118,22 @@ impl Own {
         taken.map(|()| self.identity.ends().unwrap_or(SystemTime::UNIX_EPOCH))
     }
 
+    /// It names the host of this address (`host:port`), if a certificate can.
+    pub(crate) fn names(&self, address: Option<&str>) -> bool {
+        let host = address.and_then(cards_tls::host_to_sign);
+        host.is_none_or(|host| self.identity.shown().is_for_host(host))
+    }
+
+    /// The coordinator has refused this node because its certificate was revoked, in these words; or does so no more.
+    pub(crate) fn set_refusal(&self, revoked: Option<String>) {
+        *self.revoked.lock().unwrap_or_else(PoisonError::into_inner) = revoked;
+    }
+
+    /// What it has said, if it has. Whatever else is wrong between this node and others follows from it.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The last renewal has not failed.
     pub(crate) fn is_renewed(&self) -> bool {
         self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).is_none()
@@ -130,7 +149,23 @@ impl Own {
         WallClock(self.identity.ends().map_or(0, seconds) * 1000)
     }
 
-    /// What is wrong with it, one sentence each.
+    /// A renewal that has failed of a certificate that is good for long yet: it harms nobody so far.
+    pub(crate) fn mishap(&self) -> Option<String> {
+        let error = self.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let is_good = self.identity.ends().is_some_and(|ends| ending("", ends, self.soon()).is_none());
+        is_good
+            .then(|| format!("this node's certificate: renewing it has failed: {error}; it is tried again"))
+    }
+
+    /// How long before its end its certificate is a problem.
+    fn soon(&self) -> Duration {
+        match self.identity.life() {
+            Duration::ZERO => ENDS_SOON,
+            life => ENDS_SOON.min(life / 4),
+        }
+    }
+
+    /// What is wrong with it, so that others do not believe it, or soon will not: one sentence each.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(error) = &self.seen().problem {
@@ -152,19 +187,14 @@ impl Own {
             (None, true) => "see `cards cluster renew` (docs/operating/security.md)".into(),
             (None, false) => "put a new one in its place (docs/operating/security.md)".into(),
         };
-        let soon = match self.identity.life() {
-            Duration::ZERO => ENDS_SOON,
-            life => ENDS_SOON.min(life / 4),
-        };
         match self.identity.ends() {
             None => {
                 problems.push(format!("this node's certificate is not one that others believe now; {remedy}"))
             }
-            Some(ends) => problems.extend(
-                ending("this node's certificate", ends, soon)
-                    .map(|problem| format!("{problem}; {remedy}"))
-                    .or_else(|| not_renewed.map(|_| format!("this node's certificate: {remedy}"))),
-            ),
+            Some(ends) => {
+                let ending = ending("this node's certificate", ends, self.soon());
+                problems.extend(ending.map(|problem| format!("{problem}; {remedy}")));
+            }
         }
         let authority = self.identity.authority_ends();
         problems.extend(authority.and_then(|ends| ending("the cluster's authority", ends, ENDS_SOON)).map(|problem| {
@@ -203,30 +233,27 @@ pub(crate) async fn keep(node: &Node) {
     }
 }
 
-/// Who is refused by a configuration that is right, in words, and the start itself if this node has nothing to show.
-#[must_use]
-pub fn refuses(config: &Config) -> Vec<String> {
+/// Who is refused by a configuration that is right, in words.
+///
+/// # Errors
+/// The start is: this node has nothing to show, or it cannot be used.
+pub fn refuses(config: &Config) -> Result<Vec<String>, ServeError> {
     let mut refused = Vec::new();
-    match read(config).and_then(|identity| clients(config, identity.as_ref())) {
-        Err(error) => refused.push(format!("the start: {error}")),
-        Ok(service) => {
-            for Listener { key, address, tls, .. } in config.listeners() {
-                let at = format!("at {key} = {address:?}");
-                match (tls, key) {
-                    (Tls::Required, "nbd.tcp") => {
-                        refused.push(format!("{at}: clients without TLS, or without a certificate"));
-                    }
-                    (Tls::Required, _) => refused.push(format!("{at}: requests without TLS")),
-                    (Tls::Offered | Tls::Off, _) => {}
-                }
-                if key == "nbd.tcp" && service.is_some() && !config.clients.is_empty() {
-                    refused
-                        .push(format!("{at}: clients with a certificate that are not named in [[client]]"));
-                }
+    let service = read(config).and_then(|identity| clients(config, identity.as_ref()))?;
+    for Listener { key, address, tls, .. } in config.listeners() {
+        let at = format!("at {key} = {address:?}");
+        match (tls, key) {
+            (Tls::Required, "nbd.tcp") => {
+                refused.push(format!("{at}: clients without TLS, or without a certificate"));
             }
+            (Tls::Required, _) => refused.push(format!("{at}: requests without TLS")),
+            (Tls::Offered | Tls::Off, _) => {}
+        }
+        if key == "nbd.tcp" && service.is_some() && !config.clients.is_empty() {
+            refused.push(format!("{at}: clients with a certificate that are not named in [[client]]"));
         }
     }
-    refused
+    Ok(refused)
 }
 
 /// What clients come to over NBD and TLS; none if they cannot.
@@ -243,7 +270,7 @@ pub(crate) fn clients(config: &Config, identity: Option<&Identity>) -> Result<Op
 ///
 /// # Errors
 /// There is none, or it cannot be used.
-pub(crate) fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
+pub fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
     if config.insecure {
         if let Some(address) = config.beyond_this_machine() {
             tracing::warn!(
@@ -253,6 +280,9 @@ pub(crate) fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
         return Ok(None);
     }
     let files = config.identity_files();
+    if let Some(error) = files.hidden() {
+        return Err(error.into());
+    }
     if config.identity.is_none() && !files.any() {
         return match config.beyond_this_machine() {
             None => match config.listeners().into_iter().find(Listener::needs_identity) {
@@ -335,13 +365,17 @@ mod tests {
         fs::create_dir(&in_the_way).unwrap();
         own.renewed(sign(100 * DAY)).unwrap_err();
         assert!(own.due_in() > 60 * DAY, "what the disk refuses is used all the same");
-        assert!(!own.is_renewed() && own.problems()[0].contains("node.pem"), "{:?}", own.problems());
+        let mishap = own.mishap().unwrap();
+        assert!(!own.is_renewed() && mishap.contains("node.pem"), "{mishap}");
         fs::remove_dir(&in_the_way).unwrap();
 
         own.renewed(Err("nobody is there".into())).unwrap_err();
-        let said = own.problems().join("\n");
+        let said = own.mishap().unwrap();
         assert!(said.contains("renewing it has failed: nobody is there"), "{said}");
+        // While the certificate is good it displaces nothing that does harm.
+        assert_eq!(own.problems(), Vec::<String>::new());
         own.renewed(sign(2 * DAY)).unwrap();
+        assert_eq!(own.mishap(), None);
         assert_eq!(own.problems(), Vec::<String>::new());
         assert_eq!(
             (own.renewals.load(Ordering::Relaxed), own.renewal_failures.load(Ordering::Relaxed)),

@@ -44,7 +44,7 @@ mod traffic;
 mod web;
 
 pub use front::EXCLUSIVE;
-pub use identity::refuses;
+pub use identity::{read as read_identity, refuses};
 pub use io_flusher::set_io_flusher;
 pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};

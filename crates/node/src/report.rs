@@ -32,8 +32,13 @@ const LOSS_REMEMBERED_S: u64 = 300;
 pub(crate) fn status(node: &Node) -> Status {
     let (members, volumes) = (members(node), volumes(node));
     // What others do not let this node do because of its own certificate comes behind it.
-    let mut problems: Vec<String> = node.identity.iter().flat_map(|own| own.problems()).collect();
-    for member in &members {
+    let revoked = node.identity.as_ref().and_then(|own| own.refusal());
+    let is_revoked = revoked.is_some();
+    let mut problems: Vec<String> = match revoked {
+        Some(revoked) => vec![revoked],
+        None => node.identity.iter().flat_map(|own| own.problems()).collect(),
+    };
+    for member in members.iter().filter(|_| !is_revoked) {
         if !matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left) {
             let reason =
                 member.reason.as_deref().unwrap_or("not connected yet; this takes a moment after the start");
@@ -41,9 +46,9 @@ pub(crate) fn status(node: &Node) -> Status {
         }
     }
     problems.extend(damaged(node));
-    for volume in
-        volumes.iter().filter(|volume| volume.attached.is_some() && volume.state != VolumeState::Ready)
-    {
+    let is_follow = |volume: &&Volume| is_revoked && volume.state == VolumeState::Offline;
+    let is_amiss = |volume: &&Volume| volume.attached.is_some() && volume.state != VolumeState::Ready;
+    for volume in volumes.iter().filter(is_amiss).filter(|volume| !is_follow(volume)) {
         let reason = volume.reason.as_deref().unwrap_or("not ready");
         problems.push(match volume.state {
             // It names the volume itself.
@@ -52,7 +57,9 @@ pub(crate) fn status(node: &Node) -> Status {
         });
     }
     problems.extend(same_names(&volumes));
-    problems.extend(node.membership.problems());
+    if !is_revoked {
+        problems.extend(node.membership.problems());
+    }
     problems.extend(node.changes.problem());
     problems.extend(recent_losses(node));
     problems.extend(node.cards.all().iter().filter_map(|card| card.recent_failures(node)));
@@ -74,6 +81,7 @@ pub(crate) fn status(node: &Node) -> Status {
             ));
         }
     }
+    problems.extend(node.identity.as_ref().filter(|_| !is_revoked).and_then(|own| own.mishap()));
     Status {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),

@@ -128,7 +128,7 @@ pub enum ServeError {
     Identity(#[from] cards_tls::Error),
     /// Other machines may come, and this node has nothing to prove itself with.
     #[error(
-        "{node} has no identity in {}, and other machines reach {address}: have `cards cluster init` make the cluster's first, or \
+        "{node} has no identity in {}, and other machines reach {address}: have `cards cluster init CLUSTER --node {node}` make the cluster's first, or \
          `cards join --token` get one from it; `insecure = true` does without, for a network where nobody else is",
         dir.display()
     )]
@@ -479,10 +479,8 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     use tokio::signal::unix::{SignalKind, signal};
     // Before the first thread of those that serve.
     if let Err(error) = set_io_flusher() {
-        tracing::info!(
-            "the kernel does not know that its write-back may depend on this process ({error}): with volumes mounted at this \
-             machine, short memory can hold up both; give the daemon CAP_SYS_RESOURCE, see cards.service"
-        );
+        // `cards doctor` says what to do.
+        tracing::debug!("the kernel does not know that its write-back may depend on this process: {error}");
     }
     let manager = ServiceManager::of_process();
     let tell = |what: &dyn Fn(&ServiceManager)| manager.iter().for_each(what);

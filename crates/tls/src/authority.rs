@@ -258,6 +258,15 @@ pub fn check_host(host: &str) -> Result<(), Error> {
     if is_host { Ok(()) } else { Err(Error::Host { host: host.into() }) }
 }
 
+/// The host of an address (`host:port`), if a certificate can name it and others can call it.
+#[must_use]
+pub fn host_to_sign(address: &str) -> Option<&str> {
+    let (host, _) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_any = host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified());
+    (check_host(host).is_ok() && !is_any).then_some(host)
+}
+
 /// What the certificate of a cluster's authority says.
 fn params(cluster: &str) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::new([])?;

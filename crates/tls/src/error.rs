@@ -26,7 +26,7 @@ pub enum Error {
         host: String,
     },
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), file_remedy(source))]
     File {
         /// The file.
         path: PathBuf,
@@ -54,10 +54,15 @@ pub enum Error {
         path: PathBuf,
     },
     /// The certificate is for somebody else.
-    #[error("{}: the certificate is not one of {name} ({dns})", path.display())]
+    #[error(
+        "{}: the certificate is of {whose}, not of {name} ({dns}); correct `node` and `cluster` in the configuration, or bring \
+         the identity of this node", path.display()
+    )]
     Other {
         /// The certificate's file.
         path: PathBuf,
+        /// Whose it is.
+        whose: String,
         /// Whose it should be.
         name: String,
         /// As it would say so.
@@ -69,4 +74,14 @@ pub enum Error {
     /// The library of TLS refuses its settings.
     #[error("cannot use this certificate: {0}")]
     Settings(rustls::Error),
+}
+
+/// What to do about a file that is there.
+fn file_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run this as root or as the user of the daemon, and `chown` the file to that user if it is not one of his"
+        }
+        _ => "",
+    }
 }

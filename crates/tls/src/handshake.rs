@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -88,6 +89,13 @@ impl Shown {
         hosts.into_iter().filter(|host| check_host(host).is_ok()).collect()
     }
 
+    /// It was signed for this host: a name, in whatever case, or an address.
+    #[must_use]
+    pub fn is_for_host(&self, host: &str) -> bool {
+        let wanted = host.parse::<IpAddr>().map_or_else(|_| host.to_owned(), |address| address.to_string());
+        self.says().is_some_and(|says| says.hosts.iter().any(|known| known.eq_ignore_ascii_case(&wanted)))
+    }
+
     /// It is this node's.
     #[must_use]
     pub fn is(&self, name: &Name) -> bool {
@@ -113,8 +121,13 @@ pub enum HandshakeError {
     #[error("{}", explain(.0))]
     Tls(#[from] rustls::Error),
     /// Its certificate was revoked.
-    #[error("its certificate was revoked: it was forgotten, or another machine has its name now")]
-    Revoked,
+    #[error("the certificate of {who} was revoked: {why}")]
+    Revoked {
+        /// Whose it is.
+        who: String,
+        /// What has done that.
+        why: &'static str,
+    },
     /// A caller does not know the cluster.
     #[error(
         "the caller does not name this cluster's authority: it is no member, or it has the identity of another cluster"
@@ -142,13 +155,19 @@ fn explain(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
     let remedy = match error {
         Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
-            "its certificate has expired: have it signed anew, and compare the clocks"
+            "its certificate has expired, or the clock of this machine is ahead: set the clocks of both by NTP, and have the \
+             certificate signed anew if it has ended"
         }
         Error::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
-            "its certificate is not valid yet: compare the clocks"
+            "its certificate is not valid yet: set the clock of this machine by NTP, or that of the machine that has signed it"
         }
         Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
             "its certificate is not signed by this cluster's authority"
+        }
+        Error::InvalidCertificate(Certificate::NotValidForNameContext { expected, presented })
+            if Name::of(&expected.to_str()).is_none() =>
+        {
+            return not_named(&expected.to_str(), presented);
         }
         Error::InvalidCertificate(
             Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
@@ -158,7 +177,8 @@ fn explain(error: &rustls::Error) -> String {
         ) => "its certificate is for something else: a client's is not a node's, nor a node's a client's",
         Error::NoCertificatesPresented => "it shows no certificate: give it an identity of this cluster",
         Error::AlertReceived(Alert::CertificateExpired) => {
-            "it says that this node's certificate has expired: have it signed anew, and compare the clocks"
+            "it says that this node's certificate has expired or is not valid yet: it is the other end's clock, or this node's \
+             certificate; set the clocks of both by NTP, and look at the end of the certificate in `cards status`"
         }
         Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown) => {
             "it does not believe this node's certificate; do both have the same authority?"
@@ -166,6 +186,23 @@ fn explain(error: &rustls::Error) -> String {
         _ => return error.to_string(),
     };
     format!("{remedy} ({error})")
+}
+
+/// That a certificate does not have the host by which a program has called, and what it has.
+fn not_named(host: &str, presented: &[String]) -> String {
+    // As the library writes them: `DnsName("n1")`, `IpAddress(10.0.0.1)`.
+    let bare = |name: &String| {
+        let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+        let inner = inner.trim_matches('"');
+        // Not all addresses are in their usual form there.
+        inner.parse::<IpAddr>().map_or_else(|_| inner.to_owned(), |address| address.to_string())
+    };
+    let names: Vec<String> = presented.iter().map(bare).collect();
+    format!(
+        "its certificate does not name {host}, only {}: call it by one of these; a node's certificate gets the host of its \
+         `address` when the daemon starts",
+        names.join(", ")
+    )
 }
 
 /// Calls a node.
@@ -222,7 +259,10 @@ fn proof(identity: &Identity, shown: Shown) -> Result<Shown, HandshakeError> {
     let key = shown.key().ok_or(rustls::Error::NoCertificatesPresented)?;
     match identity.has_revoked(&key) {
         false => Ok(shown),
-        true => Err(HandshakeError::Revoked),
+        true => Err(HandshakeError::Revoked {
+            who: shown.to_string(),
+            why: "its node was forgotten (`cards forget`), or another machine has its name now",
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -47,6 +48,15 @@ impl Files {
     #[must_use]
     pub fn any(&self) -> bool {
         [&self.authority, &self.certificate, &self.key].into_iter().any(|path| path.exists())
+    }
+
+    /// Why it cannot be seen whether one of them is there, if so: the directory is another user's.
+    #[must_use]
+    pub fn hidden(&self) -> Option<Error> {
+        [&self.authority, &self.certificate, &self.key].into_iter().find_map(|path| {
+            let source = fs::metadata(path).err().filter(|e| e.kind() == io::ErrorKind::PermissionDenied)?;
+            Some(Error::File { path: path.clone(), source })
+        })
     }
 
     /// Writes them, the key first. None of them may be there.
@@ -249,7 +259,8 @@ impl Credentials {
         let says = Says::of(&chain[0])
             .ok_or_else(|| content(&files.certificate, "this is no certificate of X.509".into()))?;
         if !is_for(&shown, &dns) {
-            return Err(Error::Other { path: files.certificate.clone(), name: name.to_string(), dns });
+            let whose = Shown::first_of(chain).to_string();
+            return Err(Error::Other { path: files.certificate.clone(), whose, name: name.to_string(), dns });
         }
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => content(

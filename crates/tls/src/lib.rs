@@ -46,7 +46,7 @@ mod settings;
 mod trust;
 mod wire;
 
-pub use authority::{Authority, check_host};
+pub use authority::{Authority, check_host, host_to_sign};
 pub use client::{Client, ClientFiles, ClientName};
 pub use error::Error;
 pub use fingerprint::{Fingerprint, NoFingerprint};

@@ -83,7 +83,9 @@ impl Service {
                 let client = believed.who(shown, between, UnixTime::now())?;
                 let key = Says::of(shown).ok_or(rustls::Error::NoCertificatesPresented)?.key;
                 if self.identity.has_revoked(&key) {
-                    return Err(HandshakeError::Revoked);
+                    let who = names(shown).into_iter().next().unwrap_or_default();
+                    let why = "by `cards cluster client NAME --revoke`";
+                    return Err(HandshakeError::Revoked { who, why });
                 }
                 Some((client, key))
             }

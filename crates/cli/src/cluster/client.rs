@@ -143,7 +143,8 @@ impl Client {
         let mut revoked = 0;
         let files = fs::read_dir(&issued).map_err(|error| Error::Usage {
             problem: format!(
-                "{}: {error}; there is no certificate of client {} that was made here and not revoked",
+                "{}: {error}; there is no certificate of client {} that was made here and not revoked; run this as root or as the \
+                 daemon's user on the keeper's machine, where `cards cluster client` has made it",
                 issued.display(),
                 self.name
             ),
@@ -215,6 +216,8 @@ mod tests {
         }
         let refused = client("backup").unwrap_err();
         assert!(refused.contains("is there already"), "{refused}");
+        let refused = cards("cards cluster client nobody --revoke").unwrap_err();
+        assert!(refused.contains("on the keeper's machine"), "{refused}");
         assert!(cards("cards cluster client x --ttl 90000h").unwrap_err().contains("87600h"));
     }
 

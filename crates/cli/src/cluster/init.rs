@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::join::{identity_dir, machine_name};
+use crate::join::{identity_dir, machine_name, with_state_dir};
 use crate::output;
 
 /// Make the authority of a new cluster here, and this node's identity
@@ -122,11 +122,12 @@ impl Init {
             });
         }
         let (cluster, key) = (&self.cluster, authority_dir.join("authority.key"));
+        let state = with_state_dir(&self.state_dir);
         output::print(&format!(
             "The authority of cluster {cluster}: {}\nThis machine is node {node}: {}\n\nKeep a copy of {} where it is safe: \
              whoever has it can be any node.\nNext, here, with an address that the other machines reach:\n  \
-             cards join {cluster} --coordinator {node}@HOST:7400 --node {node}\nThen for each other \
-             machine a token, to join with there:\n  cards cluster token\n",
+             cards join {cluster} --coordinator {node}@HOST:7400 --node {node}{state}\nThen for each other \
+             machine a token, to join with there:\n  cards cluster token{state}\n",
             authority_dir.display(),
             identity.display(),
             key.display(),

@@ -9,12 +9,16 @@ use cards_tls::Fingerprint;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
 use crate::table::{Align, Table};
 
 /// Longest life of a token.
 const LIFE_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// How long the daemon here may take to say who the members are.
+const ASK: Duration = Duration::from_secs(2);
 
 /// Make a token with which machines join; list tokens, or revoke one
 ///
@@ -53,6 +57,9 @@ pub(crate) struct Token {
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cards")]
     state_dir: PathBuf,
 
+    #[command(flatten)]
+    daemon: Daemon,
+
     /// One JSON object; with --list one JSON array
     #[arg(long)]
     json: bool,
@@ -89,6 +96,9 @@ impl Token {
                 output::print(&format!("Token {id} is revoked.\n"))
             };
         }
+        if let Some(node) = &self.rejoin {
+            self.warn_of_stranger(node);
+        }
         let grant = Grant { uses: self.uses, life: self.ttl, rejoin: self.rejoin };
         let (token, granted) = tokens.make(authority, grant)?;
         let token = token.to_string();
@@ -107,6 +117,24 @@ impl Token {
             granted.id
         );
         Ok(())
+    }
+}
+
+impl Token {
+    /// Says so if no member is called like that, as far as the daemon here knows: one whose machine has never joined needs such a
+    /// token as well.
+    fn warn_of_stranger(&self, node: &str) {
+        let Ok(status) = self.daemon.connect_within(ASK).and_then(|mut daemon| Ok(daemon.status()?)) else {
+            return;
+        };
+        let names: Vec<&str> = status.members.iter().map(|member| member.name.as_str()).collect();
+        if !names.contains(&node) {
+            eprintln!(
+                "cards: cluster {} has no member {node}; its members are {}",
+                status.cluster,
+                names.join(", ")
+            );
+        }
     }
 }
 

@@ -34,6 +34,20 @@ pub(super) fn files(config: &Config) -> Finding {
     }
 }
 
+/// Write-back: the kernel lets a process say that it must not wait for itself.
+pub(super) fn write_back() -> Finding {
+    const CHECK: &str = "write-back";
+    match cards_node::set_io_flusher() {
+        Ok(()) => Finding::ok(CHECK, "the kernel can be told that it depends on the daemon"),
+        Err(error) => Finding::warning(
+            CHECK,
+            format!("the kernel cannot be told that it depends on the daemon ({error})"),
+            "with volumes mounted at this machine, short memory can hold up both; give the daemon CAP_SYS_RESOURCE, as \
+             cards.service does",
+        ),
+    }
+}
+
 /// Locked memory: on older kernels rings count.
 pub(super) fn locked(config: &Config, kernel_counts_rings: bool) -> Finding {
     const CHECK: &str = "locked memory";

@@ -512,10 +512,16 @@ fn a_node_says_what_is_refused_and_what_is_in_the_clear() {
     let checked = |plan: &Plan| {
         let path = dir.path().join("n1.toml");
         fs::write(&path, plan.toml(0)).unwrap();
-        run(&[CARDS, "serve", "--check", "--config", &path.display().to_string()], SHORT).ok().stdout
+        run(&[CARDS, "serve", "--check", "--config", &path.display().to_string()], SHORT)
     };
-    let said = checked(&plan);
-    assert!(said.contains("has no identity"), "{said}");
+    let refused = checked(&plan).fails();
+    let said = refused.stderr.lines().next().unwrap_or_default();
+    assert!(said.contains("n1.toml: refused: the start: ") && said.contains("has no identity"), "{refused}");
+    assert!(refused.stdout.is_empty(), "{refused}");
+    let doctor =
+        run(&[CARDS, "doctor", "--config", &dir.path().join("n1.toml").display().to_string()], SHORT);
+    let doctor = doctor.fails().stdout;
+    assert!(doctor.lines().any(|line| line.starts_with("problem  identity ")), "{doctor}");
     // Without something to show it does not start, and says what to do.
     let path = dir.path().join("n1.toml").display().to_string();
     fs::create_dir_all(plan.runtime_dir(0)).unwrap();
@@ -523,9 +529,11 @@ fn a_node_says_what_is_refused_and_what_is_in_the_clear() {
     assert!(refused.contains("nbd.tcp") && refused.contains("cards cluster init"), "{refused}");
 
     let mut cluster = Cluster::down(plan.clone());
-    let said = checked(&plan);
+    let said = checked(&plan).ok().stdout;
     assert!(said.contains("without TLS") && said.contains("not named in [[client]]"), "{said}");
-    assert!(!said.contains("has no identity"), "{said}");
+    let doctor =
+        run(&[CARDS, "doctor", "--config", &dir.path().join("n1.toml").display().to_string()], SHORT);
+    assert!(doctor.stdout.lines().any(|line| line.starts_with("ok       identity ")), "{doctor}");
     cluster.node(1).restart();
     assert_eq!(cluster.node(1).status()["in_clear"], serde_json::Value::Null);
     cluster.node(1).terminate();

@@ -123,7 +123,8 @@ impl Office {
         self.certify(registry, &name, hosts, &key, true).await
     }
 
-    /// Signs for a node that has shown its certificate, anew: of the same name, hosts and key.
+    /// Signs for a node that has shown its certificate, anew: of the same name, hosts and key, and for the host of the address
+    /// (`host:port`) where others reach it now.
     ///
     /// # Errors
     /// The certificate is not one that the cluster's authority makes, or was revoked.
@@ -132,11 +133,17 @@ impl Office {
         registry: &Embedded,
         shown: &Shown,
         name: &Name,
+        address: Option<&str>,
     ) -> Result<Admission, Unsigned> {
         let key = shown.public_key().filter(|_| shown.is(name)).ok_or_else(|| {
             Unsigned::Malformed("the certificate to renew is not one of the cluster's authority".to_owned())
         })?;
         let mut hosts = shown.hosts();
+        if let Some(host) = address.and_then(cards_tls::host_to_sign).filter(|host| !shown.is_for_host(host))
+        {
+            // Those that it had before may be of addresses that it has not any more.
+            hosts.insert(0, host.to_owned());
+        }
         hosts.truncate(HOSTS_MAX + 3);
         self.certify(registry, name, &hosts, &key, false).await
     }

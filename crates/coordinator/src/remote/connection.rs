@@ -112,7 +112,7 @@ impl Peer {
                 Shows::Nothing => Wire::plain(stream),
                 Shows::Identity(identity, keeper) => {
                     let proven = cards_tls::connect(stream, identity, Purpose::Registry, keeper).await;
-                    proven.map_err(|e| unsent(&e))?.wire
+                    proven.map_err(|e| Failed::Unsent(self.unproven(&e)))?.wire
                 }
                 Shows::Joins(authority, keeper) => {
                     let wire = cards_tls::connect_to_join(stream, authority, keeper).await;
@@ -140,6 +140,21 @@ impl Peer {
 
     fn unreachable(&self, problem: &dyn std::fmt::Display) -> RemoteError {
         RemoteError::Unreachable { address: self.address.clone(), problem: problem.to_string() }
+    }
+
+    /// Nothing was agreed on, or the connection broke before.
+    fn unproven(&self, error: &HandshakeError) -> RemoteError {
+        use io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        let problem = match error {
+            HandshakeError::Io(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => {
+                "it hangs up when this node says which authority it believes: that is another cluster's, probably; compare \
+                 authority.pem in `identity` of the state_dir of both"
+                    .into()
+            }
+            HandshakeError::Io(error) => return self.unreachable(error),
+            error => error.to_string(),
+        };
+        RemoteError::Unproven { address: self.address.clone(), problem }
     }
 
     /// It is not whom a token is of.

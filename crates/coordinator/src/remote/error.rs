@@ -21,6 +21,14 @@ pub enum RemoteError {
         /// What the system said.
         problem: String,
     },
+    /// One of the two does not believe the other.
+    #[error("the coordinator at {address} and this node do not believe each other: {problem}")]
+    Unproven {
+        /// The address.
+        address: String,
+        /// Which, why, and what to do.
+        problem: String,
+    },
     /// Who answers is not the keeper that made a token.
     #[error(
         "{address} does not prove to be {keeper}, of whose authority the token is: {problem}; nothing was said to it. Correct \

@@ -294,8 +294,12 @@ impl Desk {
         let Some(office) = &self.office else {
             return failed("there is no authority here that could sign".to_owned());
         };
+        let address = match self.registry.view().await {
+            Ok(view) => view.members.get(&node).map(|member| member.address.clone()),
+            Err(error) => return failed(error.to_string()),
+        };
         let _turn = self.signing.acquire().await;
-        signed(office.renew(&self.registry, shown, &name).await)
+        signed(office.renew(&self.registry, shown, &name, address.as_deref()).await)
     }
 
     async fn submit(&self, request: Request<Incoming>, caller: &Caller) -> Reply {

@@ -35,7 +35,7 @@ pub enum ClientError {
         source: std::io::Error,
     },
     /// The connection broke, or the daemon did not answer in time.
-    #[error("{}: {source}; see the daemon's log", path.display())]
+    #[error("{}: {}", path.display(), io_error(source))]
     Io {
         /// The socket.
         path: PathBuf,
@@ -53,6 +53,18 @@ pub enum ClientError {
     /// The daemon refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+/// What has happened to a connection, and what to do.
+fn io_error(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::TimedOut => {
+            "the daemon takes connections and does not answer: it stands still, or has too much to \
+                                         do; see its log, and whether it was stopped (SIGSTOP, a debugger)"
+                .into()
+        }
+        _ => format!("{error}; see the daemon's log"),
+    }
 }
 
 /// What to do about a socket that cannot be reached.

@@ -26,13 +26,19 @@ impl Status {
         let attached = self.volumes.iter().filter(|volume| volume.is_attached()).count();
         let wanted = self.volumes.iter().filter(|volume| volume.attached.is_some()).count();
         let of = if wanted > attached { format!(" of {wanted}") } else { String::new() };
+        let is_offline =
+            |volume: &&super::Volume| volume.is_attached() && volume.state == VolumeState::Offline;
+        let offline = match self.volumes.iter().filter(is_offline).count() {
+            0 => String::new(),
+            offline => format!(" ({offline} offline)"),
+        };
         let alone = self.members.len() < 2;
         let in_clear = match self.in_clear.is_empty() {
             true => String::new(),
             false => format!(", in the clear: {}", self.in_clear.join(" and ")),
         };
         format!(
-            "{} of {} nodes up{}{}{in_clear}, {attached}{of} volume{} attached, version {}, up {}",
+            "{} of {} nodes up{}{}{in_clear}, {attached}{of} volume{} attached{offline}, version {}, up {}",
             self.members.iter().filter(|member| up(member.state)).count(),
             self.members.iter().filter(|member| member.state != MemberState::Left).count(),
             if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },

@@ -1,6 +1,6 @@
 //! Who may ask over TCP: whoever has the token.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -31,9 +31,11 @@ impl Token {
             reason,
         };
         let unreadable = |error: std::io::Error| {
-            problem(format!(
-                "it cannot be read: {error}; write a token into it, as `openssl rand -hex 32` makes them"
-            ))
+            let remedy = match error.kind() {
+                ErrorKind::PermissionDenied => "`chown` it to the user of the daemon",
+                _ => "write a token into it, as `openssl rand -hex 32` makes them",
+            };
+            problem(format!("it cannot be read: {error}; {remedy}"))
         };
         let file = std::fs::File::open(path).map_err(unreadable)?;
         if file.metadata().map_err(unreadable)?.mode() & OTHERS != 0 {

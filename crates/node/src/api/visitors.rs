@@ -38,13 +38,23 @@ impl Hosts {
     /// Whether a `Host` header is one of ours: `name`, `name:port`, or an address. An address cannot be made to
     /// resolve to something else.
     fn has(&self, header: &str) -> bool {
-        let host = match header.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').map_or("", |(host, _)| host),
-            None => header.rsplit_once(':').map_or(header, |(host, _)| host),
-        };
-        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let host = without_port(header);
         host == "localhost" || host.parse::<IpAddr>().is_ok() || self.0.contains(&host)
     }
+}
+
+/// The host in a `Host` header, in lower case.
+fn without_port(header: &str) -> String {
+    let host = match header.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(host, _)| host),
+        None => header.rsplit_once(':').map_or(header, |(host, _)| host),
+    };
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Whether a `Host` header is a name of this node's certificate: an authority that the node believes has signed that it is ours.
+fn is_certified(node: &Node, header: &str) -> bool {
+    node.identity.as_ref().is_some_and(|own| own.shown().is_for_host(&without_port(header)))
 }
 
 /// Answers a visitor's request.
@@ -65,7 +75,7 @@ async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> R
         let header = request.headers().get(HOST)?;
         header.to_str().ok()
     });
-    if !host.is_some_and(|host| hosts.has(host)) {
+    if !host.is_some_and(|host| hosts.has(host) || is_certified(node, host)) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
             route::clip(host.unwrap_or_default())

@@ -210,8 +210,18 @@ impl ConfigError {
         if let Some((value, known)) = names_in(message, "unknown variant `") {
             reason = format!("no such value {value:?}; {}", remedy(value, &known));
         }
+        if is_bare_word(&quote) {
+            reason += "; text stands in quotation marks, as in node = \"n1\"";
+        }
         Self::Syntax { file, line, quote, reason }
     }
+}
+
+/// The value in this line is a word without quotation marks, and none that TOML knows.
+fn is_bare_word(line: &str) -> bool {
+    let value = line.split_once('=').map_or("", |(_, value)| value.trim());
+    let is_word = value.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
+    is_word && !["true", "false", "inf", "nan"].contains(&value)
 }
 
 /// `did you mean "x"?`, or the list of what is known.

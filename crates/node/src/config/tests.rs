@@ -431,3 +431,10 @@ fn a_coordinator_that_cannot_work_is_refused() {
     refused_in(ETCD, "[coordinator.etcd]", "[coordinator.zookeeper]", &["zookeeper", "embedded"]);
     refused_in(LEAST, "node = \"n1\"", "node = \"n1\"\naddress = \"h:1\"", &["[coordinator]", "[[member]]"]);
 }
+
+#[test]
+fn text_without_quotation_marks_is_told_to_have_them() {
+    refused("node = \"n1\"", "node = n1", &["node = n1", "quotation marks"]);
+    refused("runtime_dir = \"/run/cards\"", "runtime_dir = /run/cards", &["quotation marks"]);
+    assert!(!error_with("shards = 8", "shards = 8.").contains("quotation marks"));
+}

@@ -16,8 +16,8 @@ pub struct Web {
     /// alone `offered`; with `insecure` `off`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Names that requests may call this node by, besides addresses, `localhost`, the node's name and the hosts of
-    /// `listen` and of its peer address. A page from elsewhere that has its own name resolve to this machine could
+    /// Names that requests may call this node by, besides addresses, `localhost`, the node's name, those of its certificate
+    /// and the hosts of `listen` and of its peer address. A page from elsewhere that has its own name resolve to this machine could
     /// read what is shown here otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

@@ -20,20 +20,42 @@ pub(super) async fn run(session: Rc<Session>) {
     let Some(own) = session.own.clone().filter(|own| own.renews && signs(&session.coordinator)) else {
         return;
     };
+    name_address(&session, &own).await;
     let mut pause = PAUSE;
     loop {
         // What is signed and not on the disk is gone with this process.
         let due_in = if own.is_renewed() { own.due_in() } else { Duration::ZERO };
         if !due_in.is_zero() {
-            tokio::time::sleep(due_in.min(LOOK)).await;
+            tokio::select! {
+                () = tokio::time::sleep(due_in.min(LOOK)) => {}
+                () = session.answers.notified() => {}
+            }
         } else if session.renew_certificate().await.is_ok() {
             pause = PAUSE;
             // One that is due at once has all its life behind it: the authority ends.
             tokio::time::sleep(PAUSE).await;
         } else {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                () = session.answers.notified() => pause = PAUSE,
+            }
         }
+    }
+}
+
+/// Has the certificate name the host of this node's address, by which clients call it. Without, nodes believe it all the same:
+/// that this fails is no problem of the cluster, and it is tried again at the next start, and whenever the certificate is renewed.
+async fn name_address(session: &Session, own: &Own) {
+    let address = session.config.address.as_deref();
+    if own.names(address) || matches!(session.coordinator, Coordinator::Embedded(_)) {
+        return;
+    }
+    match ask(own, address, session.office.as_ref(), &session.coordinator).await {
+        Ok(certificate) => drop(own.renewed(Ok(certificate))),
+        Err(error) => tracing::warn!(
+            "this node's certificate does not name {}, and clients over TLS that call it so refuse it: {error}",
+            address.unwrap_or_default()
+        ),
     }
 }
 
@@ -45,6 +67,7 @@ fn signs(coordinator: &Coordinator) -> bool {
 /// Has the certificate of this node renewed.
 pub(super) async fn renew(
     own: &Own,
+    address: Option<&str>,
     office: Option<&Office>,
     coordinator: &Coordinator,
 ) -> Result<SystemTime, String> {
@@ -53,10 +76,20 @@ pub(super) async fn renew(
                        are there";
         return Err(problem.into());
     }
+    own.renewed(ask(own, address, office, coordinator).await)
+}
+
+/// Asks for another certificate, which names the host of `address` (`host:port`) as well.
+async fn ask(
+    own: &Own,
+    address: Option<&str>,
+    office: Option<&Office>,
+    coordinator: &Coordinator,
+) -> Result<String, String> {
     let name = own.name();
-    own.renewed(match (coordinator, office) {
+    match (coordinator, office) {
         (Coordinator::Embedded(registry), Some(office)) => {
-            let signed = office.renew(registry, &own.shown(), name).await;
+            let signed = office.renew(registry, &own.shown(), name, address).await;
             signed.map(|signed| signed.certificate).map_err(|error| error.to_string())
         }
         (Coordinator::Remote(keeper), _) => {
@@ -64,7 +97,7 @@ pub(super) async fn renew(
         }
         (Coordinator::Embedded(_), None) => Err("the cluster's authority is not here".into()),
         (Coordinator::Etcd(_), _) => Err("with etcd nobody signs; name new files in [identity]".into()),
-    })
+    }
 }
 
 /// Lets a registry that does not see what this node shows know of it.

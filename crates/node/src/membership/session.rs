@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) own: Option<Arc<Own>>,
     /// The key by which the registry knows this node.
     shown: RefCell<Option<Fingerprint>>,
-    office: Option<Office>,
+    pub(super) office: Option<Office>,
     home: Home,
     pub(super) coordinator: Coordinator,
     state: RefCell<StateFile>,
@@ -59,6 +59,8 @@ pub(super) struct Session {
     view: RefCell<View>,
     /// The registrar looks again at what the registry says of this node.
     pub(super) look: Notify,
+    /// The coordinator answers again.
+    pub(super) answers: Notify,
     /// The membership is found to be over before its lease is.
     lost: Notify,
     /// It is leaving.
@@ -102,10 +104,12 @@ impl Session {
         let coordinator =
             patiently(&home, || home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
-        // The certificate of a keeper that was off for long may have ended: other nodes would refuse it.
-        if let Some(own) = own.as_ref().filter(|own| own.renews && office.is_some() && own.due_in().is_zero())
-        {
-            let _ = renewal::renew(own, office.as_ref(), &coordinator).await;
+        // The certificate of a keeper that was off for long may have ended, and other nodes would refuse it; and the address is not
+        // known yet when the first is made.
+        let address = config.address.as_deref();
+        let is_old = |own: &&Arc<Own>| own.due_in().is_zero() || !own.names(address);
+        if let Some(own) = own.as_ref().filter(|own| own.renews && office.is_some()).filter(is_old) {
+            let _ = renewal::renew(own, address, office.as_ref(), &coordinator).await;
         }
         let registry = home::answer(identity, office.clone(), &coordinator);
         patiently(&home, || async {
@@ -144,6 +148,7 @@ impl Session {
             node: RefCell::new(None),
             view: RefCell::new(view),
             look: Notify::new(),
+            answers: Notify::new(),
             lost: Notify::new(),
             leaving: Cell::new(false),
             left: Cell::new(false),
@@ -188,7 +193,10 @@ impl Session {
 
     pub(super) async fn renew_certificate(&self) -> Result<SystemTime, String> {
         match &self.own {
-            Some(own) => renewal::renew(own, self.office.as_ref(), &self.coordinator).await,
+            Some(own) => {
+                let address = self.config.address.as_deref();
+                renewal::renew(own, address, self.office.as_ref(), &self.coordinator).await
+            }
             None => Err("this node has no certificate".into()),
         }
     }
@@ -232,11 +240,13 @@ impl Session {
                 answered = Instant::now();
                 if std::mem::replace(&mut silent, false) {
                     tracing::info!("the coordinator answers again");
+                    self.answers.notify_one();
                 }
             }
             match result {
                 Ok(membership) => {
                     over = None;
+                    self.own.iter().for_each(|own| own.set_refusal(None));
                     self.has_lease(membership.lease);
                     let problem = membership.applied.coordinator_clock.map(|other| clock_off(clock, other));
                     match (&problem, off) {
@@ -250,6 +260,9 @@ impl Session {
                 // It is no member any more, as it wished; whoever leaves must not join again by that.
                 Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
                 Err(Error::Refused(refusal)) => {
+                    if let (Refusal::Revoked { .. }, Some(own)) = (&refusal, &self.own) {
+                        own.set_refusal(Some(refusal.to_string()));
+                    }
                     match refusal {
                         _ if over.is_some() => {}
                         Refusal::LeaseEnded { .. } => tracing::warn!(
@@ -273,7 +286,7 @@ impl Session {
                     let cause = cause(&error);
                     self.say(Some(format!(
                         "the coordinator {} has not answered for {} s ({cause}): {}. Until then nobody can join or leave; \
-                         I/O goes on",
+                         I/O goes on, with the disks of the nodes that are up",
                         self.home.describe(),
                         answered.elapsed().as_secs(),
                         remedy(&self.home)
@@ -391,7 +404,7 @@ fn cause(error: &Error) -> String {
         remote = cause;
     }
     match remote {
-        RemoteError::Unreachable { problem, .. } => problem.clone(),
+        RemoteError::Unreachable { problem, .. } | RemoteError::Unproven { problem, .. } => problem.clone(),
         RemoteError::Slow { timeout_ms, .. } => format!("no reply within {} s", *timeout_ms as f64 / 1e3),
         other => other.to_string(),
     }
@@ -407,8 +420,9 @@ fn remedy(home: &Home) -> &'static str {
 /// What is said of a clock that is too far off to join with.
 fn clock_off(node: WallClock, coordinator: WallClock) -> String {
     format!(
-        "the clock of this node says {node}, the coordinator's says {coordinator}: set both by NTP; nothing but the \
-         times in logs depends on it, but nodes whose clocks differ so much cannot join"
+        "the clock of this node says {node}, the coordinator's says {coordinator}: set the clock that is wrong by NTP; connections \
+         that are open go on, but nodes whose clocks differ so much cannot join, and with clocks two days apart they do not believe \
+         each other's certificates when they connect anew"
     )
 }
 
@@ -440,7 +454,10 @@ fn is_passing(error: &Error) -> bool {
         Error::Refused(_) | Error::File(_) => false,
         Error::Remote(error) => matches!(
             error,
-            RemoteError::Unreachable { .. } | RemoteError::Slow { .. } | RemoteError::OutcomeUnknown { .. }
+            RemoteError::Unreachable { .. }
+                | RemoteError::Unproven { .. }
+                | RemoteError::Slow { .. }
+                | RemoteError::OutcomeUnknown { .. }
         ),
         Error::Etcd(error) => matches!(
             error,

@@ -25,7 +25,7 @@ const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
 /// Why an introduction failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetError {
-    #[error("{0}")]
+    #[error("{}", io_error(.0))]
     Io(#[from] io::Error),
     #[error("{0}")]
     Handshake(HandshakeError),
@@ -42,8 +42,11 @@ pub(super) enum GreetError {
     #[error("{node:?} is {what}; check the addresses and the `node` key of both")]
     Who { node: String, what: &'static str },
     #[error(
-        "node {node} says that it is a member since it joined as {theirs}, the coordinator says {known}: its membership \
-         is over, or another process has its name"
+        "node {node} says that it is a member since it joined as {theirs}, the last that this node has heard of is {known}: {}",
+        match theirs > known {
+            true => "it hears of it in a moment, or another process has that name",
+            false => "that membership is over, or another process has its name",
+        }
     )]
     Membership { node: String, theirs: u64, known: u64 },
     #[error("node {node} has heard of epoch {theirs} only, this node joined in {ours}")]
@@ -84,6 +87,7 @@ impl GreetError {
             TimedOut | HostUnreachable | NetworkUnreachable => {
                 "is the machine up, and its peer port open in all firewalls?"
             }
+            io::ErrorKind::UnexpectedEof => "if it refuses this node, its log says why",
             // What the kernel says of a route that leads nowhere, and of one that is forbidden.
             InvalidInput => "is there a route to it (`ip route get`)? or correct its `address`",
             PermissionDenied => "does a route or a firewall of this machine forbid it?",
@@ -99,6 +103,14 @@ impl GreetError {
     /// The peer is there and refuses, or is refused; not a matter of waiting.
     pub(super) fn is_refusal(&self) -> bool {
         !matches!(self, Self::Io(_) | Self::Silent | Self::Behind { .. } | Self::Lane { .. })
+    }
+}
+
+/// The library says `early eof` of a peer that ends the connection.
+fn io_error(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it hangs up".into(),
+        _ => error.to_string(),
     }
 }
 
@@ -326,6 +338,15 @@ async fn receive(wire: &mut Wire) -> Result<Hello, GreetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_hangs_up_is_said_to_do_so() {
+        let error = GreetError::Io(io::ErrorKind::UnexpectedEof.into());
+        assert_eq!(
+            format!("{error}; {}", error.remedy()),
+            "it hangs up; if it refuses this node, its log says why"
+        );
+    }
 
     #[test]
     fn what_the_kernel_says_of_a_route_is_told_as_one() {

@@ -3,13 +3,16 @@
 //! All nodes have one for their peers. At the node that keeps the registry, those who ask that come to it as well: what
 //! a connection is for is said in the handshake of TLS, or in the clear by its first byte.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_coordinator::Visit;
-use cards_tls::{Proven, Purpose, Shown, Wire};
+use cards_tls::{HandshakeError, Proven, Purpose, Shown, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::Level;
 
@@ -24,6 +27,8 @@ use crate::seldom::Seldom;
 const STRANGERS_MAX: u32 = 128;
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// A node that was forgotten comes again and again: of each the log speaks so often.
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 
 /// Where others come, before the node runs.
 pub(crate) struct Port {
@@ -39,6 +44,8 @@ struct Hall {
     registry: Option<Registry>,
     lobby: Arc<Lobby>,
     seldom: Seldom,
+    /// When the log has last spoken of a certificate that was revoked, by its owner. The authority has signed for each of them.
+    revoked: RefCell<BTreeMap<String, Instant>>,
 }
 
 /// Somebody who has said what the connection is for.
@@ -80,7 +87,8 @@ impl Port {
         let Self { listeners, registry } = self;
         // Whoever is known by name leaves it: half of the places are never taken.
         let lobby = Lobby::new(2 * STRANGERS_MAX);
-        let hall = Rc::new(Hall { local: Rc::clone(local), registry, lobby, seldom: Seldom::default() });
+        let (local, seldom, revoked) = (Rc::clone(local), Seldom::default(), RefCell::default());
+        let hall = Rc::new(Hall { local, registry, lobby, seldom, revoked });
         for listener in listeners {
             spawn(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
         }
@@ -94,7 +102,7 @@ impl Hall {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     if let Some(permit) = self.lobby.admit(Some(from.ip())) {
-                        spawn(Rc::clone(&self).serve(stream, permit));
+                        spawn(Rc::clone(&self).serve(stream, from, permit));
                     }
                 }
                 Err(error) => {
@@ -105,7 +113,7 @@ impl Hall {
         }
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, permit: Permit) {
+    async fn serve(self: Rc<Self>, stream: TcpStream, from: SocketAddr, permit: Permit) {
         let greeted = tokio::select! {
             greeted = tokio::time::timeout(DEADLINE, self.greet(stream)) => greeted,
             () = permit.evicted() => return,
@@ -132,7 +140,7 @@ impl Hall {
             Err(refused) => Err(refused),
         };
         if let Err(refused) = led {
-            self.say(&refused);
+            self.say(&refused, from);
         }
     }
 
@@ -170,18 +178,33 @@ impl Hall {
     }
 
     /// A peer comes again and again, and anybody may knock: what is known is not said twice.
-    fn say(&self, refused: &Refused) {
+    fn say(&self, refused: &Refused, from: SocketAddr) {
         let (Refused { error, member }, node): (_, &Node) = (refused, &self.local.node);
         let may_pass = error.may_pass();
         let level = match member.map(|member| &node.links[member]) {
+            None if let GreetError::Handshake(HandshakeError::Revoked { who, .. }) = error => {
+                self.has_news_of(who).then_some(Level::WARN)
+            }
             Some(link) if !link.is_up() => link.refused(&error.to_string(), may_pass),
             _ => self.seldom.may().then_some(if may_pass { Level::INFO } else { Level::WARN }),
         };
         match level {
-            Some(Level::WARN) => tracing::warn!("a connection to the peer port was refused: {error}"),
-            Some(_) => tracing::info!("a connection to the peer port was refused: {error}"),
+            Some(Level::WARN) => {
+                tracing::warn!("a connection to the peer port from {from} was refused: {error}")
+            }
+            Some(_) => tracing::info!("a connection to the peer port from {from} was refused: {error}"),
             None => {}
         }
+    }
+
+    /// Whether the log may speak of somebody whose certificate was revoked.
+    fn has_news_of(&self, who: &str) -> bool {
+        let mut said = self.revoked.borrow_mut();
+        let may = said.get(who).is_none_or(|last| last.elapsed() >= FORGOTTEN_EVERY);
+        if may {
+            said.insert(who.to_owned(), Instant::now());
+        }
+        may
     }
 }
 

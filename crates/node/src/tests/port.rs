@@ -8,13 +8,16 @@ use std::time::Duration;
 use cards_coordinator::{
     Change, Epoch, Grant, Incarnation, Join, Remote, RemoteConfig, Seat, Tokens, WallClock, admit,
 };
-use cards_tls::{Authority, Files, Fingerprint, HandshakeError, Identity, Name, NodeKey, Purpose, Wire};
+use cards_tls::{
+    Authority, Files, Fingerprint, HandshakeError, Identity, Name, NodeKey, Purpose, Shown, Wire,
+};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use super::cluster::{BLOCK, Cluster, coordinate};
-use crate::config::{Coordinator, EmbeddedHome};
+use super::http::{address, ask, web};
+use crate::config::{Config, Coordinator, EmbeddedHome};
 
 /// As long as nobody waits by himself here: a machine that says nothing is given up after 5 s.
 const SOON: Duration = Duration::from_secs(3);
@@ -44,9 +47,14 @@ struct Proven {
 
 impl Proven {
     fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl Fn(&mut Config)) -> Self {
         let authority = Authority::create("test").unwrap();
         let cluster = Cluster::with(2, 16 * BLOCK, |config| {
             coordinate(config);
+            change(config);
             authority.equip(&config.node, &[], &config.identity_files()).unwrap();
             if config.is_keeper() {
                 let save = |at: &Path| authority.save(&at.join("authority.pem"), &at.join("authority.key"));
@@ -94,6 +102,28 @@ fn a_machine_gets_a_certificate_at_the_port_of_peers_and_joins_there() {
     for node in 1..=third {
         proven.cluster.wait_ready(node);
         proven.cluster.wait("it knows all", || proven.cluster.status(node).problems.is_empty());
+    }
+}
+
+#[test]
+fn a_certificate_gets_the_host_of_the_address_and_the_web_answers_to_all_its_names() {
+    let proven = Proven::with(|config| {
+        // One that certificates do not have anyhow.
+        let elsewhere = |address: &str| address.replace("127.0.0.1", "127.0.0.2");
+        config.address = config.address.as_deref().map(elsewhere);
+        let Some(Coordinator::Embedded(home)) = &mut config.coordinator else { panic!() };
+        home.address = elsewhere(&home.address);
+        web(config);
+    });
+    for node in [1, 2] {
+        let files = proven.cluster.config(node).identity_files();
+        let shown = || Shown::in_pem(&std::fs::read_to_string(&files.certificate).unwrap()).unwrap();
+        proven.cluster.wait("it is signed for anew", || shown().is_for_host("127.0.0.2"));
+        assert!(shown().is_for_host("localhost") && shown().is(&Name::new("test", &format!("n{node}"))));
+        let web = address(&proven.cluster, node);
+        let own = format!("n{node}.test.cards:{}", web.port());
+        assert!(ask(web, "GET", "/metrics", &own).0.starts_with("HTTP/1.1 200"), "{own}");
+        assert!(ask(web, "GET", "/metrics", "n3.test.cards").0.starts_with("HTTP/1.1 403"));
     }
 }
 

@@ -42,6 +42,27 @@ async fn join(
     tokio::join!(calls, answers)
 }
 
+/// A program that is no node calls by an address that nobody has signed for.
+#[tokio::test]
+async fn whoever_calls_by_another_host_is_told_which_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::create("lab").unwrap();
+    let node = equip(&authority, dir.path(), "n1");
+    let trust = crate::Trust::read(&Files::within(&dir.path().join("n1")).authority).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let answers = async {
+        let service = crate::Service::for_http(&node);
+        let _ = service.accept(listener.accept().await.unwrap().0).await;
+    };
+    let (called, ()) = tokio::join!(trust.connect(stream, "10.9.0.1"), answers);
+    let error = called.err().unwrap().to_string();
+    assert!(
+        error.contains("does not name 10.9.0.1, only n1.lab.cards, localhost, 127.0.0.1, ::1: "),
+        "{error}"
+    );
+}
+
 #[tokio::test]
 async fn the_fingerprint_is_enough_to_know_the_node_by() {
     let dir = tempfile::tempdir().unwrap();

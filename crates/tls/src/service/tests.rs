@@ -125,7 +125,7 @@ fn clients_of_the_cluster_come_in_by_name_and_nobody_else() {
     let key = Shown::in_pem(&std::fs::read_to_string(&lost.certificate).unwrap()).unwrap().key().unwrap();
     identity.revoke([key].into());
     let (came, heard) = comes(&service, shows(&lost), "localhost");
-    assert!(matches!(came, Err(HandshakeError::Revoked)) && heard != "welcome", "{heard}");
+    assert!(matches!(came, Err(HandshakeError::Revoked { .. })) && heard != "welcome", "{heard}");
     assert!(comes(&service, shows(&backup), "localhost").0.is_ok());
     // A node's certificate is none of a client.
     let of_node = (&*dir.path().join("n1/node.pem"), &*dir.path().join("n1/node.key"));
