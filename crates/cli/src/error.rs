@@ -29,7 +29,7 @@ pub(crate) enum Error {
     Serve(#[from] cards_node::ServeError),
     /// The daemon would not start.
     #[error("{}: refused: the start: {source}", path.display())]
-    Start { path: PathBuf, source: cards_node::ServeError },
+    Start { path: PathBuf, source: Box<cards_node::ServeError> },
     #[error(transparent)]
     Identity(#[from] cards_tls::Error),
     #[error(transparent)]

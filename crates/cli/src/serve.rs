@@ -35,7 +35,7 @@ impl Serve {
         let config = Config::load(&self.config)?;
         if self.check {
             let refused = cards_node::refuses(&config)
-                .map_err(|source| Error::Start { path: self.config.clone(), source })?;
+                .map_err(|source| Error::Start { path: self.config.clone(), source: Box::new(source) })?;
             let mut said = format!("{}: ok\n", self.config.display());
             for refused in refused {
                 said += &format!("refused: {refused}\n");

@@ -338,6 +338,8 @@ async fn a_node_renews_its_own_certificate_and_no_other() {
         let mut join = join("n2", number, WallClock::now());
         (join.address, join.succeeds) = (address.into(), Some(cards_coordinator::Incarnation(last)));
         last = number;
+        // As after a restart: what counts is what a connection has shown when it began.
+        let remote = keeper.remote(identity.clone()).await;
         remote.submit(Change::Join(join)).await.unwrap();
         identity.replace_certificate(&files, &remote.renew_certificate("n2").await.unwrap()).unwrap();
         assert_eq!(identity.shown().hosts(), ["localhost", "127.0.0.1", "::1", "10.9.0.2"], "{address}");
