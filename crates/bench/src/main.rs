@@ -91,6 +91,9 @@ enum Verb {
         listen: String,
         #[arg(long)]
         block: usize,
+        /// A directory with what is shown under TLS; none: in the clear
+        #[arg(long)]
+        identity: Option<PathBuf>,
     },
     /// Holds a captive cluster open
     #[command(hide = true)]
@@ -265,7 +268,11 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Scale(args) => measure_scale(args),
         Verb::Load(args) => load_one(args),
         Verb::Bare { uri, size } => bare::disk::serve(&uri.address, size),
-        Verb::Pong { listen, block } => bare::pingpong::serve(&listen, block),
+        Verb::Pong { listen, block, identity } => {
+            let read = |dir: PathBuf| bare::tls::Identity::read(&dir);
+            let identity = identity.map(read).transpose().map_err(Error::io("reading a certificate"))?;
+            bare::pingpong::serve(&listen, block, identity.as_ref())
+        }
         Verb::Hold { note } => peers::hold(&note),
     }
 }

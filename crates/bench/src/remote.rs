@@ -2,7 +2,7 @@
 //!
 //! Node 2 holds the blocks, node 3 has a cold cache, the client reads each block once at node 3. That is
 //! two round trips: client to node 3 (unix socket), node 3 to node 2 (TCP). The bare round trip (TCP) is
-//! only the second, so both are printed: the whole remote hit, and what it adds to a local hit of the
+//! only the second, under TLS where the nodes' is, so both are printed: the whole remote hit, and what it adds to a local hit of the
 //! same blocks at node 3 (*less local*). Node 2 runs on the server's core, node 3 beside the client, as the two ends of
 //! the bare round trip do.
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::bare::pingpong;
+use crate::bare::tls::Identity;
 use crate::compare::{Effort, Skipped};
 use crate::load::{self, Access, Options, Outcome, Target};
 use crate::peers::{Cluster, ClusterOptions, Site, Transport, free_host};
@@ -53,7 +54,7 @@ pub struct RemoteRow {
     pub depth: usize,
     /// Ascending, not at random.
     pub is_stream: bool,
-    /// The nodes talk in the clear. The bare round trip always does.
+    /// The nodes and the ends of the bare round trip talk in the clear; else under TLS 1.3 with one cipher suite.
     pub insecure: bool,
     /// The bare round trip.
     pub bare: Point,
@@ -153,10 +154,13 @@ fn round<'a>(
             None
         }
     };
+    let identity =
+        (!insecure).then(Identity::generate).transpose().map_err(Error::io("making a certificate"))?;
+    let identity = identity.as_ref();
     for (cell, rounds) in cells {
         let host = free_host()?;
-        let pong = start_pong(site, &host, cell.request, effort.duration)?;
-        let bare = pingpong::run(&host, cell.request, cell.depth, effort.duration, &pong.roots())?;
+        let pong = start_pong(site, &host, cell.request, effort.duration, identity)?;
+        let bare = pingpong::run(&host, cell.request, cell.depth, effort.duration, &pong.roots(), identity)?;
         let mut round = Round { bare: Some(bare), ..Round::default() };
         if let Some(cluster) = &cluster {
             match hits(site, cluster, cell, effort.duration) {
@@ -201,14 +205,25 @@ fn warm_cluster(site: &Site, block: u32, insecure: bool) -> Result<Cluster, Erro
     Ok(cluster)
 }
 
-/// Starts the far end of a bare round trip that answers with blocks of `block` bytes.
-pub(crate) fn start_pong(site: &Site, host: &str, block: u32, limit: Duration) -> Result<Guard, Error> {
+/// Starts the far end of a bare round trip that answers with blocks of `block` bytes; with an identity, under TLS.
+pub(crate) fn start_pong(
+    site: &Site,
+    host: &str,
+    block: u32,
+    limit: Duration,
+    identity: Option<&Identity>,
+) -> Result<Guard, Error> {
     let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
     let mut command = Command::new(program);
     command.args(["pong", "--listen", host, "--block", &block.to_string()]);
+    if let Some(identity) = identity {
+        let dir = site.dir.path();
+        identity.write(dir).map_err(Error::io("writing a certificate"))?;
+        command.arg("--identity").arg(dir);
+    }
     let mut guard = Guard::spawn("ping-pong", command, site.server_core(), &site.path("pong.log"))?;
     guard.wait_for(limit + Duration::from_secs(10), || {
-        pingpong::run(host, block, 1, Duration::ZERO, &[]).ok()
+        pingpong::run(host, block, 1, Duration::ZERO, &[], identity).ok()
     })?;
     Ok(guard)
 }

@@ -268,8 +268,10 @@ fn round_trip_us(site: &Site, duration: Duration) -> Result<f64, Error> {
     let mut command = Command::new(program);
     command.args(["pong", "--listen", &host, "--block", &BLOCK.to_string()]);
     let mut pong = Guard::spawn("ping-pong", command, site.server_core(), &site.path("pong.log"))?;
-    pong.wait_for(Duration::from_secs(10), || pingpong::run(&host, BLOCK, 1, Duration::ZERO, &[]).ok())?;
-    Ok(pingpong::run(&host, BLOCK, 1, duration, &[])?.latency.mean_us)
+    pong.wait_for(Duration::from_secs(10), || {
+        pingpong::run(&host, BLOCK, 1, Duration::ZERO, &[], None).ok()
+    })?;
+    Ok(pingpong::run(&host, BLOCK, 1, duration, &[], None)?.latency.mean_us)
 }
 
 /// The table with the paper's numbers beside ours.

@@ -2,10 +2,11 @@
 //!
 //! [`disk`] is an NBD server over memory that parses everything one `read` brought and answers it with one
 //! `writev` straight from that memory. [`pingpong`] is the request/response a remote fetch is measured
-//! against: 64 bytes there, one block back.
+//! against: 64 bytes there, one block back, in the clear or under [`tls`].
 
 pub mod disk;
 pub mod pingpong;
+pub mod tls;
 
 use std::io::{self, IoSlice, Write};
 

@@ -62,8 +62,8 @@ pub(super) fn measure(
 
 fn bare(site: &Site, effort: &Effort) -> Result<Sample, Error> {
     let host = free_host()?;
-    let pong = start_pong(site, &host, BLOCK, effort.duration)?;
-    Ok(Sample::of(&pingpong::run(&host, BLOCK, 1, effort.duration, &pong.roots())?))
+    let pong = start_pong(site, &host, BLOCK, effort.duration, None)?;
+    Ok(Sample::of(&pingpong::run(&host, BLOCK, 1, effort.duration, &pong.roots(), None)?))
 }
 
 fn shared(
