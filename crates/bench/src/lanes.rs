@@ -31,9 +31,10 @@ struct Cell {
     part: (u64, u64),
 }
 
-const CELLS: [Cell; 4] = [
+const CELLS: [Cell; 5] = [
     Cell { block: 4 << 10, request: 4 << 10, depth: 1, access: Access::Once, part: (0, 1) },
-    Cell { block: 4 << 10, request: 4 << 10, depth: 32, access: Access::Once, part: (1, 4) },
+    Cell { block: 4 << 10, request: 4 << 10, depth: 32, access: Access::Once, part: (1, 2) },
+    Cell { block: 4 << 10, request: 64 << 10, depth: 32, access: Access::Once, part: (2, 4) },
     Cell { block: 64 << 10, request: 64 << 10, depth: 32, access: Access::Once, part: (0, 2) },
     Cell { block: 64 << 10, request: 128 << 10, depth: 8, access: Access::Scan, part: (2, 4) },
 ];
@@ -52,6 +53,8 @@ pub struct Point {
 /// One cell: the first build and the other.
 #[derive(Debug, Serialize)]
 pub struct Row {
+    /// Bytes per cached block.
+    pub block: u32,
     /// Bytes per request.
     pub request: u32,
     /// Requests in flight.
@@ -192,6 +195,7 @@ fn row(cell: &Cell, insecure: bool, builds: &[Vec<Measured>]) -> Option<Row> {
         median_ratio(&values(builds.first()?), &values(builds.get(1)?))
     };
     Some(Row {
+        block: cell.block,
         request: cell.request,
         depth: cell.depth,
         is_stream: matches!(cell.access, Access::Scan),
@@ -213,7 +217,10 @@ pub fn format(rows: &[Row], style: Style) -> String {
 fn line(row: &Row) -> Vec<String> {
     let transport = if row.insecure { "clear" } else { "TLS" };
     let kind = if row.is_stream { "stream" } else { "remote hit" };
-    let name = format!("{transport}: {kind} {} QD{}", format_size(row.request.into()), row.depth);
+    let mut name = format!("{transport}: {kind} {} QD{}", format_size(row.request.into()), row.depth);
+    if row.block != row.request {
+        name += &format!(", blocks of {}", format_size(row.block.into()));
+    }
     let point = |point: &Point| [micros(point.mean_us), format_rate(point.bytes_per_s), micros(point.cpu_us)];
     let mut line = vec![name];
     line.extend(point(&row.ours));

@@ -41,11 +41,18 @@ pub struct Load {
 }
 
 /// The loads of a comparison.
-pub const LOADS: [Load; 4] = [
+pub const LOADS: [Load; 5] = [
     Load { name: "4k-read-qd1", mode: Mode::Read, access: Access::Random, block: 4 << 10, depth: 1 },
     Load { name: "4k-read-qd32", mode: Mode::Read, access: Access::Random, block: 4 << 10, depth: 32 },
     Load { name: "4k-write-qd32", mode: Mode::Write, access: Access::Random, block: 4 << 10, depth: 32 },
     Load { name: "128k-read-qd8", mode: Mode::Read, access: Access::Sequential, block: 128 << 10, depth: 8 },
+    Load {
+        name: "128k-write-qd8",
+        mode: Mode::Write,
+        access: Access::Sequential,
+        block: 128 << 10,
+        depth: 8,
+    },
 ];
 
 /// The numbers of connections of a comparison.
@@ -187,7 +194,7 @@ mod tests {
     fn no_word_is_everything() {
         let all = filter(&[]);
         assert_eq!(all.peers().len(), 6);
-        assert_eq!(all.cells().len(), 2 * 2 * 4 * 2);
+        assert_eq!(all.cells().len(), 2 * 2 * 5 * 2);
         assert!(all.part(Part::Table1) && all.part(Part::Coop));
     }
 
