@@ -334,6 +334,18 @@ impl Cache {
         self.table.find(block.hash(), |slot| self.frames.has(slot, block)).map(Slot)
     }
 
+    /// Has the processor fetch what searches for these blocks look at, for all of them at the same time: in a search for one after
+    /// the other, each waits for memory alone.
+    pub(crate) fn approach(&self, blocks: impl Iterator<Item = BlockId> + Clone) {
+        let begin = |block: BlockId| self.table.begin(block.hash()) ^ self.index.begin(block);
+        core::hint::black_box(blocks.clone().map(begin).fold(0, |all, one| all ^ one));
+        let pins = |block: BlockId| {
+            let slot = self.table.find(block.hash(), |_| true)?;
+            self.frames.frames.get(slot as usize).map(|frame| frame.pins)
+        };
+        core::hint::black_box(blocks.filter_map(pins).fold(0, |all, one| all ^ one));
+    }
+
     /// Takes a free slot, if there is one; it is held and pinned once.
     pub fn take(&mut self) -> Option<Slot> {
         let slot = some(self.free)?;
@@ -533,6 +545,16 @@ mod tests {
     #[test]
     fn a_frame_has_21_bytes() {
         assert_eq!(size_of::<Frame>(), 21);
+    }
+
+    #[test]
+    fn blocks_that_are_here_or_not_are_approached() {
+        let mut cache = Cache::new(2, 0, Box::new(Lru::default()));
+        let slot = cache.take().unwrap();
+        cache.insert(slot, block(1), None);
+        cache.approach((0..16).map(block));
+        assert_eq!((cache.lookup(block(1)), cache.lookup(block(0))), (Some(slot), None));
+        cache.check();
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Index {
         (set * WAYS, (hash as u32 & 0xfff).max(1))
     }
 
+    /// Where an entry of the block would be. What is there is of no use but that it was looked at.
+    pub(crate) fn begin(&self, block: BlockId) -> u32 {
+        self.entries[self.set(block).0].0
+    }
+
     pub(crate) fn get(&self, block: BlockId) -> Entry {
         let (start, tag) = self.set(block);
         let found = self.entries[start..][..WAYS].iter().find(|e| e.tag() == tag);

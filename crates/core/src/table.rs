@@ -61,6 +61,11 @@ impl Table {
         }
     }
 
+    /// Where a search for this hash begins. What is there is of no use but that it was looked at.
+    pub(crate) fn begin(&self, hash: u64) -> u32 {
+        self.places[self.ideal(hash)]
+    }
+
     /// Adds a slot that is not in it.
     pub fn insert(&mut self, hash: u64, slot: u32) {
         let mut at = self.ideal(hash);

@@ -134,6 +134,9 @@ impl Local {
             let shard = BlockId::new(client.volume, next).shard(self.node.shard_count());
             let mut bounced = None;
             let mut state = self.node.shards[usize::from(shard)].lock();
+            if next < end {
+                state.shard.approach((next..=end).map(|index| BlockId::new(client.volume, index)));
+            }
             for index in next..=end {
                 match state.read(now, token, BlockId::new(client.volume, index)) {
                     Read::Hit(slot, origin) => {

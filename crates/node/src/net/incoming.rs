@@ -244,6 +244,9 @@ impl Incoming {
         if shard >= self.local.node.shard_count() {
             return Err(Broken::Shard(shard));
         }
+        if run.count() > 1 {
+            self.local.node.shards[usize::from(shard)].lock().shard.approach(run.blocks());
+        }
         if length == 0 {
             self.headers = (self.headers * 2).min(BESIDE / HEADER_SIZE);
             self.arriving.extend(run.messages().map(|message| (message, Target::Nowhere)));

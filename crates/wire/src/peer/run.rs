@@ -1,6 +1,6 @@
 //! Several blocks of which the same is said: one header for all.
 
-use cards_core::{Body, Message, RequestId};
+use cards_core::{BlockId, Body, Message, RequestId};
 
 /// A [`Body::Read`] or [`Body::Data`], and the like of it for blocks that follow within a window.
 ///
@@ -61,8 +61,18 @@ impl Run {
 
     /// What is said of each block, in order.
     pub fn messages(&self) -> impl Iterator<Item = Message> {
-        let others = (1..=self.last()).filter(|n| self.others & 1 << (n - 1) != 0);
-        core::iter::once(0).chain(others).filter_map(|n| self.nth(n))
+        self.distances().filter_map(|n| self.nth(n))
+    }
+
+    /// The blocks, in order; none if it is not about any.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockId> + Clone {
+        let first = block(&self.first.body);
+        self.distances().filter_map(move |n| Some(BlockId::new(self.first.volume, first?.checked_add(n)?)))
+    }
+
+    /// The distances of the blocks from the first.
+    fn distances(&self) -> impl Iterator<Item = u32> + Clone {
+        core::iter::once(0).chain((1..=self.last()).filter(|n| self.others & 1 << (n - 1) != 0))
     }
 
     /// What is said of the block that is `n` after the first; none beyond the last block or number that there can be.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cards_core::{
-    Access, Ahead, Allowed, Body, Bounds, Coherence, CommandKind, ControlMessage, Extent, Generation, Grant,
-    Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId, Source, Stamp,
-    StoreOutcome, VolumeSpec,
+    Access, Ahead, Allowed, BlockId, Body, Bounds, Coherence, CommandKind, ControlMessage, Extent,
+    Generation, Grant, Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId,
+    Source, Stamp, StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
@@ -411,6 +411,11 @@ proptest! {
             }
         }
         prop_assert_eq!(run.messages().collect::<Vec<_>>(), &said[..]);
+        let blocks = said.iter().filter_map(|message| match message.body {
+            Body::Read { block, .. } | Body::Data { block, .. } => Some(BlockId::new(message.volume, block)),
+            _ => None,
+        });
+        prop_assert_eq!(run.blocks().collect::<Vec<_>>(), blocks.collect::<Vec<_>>());
         let payload = payload(&message.body).min(MAX_BLOCK / 17);
         if said.len() > 1 && (payload > 0) == message.body.has_payload() {
             let mut bytes = encode_run(&run, payload, VERSION);
