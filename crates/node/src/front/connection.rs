@@ -74,9 +74,10 @@ pub(super) struct Connection {
 struct Arriving {
     request: Request,
     ticket: Ticket,
-    /// Empty if the write was refused: then its payload is read past.
+    /// What has arrived, with room for all of it. Empty if the write was refused: then its payload is read past.
     payload: Vec<u8>,
-    arrived: usize,
+    /// Bytes that have not arrived.
+    missing: usize,
     refused: Option<Errno>,
 }
 
@@ -171,17 +172,16 @@ impl Connection {
     fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
         let local = Rc::clone(&self.local);
         // Large payloads go straight from the socket to where they stay.
-        if let Some(Arriving { payload, arrived, .. }) = &mut self.arriving
-            && *arrived < payload.len()
+        if let Some(Arriving { payload, missing, refused: None, .. }) = &mut self.arriving
             && self.tail.is_empty()
         {
-            let Poll::Ready(received) = self.stream.poll_read(cx, &mut payload[*arrived..])? else {
+            let Poll::Ready(received) = self.stream.poll_append(cx, payload, *missing)? else {
                 return Ok(false);
             };
             if received == 0 {
                 return Err(Ended::Vanished);
             }
-            *arrived += received;
+            *missing -= received;
             self.client.moved.set(self.client.moved.get() + received as u64);
             self.arrived();
             return Ok(true);
@@ -215,16 +215,15 @@ impl Connection {
         self.held_back = false;
         let now = self.local.node.now();
         loop {
-            if let Some(Arriving { request, payload, arrived, refused, .. }) = &mut self.arriving {
-                let missing = request.length as usize - *arrived;
-                let take = missing.min(input.len());
+            if let Some(Arriving { payload, missing, refused, .. }) = &mut self.arriving {
+                let take = input.len().min(*missing);
                 if refused.is_none() {
-                    payload[*arrived..*arrived + take].copy_from_slice(&input[..take]);
+                    payload.extend_from_slice(&input[..take]);
                     Traffic::add(&self.local.node.traffic.bytes_copied, take);
                 }
-                *arrived += take;
+                *missing -= take;
                 *input = &input[take..];
-                if take < missing {
+                if *missing > 0 {
                     return Ok(());
                 }
                 self.arrived();
@@ -256,8 +255,9 @@ impl Connection {
         }
         if request.command == Command::Write {
             self.large = request.length >= LARGE_WRITE;
-            let payload = if verdict.is_ok() { vec![0; request.length as usize] } else { Vec::new() };
-            let arriving = Arriving { request, ticket, payload, arrived: 0, refused: verdict.err() };
+            let missing = request.length as usize;
+            let payload = Vec::with_capacity(if verdict.is_ok() { missing } else { 0 });
+            let arriving = Arriving { request, ticket, payload, missing, refused: verdict.err() };
             self.arriving = Some(arriving);
             return;
         }
@@ -314,7 +314,7 @@ impl Connection {
 
     /// Starts the write whose payload has arrived in full, if it has.
     fn arrived(&mut self) {
-        let Some(arriving) = self.arriving.take_if(|a| a.arrived == a.request.length as usize) else {
+        let Some(arriving) = self.arriving.take_if(|arriving| arriving.missing == 0) else {
             return;
         };
         let Arriving { request, ticket, payload, refused, .. } = arriving;

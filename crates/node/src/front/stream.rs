@@ -64,12 +64,30 @@ impl Stream {
     /// Receives into `buffer`; `Ok(0)` is the end of the stream.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(buffer);
-        let result = match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
-            Self::Sealed(wire) => Pin::new(&mut **wire).poll_read(cx, &mut buffer),
-        };
-        result.map_ok(|()| buffer.filled().len())
+        self.poll_fill(cx, &mut buffer).map_ok(|()| buffer.filled().len())
+    }
+
+    /// Receives up to `most` bytes behind those of `bytes`, which has room for them; `Ok(0)` is the end of the stream.
+    pub(super) fn poll_append(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &mut Vec<u8>,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::uninit(&mut bytes.spare_capacity_mut()[..most]);
+        let result = self.poll_fill(cx, &mut buffer);
+        let count = buffer.filled().len();
+        // SAFETY: so many bytes behind the length are filled, and lie within the capacity.
+        unsafe { bytes.set_len(bytes.len() + count) };
+        result.map_ok(|()| count)
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Sealed(wire) => Pin::new(&mut **wire).poll_read(cx, buffer),
+        }
     }
 
     /// Sends as much of `parts` as the socket takes.
@@ -145,5 +163,22 @@ mod tests {
         let idle = socket.tcp_keepalive_time().unwrap()
             + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
         assert_eq!(idle, VANISHED);
+    }
+
+    #[tokio::test]
+    async fn what_is_appended_is_no_more_than_was_wanted() {
+        let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut stream = Stream::adopt(Accepted::Unix(server)).unwrap();
+        let mut bytes = Vec::with_capacity(16);
+        bytes.push(0);
+        std::io::Write::write_all(&mut client, &[1, 2, 3, 4]).unwrap();
+        let count = std::future::poll_fn(|cx| stream.poll_append(cx, &mut bytes, 3)).await.unwrap();
+        assert_eq!((count, &bytes[..]), (3, &[0, 1, 2, 3][..]));
+        drop(client);
+        for count in [1, 0] {
+            let received = std::future::poll_fn(|cx| stream.poll_append(cx, &mut bytes, 4)).await.unwrap();
+            assert_eq!(received, count);
+        }
+        assert_eq!(bytes, [0, 1, 2, 3, 4]);
     }
 }
