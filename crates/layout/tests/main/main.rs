@@ -1,0 +1,7 @@
+//! Tests of layouts and of the format of disks, from outside.
+
+mod capacity;
+mod drive;
+mod format;
+mod geometry;
+mod placement;
