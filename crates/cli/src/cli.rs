@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 use crate::{
-    advise, attach, bench, check, cluster, completions, demo, detach, dev, device, doctor, join, leave, lock,
-    man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace, umount, volume, warm,
-    why,
+    advise, attach, bench, check, cluster, completions, demo, detach, dev, device, disk, doctor, join,
+    layout, leave, lock, man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace,
+    umount, volume, warm, why,
 };
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
@@ -51,6 +51,8 @@ pub(crate) enum Verb {
     Doctor(doctor::Doctor),
     Advise(advise::Advise),
     Volume(volume::Volume),
+    Disk(disk::Disk),
+    Layout(layout::Layout),
     Warm(Box<warm::Warm>),
     Profile(Box<profile::Profile>),
     Attach(Box<attach::Attach>),
@@ -89,6 +91,8 @@ impl Cli {
             Verb::Doctor(verb) => verb.run(),
             Verb::Advise(verb) => verb.run().map(done),
             Verb::Volume(verb) => verb.run().map(done),
+            Verb::Disk(verb) => verb.run(),
+            Verb::Layout(verb) => verb.run(),
             Verb::Warm(verb) => verb.run(),
             Verb::Profile(verb) => verb.run(),
             Verb::Attach(verb) => verb.run().map(done),

@@ -8,6 +8,8 @@ use cards_node::config::ConfigError;
 use crate::advise::AdviseError;
 use crate::demo::DemoError;
 use crate::dev::DevError;
+use crate::disk::DiskError;
+use crate::layout::LayoutError;
 use crate::paper::PaperError;
 use crate::profile::ProfileError;
 use crate::replay::ReplayError;
@@ -46,6 +48,10 @@ pub(crate) enum Error {
     Device(#[from] cards_device::DeviceError),
     #[error(transparent)]
     Dev(#[from] DevError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     #[error(transparent)]
     Demo(#[from] DemoError),
     #[error(transparent)]

@@ -320,6 +320,19 @@ impl Geometry {
         }
     }
 
+    /// The largest volume of this geometry whose columns have at most `column` bytes: each group has the same number of whole
+    /// bundles. Of groups that follow one another it is the volume as it is.
+    #[must_use]
+    pub fn size_for(&self, column: u64) -> u64 {
+        match self.map {
+            Map::Striped { groups, bundle } => {
+                let rows = column / u64::from(self.chunk);
+                (rows.saturating_mul(self.row()) / bundle * bundle).saturating_mul(groups.into())
+            }
+            Map::Concatenated { .. } => self.size,
+        }
+    }
+
     /// Bytes of the data of a row.
     const fn row(&self) -> u64 {
         self.shape.data() as u64 * self.chunk as u64

@@ -105,6 +105,27 @@ proptest! {
     }
 }
 
+proptest! {
+    /// The largest volume for columns of a size has no byte behind their ends, and one bundle more for each group would not fit.
+    #[test]
+    fn a_volume_of_the_largest_size_stays_in_its_columns(shape in shape(), groups in 1..9u32, column in 32 * MIB..1 << 40, at: u64) {
+        let make = |size| {
+            let spread = Spread::Striped { groups, size };
+            Geometry::new(Parameters { shape, spread, block: 64 * KIB, chunk: None, bundle: None }).unwrap()
+        };
+        let size = make(1).size_for(column);
+        let geometry = make(size);
+        for offset in [size - 1, at % size] {
+            let location = geometry.locate(offset).unwrap();
+            prop_assert!(geometry.column_offset(location) < column);
+        }
+        let larger = size + u64::from(groups) * geometry.bundle().unwrap();
+        let last = make(larger).locate(larger - 1).unwrap();
+        let end = geometry.column_offset(Location { within: geometry.chunk() - 1, ..last });
+        prop_assert!(end >= column);
+    }
+}
+
 /// Every byte of a small volume, one by one: all columns are filled without holes, and no place has two bytes.
 #[test]
 fn every_byte_of_small_volumes_is_in_exactly_one_place() {

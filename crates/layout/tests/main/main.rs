@@ -2,6 +2,7 @@
 
 mod capacity;
 mod drive;
+mod dump;
 mod format;
 mod geometry;
 mod placement;

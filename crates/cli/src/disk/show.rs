@@ -1,0 +1,240 @@
+//! `cards disk show`: what the superblock and the tables say, and what is damaged.
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use cards_layout::format::{
+    Chosen, ColumnPage, PageError, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sequenced,
+    Slot, Superblock, newest,
+};
+use serde::Serialize;
+
+use super::device::Device;
+use super::{DiskError, content};
+use crate::error::Error;
+use crate::output;
+
+/// What was found on a managed disk.
+#[derive(Debug, Serialize)]
+struct Report {
+    path: String,
+    /// Superblock and tables are complete, counting either slot.
+    usable: bool,
+    name: String,
+    disk: String,
+    cluster: Option<String>,
+    node: Option<String>,
+    domain: Option<String>,
+    version: u32,
+    sequence: u64,
+    slot: String,
+    /// Bytes of the device when it was formatted.
+    size: u64,
+    closed: bool,
+    checksums: bool,
+    piece_bytes: u64,
+    pieces: Pieces,
+    columns: u64,
+    region_bytes: u64,
+    regions: u64,
+    dirty_regions: u64,
+    missed_regions: u64,
+    journal_bytes: u64,
+    journal_disk: Option<String>,
+    damage: Vec<Damage>,
+}
+
+/// Pieces by what they are.
+#[derive(Debug, Default, Serialize)]
+struct Pieces {
+    all: u32,
+    free: u64,
+    in_use: u64,
+    filling: u64,
+    retired: u64,
+}
+
+/// A part that is not as it was written.
+#[derive(Debug, Serialize)]
+struct Damage {
+    what: String,
+    /// The slot that is damaged; none: both, or what has no slots.
+    slot: Option<String>,
+    /// Where it begins, in bytes from the start of the device.
+    offset: u64,
+    reason: String,
+    /// The other slot has it: nothing is lost but a change that was interrupted.
+    repairable: bool,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, slot, offset, reason, repairable } = self;
+        let slot = slot.as_ref().map_or_else(String::new, |slot| format!(", slot {slot}"));
+        let serves = if *repairable { "; the other slot serves" } else { "" };
+        write!(f, "{what}{slot}, at byte {offset}: {reason}{serves}")
+    }
+}
+
+pub(super) fn run(path: &Path, json: bool) -> Result<ExitCode, Error> {
+    let device = Device::open(path)?;
+    let (superblock, report) = examine(&device)?;
+    if json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&text(&superblock, &report))?;
+    }
+    Ok(if report.usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads a page of a table from both slots and chooses; what is damaged is added to `damage`.
+fn choose<T: Sequenced>(
+    what: impl Fn() -> String,
+    offsets: [u64; 2],
+    damage: &mut Vec<Damage>,
+    mut read: impl FnMut(u64, Slot) -> Result<Result<T, PageError>, DiskError>,
+) -> Result<Option<T>, DiskError> {
+    let [a, b] = offsets;
+    let (in_a, in_b) = (read(a, Slot::A)?, read(b, Slot::B)?);
+    let mut add = |slot: Slot, error: &dyn fmt::Display, repairable| {
+        let (slot, offset) = (Some(slot.to_string()), offsets[slot as usize]);
+        damage.push(Damage { what: what(), slot, offset, reason: error.to_string(), repairable });
+    };
+    match newest(in_a, in_b) {
+        Ok(Chosen { value, slot, damage }) => {
+            if let Some(error) = damage {
+                add(slot.other(), &error, true);
+            }
+            Ok(Some(value))
+        }
+        Err(errors) => {
+            for (slot, error) in Slot::BOTH.into_iter().zip(errors) {
+                add(slot, &error, false);
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
+    let path = device.path();
+    let mut damage = Vec::new();
+    let [a, b] = SUPERBLOCKS;
+    let in_a = Superblock::decode(&device.page(a)?, Slot::A);
+    let in_b = Superblock::decode(&device.page(b)?, Slot::B);
+    let chosen = newest(in_a, in_b);
+    let chosen = chosen.map_err(|[a, b]| DiskError::NoSuperblock { path: path.into(), a, b })?;
+    let (superblock, slot) = (chosen.value, chosen.slot);
+    if let Some(error) = chosen.damage {
+        let other = slot.other();
+        damage.push(Damage {
+            what: "superblock".into(),
+            slot: Some(other.to_string()),
+            offset: SUPERBLOCKS[other as usize],
+            reason: error.to_string(),
+            repairable: true,
+        });
+    }
+    let sizes = &superblock.sizes;
+    if device.size() < sizes.device {
+        damage.push(Damage {
+            what: "device".into(),
+            slot: None,
+            offset: device.size(),
+            reason: format!("it ends there, and had {} bytes when it was formatted", sizes.device),
+            repairable: false,
+        });
+    }
+    let id = |page: u64| PageId { disk: superblock.disk.key(), number: page as u32 };
+    let mut pieces = Pieces { all: sizes.pieces, ..Pieces::default() };
+    for page in 0..sizes.piece_pages() {
+        let entries = PiecePage::entries(page as u32, sizes.pieces);
+        let offsets = Slot::BOTH.map(|slot| sizes.piece_page_at(page, slot));
+        let what = || format!("page {page} of the piece table");
+        let found = choose(what, offsets, &mut damage, |at, slot| {
+            Ok(PiecePage::decode(&device.page(at)?, id(page), slot, entries))
+        })?;
+        for piece in found.iter().flat_map(|page| &page.entries) {
+            *match piece {
+                Piece::Free => &mut pieces.free,
+                Piece::Retired => &mut pieces.retired,
+                Piece::Owned(owner) if owner.filling => &mut pieces.filling,
+                Piece::Owned(_) => &mut pieces.in_use,
+            } += 1;
+        }
+    }
+    let mut columns = 0;
+    for page in 0..sizes.column_pages() {
+        let offsets = Slot::BOTH.map(|slot| sizes.column_page_at(page, slot));
+        let what = || format!("page {page} of the column table");
+        let found = choose(what, offsets, &mut damage, |at, slot| {
+            Ok(ColumnPage::decode(&device.page(at)?, id(page), slot))
+        })?;
+        columns += found.iter().flat_map(|page| &page.entries).flatten().count() as u64;
+    }
+    let mut set = [0; 2];
+    for map in RegionMap::BOTH {
+        for page in 0..sizes.region_pages() {
+            let regions = RegionPage::regions(page as u32, sizes.regions());
+            let offsets = Slot::BOTH.map(|slot| sizes.region_page_at(map, page, slot));
+            let kind = if map == RegionMap::Dirty { "dirty" } else { "missed" };
+            let what = || format!("page {page} of the {kind} regions");
+            let found = choose(what, offsets, &mut damage, |at, slot| {
+                Ok(RegionPage::decode(&device.page(at)?, map, id(page), slot, regions))
+            })?;
+            set[map as usize] += found.map_or(0, |page| page.count());
+        }
+    }
+    let text = |uuid: cards_layout::format::Uuid| (!uuid.is_nil()).then(|| uuid.to_string());
+    let report = Report {
+        path: path.display().to_string(),
+        usable: damage.iter().all(|damage| damage.repairable),
+        name: superblock.name.to_string(),
+        disk: superblock.disk.to_string(),
+        cluster: text(superblock.cluster),
+        node: superblock.node.as_ref().map(ToString::to_string),
+        domain: superblock.domain.as_ref().map(ToString::to_string),
+        version: cards_layout::format::VERSION,
+        sequence: superblock.sequence,
+        slot: slot.to_string(),
+        size: sizes.device,
+        closed: superblock.closed,
+        checksums: sizes.has_sums,
+        piece_bytes: sizes.piece(),
+        pieces,
+        columns,
+        region_bytes: 1 << sizes.region_shift,
+        regions: sizes.regions(),
+        dirty_regions: set[RegionMap::Dirty as usize],
+        missed_regions: set[RegionMap::Missed as usize],
+        journal_bytes: sizes.areas.journal_bytes,
+        journal_disk: superblock.journal_disk.and_then(text),
+        damage,
+    };
+    Ok((superblock, report))
+}
+
+fn text(superblock: &Superblock, report: &Report) -> String {
+    let mut text = content::describe(superblock);
+    let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
+    let Pieces { free, in_use, filling, retired, .. } = report.pieces;
+    line("in use", format!("{in_use} pieces, {filling} being filled, {retired} retired, {free} free"));
+    line("columns", report.columns.to_string());
+    line(
+        "regions",
+        format!("{} dirty, {} missed, of {}", report.dirty_regions, report.missed_regions, report.regions),
+    );
+    let closed = if report.closed { "closed cleanly" } else { "not closed: in use, or its daemon was ended" };
+    line("superblock", format!("number {} in slot {}, {closed}", report.sequence, report.slot));
+    let state = match (report.usable, report.damage.is_empty()) {
+        (true, true) => "ok",
+        (true, false) => "can be used; what is damaged is there a second time",
+        (false, _) => "cannot be used",
+    };
+    line("state", state.into());
+    for damage in &report.damage {
+        line("damaged", damage.to_string());
+    }
+    text + content::NOT_YET
+}
