@@ -1,11 +1,13 @@
-//! Small models of the two protocols, for a model checker to visit every state.
+//! Small models of the protocols, for a model checker to visit every state.
 //!
 //! | module | protocol |
 //! |---|---|
 //! | [`locks`] | the lock service: leases, grants and fencing tokens of one lock |
 //! | [`data`] | reads and writes of one block: cards, primary, directory, repeats, restart and move of the primary |
+//! | [`register`] | the register: promises, votes, and changes of its arbiters |
 //!
-//! The tests run both through Stateright.
+//! The tests run all of them through Stateright.
 
 pub mod data;
 pub mod locks;
+pub mod register;

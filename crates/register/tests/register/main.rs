@@ -1,0 +1,7 @@
+//! The machines of the register, driven by hand and at random.
+
+mod change;
+mod cluster;
+mod outcome;
+mod random;
+mod reads;
