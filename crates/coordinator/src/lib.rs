@@ -34,10 +34,13 @@
 //! Where nodes have certificates, the keeper signs for new machines that have a [`Token`]: [`Office`] there, [`admit`] at
 //! the machine.
 //!
+//! [`ArbiterStore`] is what a node keeps of a register that several nodes keep together; no home uses it yet.
+//!
 //! The lease says when a node must stop by itself. What stops a node that does not is what whoever stores a block
 //! compares: an epoch, or something that ends no later.
 
 mod admission;
+mod arbiter;
 mod change;
 mod coordinator;
 mod embedded;
@@ -57,6 +60,7 @@ pub use admission::{
     Admission, Grant, Granted, KEY_FILE, NotAdmitted, Office, Token, TokenError, TokenId, Tokens,
     TokensError, Unsigned,
 };
+pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
 pub use change::{Applied, Change, Join, Seat};
 pub use coordinator::{Coordinator, Membership};
 pub use embedded::Embedded;
@@ -71,7 +75,7 @@ pub use record::{
 pub use refusal::Refusal;
 pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange,
-    MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX,
+    MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX, records_in,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
 pub use serve::{Visit, serve};

@@ -12,6 +12,7 @@
 
 mod attachments;
 mod certificates;
+mod content;
 mod disks;
 mod draft;
 mod members;
@@ -30,6 +31,7 @@ use crate::record::{
 use crate::refusal::Refusal;
 use crate::view::View;
 
+pub use content::records_in;
 use draft::Draft;
 pub use draft::{Effects, LeaseChange};
 

@@ -1,6 +1,7 @@
 //! Tests of the registry in both homes, and over the network.
 
 mod admission;
+mod arbiter;
 mod battery;
 mod certificates;
 mod common;

@@ -31,7 +31,7 @@ pub(crate) struct Made(pub(crate) u8);
 /// The mistake that a machine makes: none.
 #[cfg(not(feature = "mistakes"))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Made;
+pub(crate) struct Made(());
 
 impl Made {
     #[cfg(feature = "mistakes")]

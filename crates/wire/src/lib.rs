@@ -12,7 +12,9 @@
 //! |---|---|
 //! | [`nbd`] | the NBD protocol, both ends: handshake, requests, replies, URIs |
 //! | [`peer`] | the protocol between nodes: frame header, handshake, messages |
+//! | [`register`] | the register of several arbiters: messages, and the state of a store |
 
 mod bytes;
 pub mod nbd;
 pub mod peer;
+pub mod register;

@@ -25,7 +25,7 @@ use cards_wire::peer::{
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
 use crate::nbd_server::{header, info, meta, stream, usual};
-use crate::{drive, locks, peer};
+use crate::{drive, locks, peer, register};
 
 pub(crate) type Seeds = Vec<(&'static str, Vec<u8>)>;
 
@@ -36,11 +36,12 @@ struct Target {
     run: fn(&[u8]),
 }
 
-const TARGETS: [Target; 4] = [
+const TARGETS: [Target; 5] = [
     Target { name: "nbd_handshake", seeds: handshakes, run: drive::fuzz_nbd_handshake },
     Target { name: "nbd_request", seeds: requests, run: drive::fuzz_nbd_request },
     Target { name: "nbd_client", seeds: servers, run: drive::fuzz_nbd_client },
     Target { name: "peer_frame", seeds: frames, run: drive::fuzz_peer_frame },
+    Target { name: "register", seeds: register::seeds, run: drive::fuzz_register },
 ];
 
 fn folder(target: &Target) -> PathBuf {

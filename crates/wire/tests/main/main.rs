@@ -9,3 +9,4 @@ mod nbd_client;
 mod nbd_server;
 mod nbd_transmission;
 mod peer;
+mod register;
