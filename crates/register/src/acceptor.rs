@@ -90,6 +90,10 @@ impl<T: Clone + Eq> Acceptor<T> {
                 (accepted.clone(), ReplyBody::Promise { ballot, accepted: accepted.clone() })
             }
             RequestBody::Accept(value) => (Some(value.clone()), ReplyBody::Accept { ballot }),
+            // Nothing to remember: the proposer has prepared the ballot at a quorum.
+            RequestBody::Confirm { number, .. } => {
+                return decision(None, ReplyBody::Confirm { ballot, number: *number });
+            }
         };
         let next = AcceptorState { store, promised: ballot.max(promised), accepted };
         decision(Some(next).filter(|next| *next != self.state), body)

@@ -8,6 +8,8 @@
 //! | `value` | what the register holds, and the values that may follow |
 //! | `message` | requests to arbiters and their replies |
 //! | `acceptor` | an arbiter's part: promises and votes |
+//! | `leader` | how long a proposer may act without asking the register |
+//! | `arbiter` | an acceptor that keeps to a leader for a while |
 //! | `proposer` | reads, proposes, and finds out what became of a proposal |
 //!
 //! **How it works.** A proposer first *prepares* a ballot: each acceptor promises to accept nothing below, and tells the
@@ -38,16 +40,20 @@
 extern crate alloc;
 
 mod acceptor;
+mod arbiter;
 mod arbiters;
 mod ballot;
+mod leader;
 mod message;
 pub mod mistakes;
 mod proposer;
 mod value;
 
 pub use acceptor::{Acceptor, AcceptorState, Decision};
+pub use arbiter::Arbiter;
 pub use arbiters::{ARBITERS_MAX, Arbiters, ArbitersError, StoreId};
 pub use ballot::{Ballot, ProposerId};
+pub use leader::{LeaderTiming, Leadership};
 pub use message::{Accepted, Reply, ReplyBody, Request, RequestBody};
 pub use proposer::{NotRead, Outcome, Output, ProposeError, Proposer, Timing};
 pub use value::{ArbiterChange, Value};

@@ -20,6 +20,13 @@ pub enum RequestBody<T> {
     Prepare(Ballot),
     /// Accept a value.
     Accept(Accepted<T>),
+    /// Confirm that no higher ballot is promised. The leader asks: see [`crate::Leadership`].
+    Confirm {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// The number of the question.
+        number: u64,
+    },
 }
 
 /// A value at a ballot.
@@ -55,6 +62,13 @@ pub enum ReplyBody<T> {
         /// The ballot of the request.
         ballot: Ballot,
     },
+    /// It has not promised a higher ballot.
+    Confirm {
+        /// The ballot of the request.
+        ballot: Ballot,
+        /// The number of the question.
+        number: u64,
+    },
     /// It has promised a higher ballot.
     Reject {
         /// The ballot of the request.
@@ -74,7 +88,9 @@ impl<T> RequestBody<T> {
     #[must_use]
     pub const fn ballot(&self) -> Ballot {
         match self {
-            Self::Prepare(ballot) | Self::Accept(Accepted { ballot, .. }) => *ballot,
+            Self::Prepare(ballot) | Self::Accept(Accepted { ballot, .. }) | Self::Confirm { ballot, .. } => {
+                *ballot
+            }
         }
     }
 }

@@ -232,6 +232,12 @@ impl<T: Clone + Eq> Proposer<T> {
             {
                 self.rejected(now, random, promised);
             }
+            // An arbiter would refuse the next proposal: one that missed a vote, or has promised another proposer since.
+            (Phase::Ready { ballot, .. }, ReplyBody::Reject { ballot: of, promised })
+                if of.round == ballot.round && promised.round > of.round =>
+            {
+                self.rejected(now, random, promised);
+            }
             // Of an earlier ballot, or repeated.
             _ => {}
         }
@@ -258,6 +264,15 @@ impl<T: Clone + Eq> Proposer<T> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The ballot at which the next value is proposed, if one can be proposed now: what a leader has confirmed.
+    #[must_use]
+    pub const fn ballot(&self) -> Option<Ballot> {
+        match &self.phase {
+            Phase::Ready { ballot, .. } => Some(*ballot),
+            _ => None,
         }
     }
 

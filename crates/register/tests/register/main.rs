@@ -2,6 +2,7 @@
 
 mod change;
 mod cluster;
+mod leader;
 mod outcome;
 mod random;
 mod reads;

@@ -12,10 +12,12 @@ use crate::bytes::Cursor;
 
 const PREPARE: u8 = 1;
 const ACCEPT: u8 = 2;
+const CONFIRM: u8 = 3;
 const PROMISE: u8 = 1;
 const VOTE: u8 = 2;
 const REJECT: u8 = 3;
 const STRANGER: u8 = 4;
+const CONFIRMED: u8 = 5;
 
 /// A body that is being written.
 #[derive(Default)]
@@ -38,6 +40,12 @@ impl Body {
                 self.0.push(ACCEPT);
                 self.accepted(accepted)
             }
+            RequestBody::Confirm { ballot, number } => {
+                self.0.push(CONFIRM);
+                self.ballot(*ballot);
+                self.0.extend_from_slice(&number.to_le_bytes());
+                Ok(())
+            }
         }
     }
 
@@ -52,6 +60,11 @@ impl Body {
             ReplyBody::Accept { ballot } => {
                 self.0.push(VOTE);
                 self.ballot(*ballot);
+            }
+            ReplyBody::Confirm { ballot, number } => {
+                self.0.push(CONFIRMED);
+                self.ballot(*ballot);
+                self.0.extend_from_slice(&number.to_le_bytes());
             }
             ReplyBody::Reject { ballot, promised } => {
                 self.0.push(REJECT);
@@ -129,6 +142,7 @@ impl<'a> Fields<'a> {
         let body = match self.byte("kind of request")? {
             PREPARE => RequestBody::Prepare(self.ballot()?),
             ACCEPT => RequestBody::Accept(self.accepted()?),
+            CONFIRM => RequestBody::Confirm { ballot: self.ballot()?, number: self.number("number")? },
             _ => return Err(RegisterError::Field("kind of request")),
         };
         Ok(Request { store, body })
@@ -140,6 +154,7 @@ impl<'a> Fields<'a> {
             PROMISE => ReplyBody::Promise { ballot: self.ballot()?, accepted: self.perhaps()? },
             VOTE => ReplyBody::Accept { ballot: self.ballot()? },
             REJECT => ReplyBody::Reject { ballot: self.ballot()?, promised: self.ballot()? },
+            CONFIRMED => ReplyBody::Confirm { ballot: self.ballot()?, number: self.number("number")? },
             STRANGER => ReplyBody::Stranger { asked: self.store()? },
             _ => return Err(RegisterError::Field("kind of reply")),
         };

@@ -28,16 +28,18 @@ fn accepted() -> Accepted<Vec<u8>> {
     Accepted { ballot: ballot(2), value }
 }
 
-fn requests() -> [Request<Vec<u8>>; 2] {
-    [RequestBody::Prepare(ballot(5)), RequestBody::Accept(accepted())]
+fn requests() -> [Request<Vec<u8>>; 3] {
+    let confirm = RequestBody::Confirm { ballot: ballot(5), number: 8 };
+    [RequestBody::Prepare(ballot(5)), RequestBody::Accept(accepted()), confirm]
         .map(|body| Request { store: StoreId(7), body })
 }
 
-fn replies() -> [Reply<Vec<u8>>; 5] {
+fn replies() -> [Reply<Vec<u8>>; 6] {
     [
         ReplyBody::Promise { ballot: ballot(5), accepted: None },
         ReplyBody::Promise { ballot: ballot(5), accepted: Some(accepted()) },
         ReplyBody::Accept { ballot: ballot(5) },
+        ReplyBody::Confirm { ballot: ballot(5), number: 8 },
         ReplyBody::Reject { ballot: ballot(5), promised: ballot(6) },
         ReplyBody::Stranger { asked: StoreId(8) },
     ]
@@ -55,9 +57,11 @@ pub(crate) fn seeds() -> Seeds {
     let names = [
         "prepare",
         "accept",
+        "confirm",
         "promise-none",
         "promise",
         "vote",
+        "confirmed",
         "reject",
         "stranger",
         "blank",
@@ -177,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_in_a_sealed_frame_is_survived(which in 0_usize..10, at in any::<usize>(), to in any::<u8>()) {
+    fn a_changed_byte_in_a_sealed_frame_is_survived(which in 0_usize..12, at in any::<usize>(), to in any::<u8>()) {
         let frame = &frames()[which];
         let mut body = frame[10..frame.len() - 4].to_vec();
         let at = at % body.len();

@@ -1,0 +1,71 @@
+//! An acceptor that keeps to a leader for a while.
+
+use cards_core::Instant;
+
+use crate::acceptor::{Acceptor, AcceptorState, Decision};
+use crate::ballot::ProposerId;
+use crate::leader::LeaderTiming;
+use crate::message::{ReplyBody, Request, RequestBody};
+
+/// An acceptor, and to whom it is pledged. The pledge is not durable: after a restart nobody may prepare until any
+/// earlier one has ended.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Arbiter<T> {
+    acceptor: Acceptor<T>,
+    timing: LeaderTiming,
+    pledge: Pledge,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Pledge {
+    /// None: to a proposer that is not remembered.
+    to: Option<ProposerId>,
+    until: Instant,
+}
+
+impl<T: Clone + Eq> Arbiter<T> {
+    /// An arbiter whose store was opened again. A store that is new has pledged nothing: see [`Arbiter::is_free`].
+    #[must_use]
+    pub fn new(acceptor: Acceptor<T>, timing: LeaderTiming, now: Instant) -> Self {
+        let pledge = Pledge { to: None, until: now + timing.pledge };
+        Self { acceptor, timing, pledge }
+    }
+
+    /// An arbiter that is known to be pledged to nobody: its store is new, or is the only one and no other process has it.
+    #[must_use]
+    pub const fn is_free(acceptor: Acceptor<T>, timing: LeaderTiming) -> Self {
+        Self { acceptor, timing, pledge: Pledge { to: None, until: Instant(0) } }
+    }
+
+    /// When the pledge ends: nothing was heard of a leader since a pledge before.
+    #[must_use]
+    pub const fn pledged_until(&self) -> Instant {
+        self.pledge.until
+    }
+
+    /// The state, as it was last taken.
+    #[must_use]
+    pub const fn state(&self) -> &AcceptorState<T> {
+        self.acceptor.state()
+    }
+
+    /// What follows from a request; none if it gets no reply, because another proposer is the leader. As with
+    /// [`Acceptor::decide`], the new state is made durable and [`Arbiter::take`]n before the reply is sent.
+    pub fn decide(&mut self, now: Instant, request: &Request<T>) -> Option<Decision<T>> {
+        let by = request.body.ballot().proposer;
+        let is_pledged_to_another = now < self.pledge.until && self.pledge.to != Some(by);
+        if is_pledged_to_another && matches!(request.body, RequestBody::Prepare(_)) {
+            return None;
+        }
+        let decision = self.acceptor.decide(request);
+        if matches!(decision.reply.body, ReplyBody::Accept { .. } | ReplyBody::Confirm { .. }) {
+            self.pledge = Pledge { to: Some(by), until: now + self.timing.pledge };
+        }
+        Some(decision)
+    }
+
+    /// A state that was decided upon, and is durable.
+    pub fn take(&mut self, state: AcceptorState<T>) {
+        self.acceptor.take(state);
+    }
+}
