@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use cards_register::{AcceptorState, StoreId};
-use cards_wire::register::{FRAME_BYTES_MAX, RegisterError, decode_state, encode_state};
+use cards_register::StoreId;
+use cards_wire::register::{FRAME_BYTES_MAX, RegisterError, StoreState, decode_state, encode_state};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// The file of an arbiter.
@@ -75,7 +75,7 @@ impl ArbiterStore {
     ///
     /// # Errors
     /// There is one already, or the disk refuses.
-    pub fn create(file: &Path, state: &AcceptorState<Vec<u8>>) -> Result<Self, StoreError> {
+    pub fn create(file: &Path, state: &StoreState) -> Result<Self, StoreError> {
         let mut store = Self { file: file.to_owned(), has_failed: false };
         match fs::symlink_metadata(file) {
             Ok(_) => return Err(store.error(StoreProblem::Exists)),
@@ -90,7 +90,7 @@ impl ArbiterStore {
     ///
     /// # Errors
     /// There is none, it is damaged, or the disk refuses.
-    pub fn open(file: &Path) -> Result<(Self, AcceptorState<Vec<u8>>), StoreError> {
+    pub fn open(file: &Path) -> Result<(Self, StoreState), StoreError> {
         let store = Self { file: file.to_owned(), has_failed: false };
         let mut bytes = Vec::new();
         // One more than the longest: a file that has it is refused as too long.
@@ -119,7 +119,7 @@ impl ArbiterStore {
     ///
     /// # Errors
     /// The disk refuses, or has before; the content is longer than any.
-    pub fn keep(&mut self, state: &AcceptorState<Vec<u8>>) -> Result<(), StoreError> {
+    pub fn keep(&mut self, state: &StoreState) -> Result<(), StoreError> {
         if self.has_failed {
             return Err(self.error(StoreProblem::Stopped));
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use cards_coordinator::{ArbiterStore, Change, Record, Registry, StoreProblem, records_in};
-use cards_register::{Acceptor, AcceptorState, Ballot, ProposerId, Request, RequestBody, StoreId};
+use cards_register::{Acceptor, AcceptorState, Ballot, Led, ProposerId, Request, RequestBody, StoreId};
 use cards_wire::register::encode_state;
 
 use crate::common::{NOON, at, join, registry, seat, volume};
@@ -29,6 +29,10 @@ fn busy() -> Registry {
         registry.apply(at(0), &change).unwrap();
     }
     registry
+}
+
+fn founder(content: Vec<u8>) -> AcceptorState<Led<Vec<u8>>> {
+    AcceptorState::founder(StoreId(7), Led { leader: None, epoch: 0, content })
 }
 
 fn loaded(records: Vec<Record>) -> Registry {
@@ -83,7 +87,7 @@ fn content_that_is_cut_short_or_out_of_order_is_refused() {
     }
 }
 
-fn open(file: &Path) -> Result<AcceptorState<Vec<u8>>, StoreProblem> {
+fn open(file: &Path) -> Result<AcceptorState<Led<Vec<u8>>>, StoreProblem> {
     ArbiterStore::open(file).map(|(_, state)| state).map_err(|error| error.problem)
 }
 
@@ -92,12 +96,12 @@ fn what_was_kept_is_there_again() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("register");
     assert!(matches!(open(&file), Err(StoreProblem::Missing)));
-    let founder = AcceptorState::founder(StoreId(7), busy().content());
-    let mut store = ArbiterStore::create(&file, &founder).unwrap();
-    assert_eq!(open(&file).unwrap(), founder);
+    let first = founder(busy().content());
+    let mut store = ArbiterStore::create(&file, &first).unwrap();
+    assert_eq!(open(&file).unwrap(), first);
     let prepare =
         Request { store: StoreId(7), body: RequestBody::Prepare(Ballot::prepared(3, ProposerId(9))) };
-    let promised = Acceptor::new(founder).decide(&prepare).state.unwrap();
+    let promised = Acceptor::new(first).decide(&prepare).state.unwrap();
     store.keep(&promised).unwrap();
     assert_eq!(open(&file).unwrap(), promised);
     let error = ArbiterStore::create(&file, &promised).unwrap_err();
@@ -117,8 +121,7 @@ fn only_its_owner_reads_it() {
 fn a_crash_before_the_rename_leaves_the_last_state() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("register");
-    let (first, mut next) =
-        (AcceptorState::founder(StoreId(7), b"one".to_vec()), AcceptorState::blank(StoreId(7)));
+    let (first, mut next) = (founder(b"one".to_vec()), AcceptorState::blank(StoreId(7)));
     let mut store = ArbiterStore::create(&file, &first).unwrap();
     next.promised = Ballot::prepared(9, ProposerId(9));
     let frame = encode_state(&next).unwrap();
@@ -134,7 +137,7 @@ fn a_crash_before_the_rename_leaves_the_last_state() {
 fn damage_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("register");
-    ArbiterStore::create(&file, &AcceptorState::founder(StoreId(7), b"one".to_vec())).unwrap();
+    ArbiterStore::create(&file, &founder(b"one".to_vec())).unwrap();
     let whole = fs::read(&file).unwrap();
     let refused = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();

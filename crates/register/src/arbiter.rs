@@ -43,6 +43,12 @@ impl<T: Clone + Eq> Arbiter<T> {
         self.pledge.until
     }
 
+    /// Whether another proposer is the leader, or may be, as far as this arbiter knows.
+    #[must_use]
+    pub fn is_pledged_to_another(&self, now: Instant, proposer: ProposerId) -> bool {
+        now < self.pledge.until && self.pledge.to != Some(proposer)
+    }
+
     /// The state, as it was last taken.
     #[must_use]
     pub const fn state(&self) -> &AcceptorState<T> {
@@ -53,8 +59,7 @@ impl<T: Clone + Eq> Arbiter<T> {
     /// [`Acceptor::decide`], the new state is made durable and [`Arbiter::take`]n before the reply is sent.
     pub fn decide(&mut self, now: Instant, request: &Request<T>) -> Option<Decision<T>> {
         let by = request.body.ballot().proposer;
-        let is_pledged_to_another = now < self.pledge.until && self.pledge.to != Some(by);
-        if is_pledged_to_another && matches!(request.body, RequestBody::Prepare(_)) {
+        if matches!(request.body, RequestBody::Prepare(_)) && self.is_pledged_to_another(now, by) {
             return None;
         }
         let decision = self.acceptor.decide(request);

@@ -10,6 +10,8 @@
 //! | `acceptor` | an arbiter's part: promises and votes |
 //! | `leader` | how long a proposer may act without asking the register |
 //! | `arbiter` | an acceptor that keeps to a leader for a while |
+//! | `choice` | which nodes are to be the arbiters |
+//! | `replica` | one node's part of a register that has a leader: arbiter, and leader when there is none |
 //! | `proposer` | reads, proposes, and finds out what became of a proposal |
 //!
 //! **How it works.** A proposer first *prepares* a ballot: each acceptor promises to accept nothing below, and tells the
@@ -43,17 +45,21 @@ mod acceptor;
 mod arbiter;
 mod arbiters;
 mod ballot;
+mod choice;
 mod leader;
 mod message;
 pub mod mistakes;
 mod proposer;
+mod replica;
 mod value;
 
 pub use acceptor::{Acceptor, AcceptorState, Decision};
 pub use arbiter::Arbiter;
 pub use arbiters::{ARBITERS_MAX, Arbiters, ArbitersError, StoreId};
 pub use ballot::{Ballot, ProposerId};
+pub use choice::{ARBITERS, arbiters_for};
 pub use leader::{LeaderTiming, Leadership};
 pub use message::{Accepted, Reply, ReplyBody, Request, RequestBody};
 pub use proposer::{NotRead, Outcome, Output, ProposeError, Proposer, Timing};
+pub use replica::{Event, Led, NotProposed, Replica, ReplicaTiming};
 pub use value::{ArbiterChange, Value};

@@ -188,6 +188,11 @@ impl<T: Clone + Eq> Proposer<T> {
         }
     }
 
+    /// Gives up what was begun, and asks nothing until the next read, which finds out what became of an open proposal.
+    pub fn rest(&mut self) {
+        self.phase = Phase::Idle;
+    }
+
     /// Proposes a successor of the value that was read.
     ///
     /// # Errors

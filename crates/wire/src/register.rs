@@ -16,7 +16,7 @@
 
 mod body;
 
-use cards_register::{AcceptorState, Reply, Request};
+use cards_register::{AcceptorState, Led, Reply, Request};
 
 use body::{Body, Fields};
 
@@ -26,6 +26,9 @@ pub const VERSION: u8 = 1;
 pub const CONTENT_BYTES_MAX: usize = 64 << 20;
 /// Longest frame, in bytes: the longest content, and far more than anything else in it.
 pub const FRAME_BYTES_MAX: usize = CONTENT_BYTES_MAX + (4 << 10);
+
+/// What an arbiter keeps on its disk.
+pub type StoreState = AcceptorState<Led<Vec<u8>>>;
 
 const MAGIC: [u8; 4] = *b"CRDR";
 const HEADER_SIZE: usize = 10;
@@ -141,7 +144,7 @@ fn open(kind: Kind, frame: &[u8]) -> Result<&[u8], RegisterError> {
 ///
 /// # Errors
 /// The content of the value is longer than [`CONTENT_BYTES_MAX`].
-pub fn encode_request(request: &Request<Vec<u8>>) -> Result<Vec<u8>, RegisterError> {
+pub fn encode_request(request: &Request<Led<Vec<u8>>>) -> Result<Vec<u8>, RegisterError> {
     encode(Kind::Request, |body| body.request(request))
 }
 
@@ -149,7 +152,7 @@ pub fn encode_request(request: &Request<Vec<u8>>) -> Result<Vec<u8>, RegisterErr
 ///
 /// # Errors
 /// It is none.
-pub fn decode_request(frame: &[u8]) -> Result<Request<Vec<u8>>, RegisterError> {
+pub fn decode_request(frame: &[u8]) -> Result<Request<Led<Vec<u8>>>, RegisterError> {
     decode(Kind::Request, frame, Fields::request)
 }
 
@@ -157,7 +160,7 @@ pub fn decode_request(frame: &[u8]) -> Result<Request<Vec<u8>>, RegisterError> {
 ///
 /// # Errors
 /// The content of the value is longer than [`CONTENT_BYTES_MAX`].
-pub fn encode_reply(reply: &Reply<Vec<u8>>) -> Result<Vec<u8>, RegisterError> {
+pub fn encode_reply(reply: &Reply<Led<Vec<u8>>>) -> Result<Vec<u8>, RegisterError> {
     encode(Kind::Reply, |body| body.reply(reply))
 }
 
@@ -165,7 +168,7 @@ pub fn encode_reply(reply: &Reply<Vec<u8>>) -> Result<Vec<u8>, RegisterError> {
 ///
 /// # Errors
 /// It is none.
-pub fn decode_reply(frame: &[u8]) -> Result<Reply<Vec<u8>>, RegisterError> {
+pub fn decode_reply(frame: &[u8]) -> Result<Reply<Led<Vec<u8>>>, RegisterError> {
     decode(Kind::Reply, frame, Fields::reply)
 }
 
@@ -173,7 +176,7 @@ pub fn decode_reply(frame: &[u8]) -> Result<Reply<Vec<u8>>, RegisterError> {
 ///
 /// # Errors
 /// The content of the value is longer than [`CONTENT_BYTES_MAX`].
-pub fn encode_state(state: &AcceptorState<Vec<u8>>) -> Result<Vec<u8>, RegisterError> {
+pub fn encode_state(state: &StoreState) -> Result<Vec<u8>, RegisterError> {
     encode(Kind::State, |body| body.state(state))
 }
 
@@ -181,7 +184,7 @@ pub fn encode_state(state: &AcceptorState<Vec<u8>>) -> Result<Vec<u8>, RegisterE
 ///
 /// # Errors
 /// It is none.
-pub fn decode_state(frame: &[u8]) -> Result<AcceptorState<Vec<u8>>, RegisterError> {
+pub fn decode_state(frame: &[u8]) -> Result<StoreState, RegisterError> {
     decode(Kind::State, frame, Fields::state)
 }
 

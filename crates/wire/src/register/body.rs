@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cards_register::{
-    ARBITERS_MAX, Accepted, AcceptorState, Arbiters, Ballot, ProposerId, Reply, ReplyBody, Request,
+    ARBITERS_MAX, Accepted, AcceptorState, Arbiters, Ballot, Led, ProposerId, Reply, ReplyBody, Request,
     RequestBody, StoreId, Value,
 };
 
@@ -28,7 +28,7 @@ impl Body {
         &self.0
     }
 
-    pub(super) fn request(&mut self, request: &Request<Vec<u8>>) -> Result<(), RegisterError> {
+    pub(super) fn request(&mut self, request: &Request<Led<Vec<u8>>>) -> Result<(), RegisterError> {
         self.store(request.store);
         match &request.body {
             RequestBody::Prepare(ballot) => {
@@ -49,7 +49,7 @@ impl Body {
         }
     }
 
-    pub(super) fn reply(&mut self, reply: &Reply<Vec<u8>>) -> Result<(), RegisterError> {
+    pub(super) fn reply(&mut self, reply: &Reply<Led<Vec<u8>>>) -> Result<(), RegisterError> {
         self.store(reply.store);
         match &reply.body {
             ReplyBody::Promise { ballot, accepted } => {
@@ -79,20 +79,21 @@ impl Body {
         Ok(())
     }
 
-    pub(super) fn state(&mut self, state: &AcceptorState<Vec<u8>>) -> Result<(), RegisterError> {
+    pub(super) fn state(&mut self, state: &AcceptorState<Led<Vec<u8>>>) -> Result<(), RegisterError> {
         self.store(state.store);
         self.ballot(state.promised);
         self.perhaps(state.accepted.as_ref())
     }
 
-    fn perhaps(&mut self, accepted: Option<&Accepted<Vec<u8>>>) -> Result<(), RegisterError> {
+    fn perhaps(&mut self, accepted: Option<&Accepted<Led<Vec<u8>>>>) -> Result<(), RegisterError> {
         self.0.push(u8::from(accepted.is_some()));
         accepted.map_or(Ok(()), |accepted| self.accepted(accepted))
     }
 
-    fn accepted(&mut self, accepted: &Accepted<Vec<u8>>) -> Result<(), RegisterError> {
+    fn accepted(&mut self, accepted: &Accepted<Led<Vec<u8>>>) -> Result<(), RegisterError> {
         let Accepted { ballot, value } = accepted;
-        if value.content.len() > CONTENT_BYTES_MAX {
+        let Led { leader, epoch, content } = &value.content;
+        if content.len() > CONTENT_BYTES_MAX {
             return Err(RegisterError::Field("content"));
         }
         self.ballot(*ballot);
@@ -100,8 +101,11 @@ impl Body {
         self.ballot(value.origin);
         self.stores(value.arbiters.current());
         self.stores(value.arbiters.next());
-        self.0.extend_from_slice(&(value.content.len() as u32).to_le_bytes());
-        self.0.extend_from_slice(&value.content);
+        self.0.push(u8::from(leader.is_some()));
+        leader.iter().for_each(|leader| self.store(*leader));
+        self.0.extend_from_slice(&epoch.to_le_bytes());
+        self.0.extend_from_slice(&(content.len() as u32).to_le_bytes());
+        self.0.extend_from_slice(content);
         Ok(())
     }
 
@@ -137,7 +141,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn request(&mut self) -> Result<Request<Vec<u8>>, RegisterError> {
+    pub(super) fn request(&mut self) -> Result<Request<Led<Vec<u8>>>, RegisterError> {
         let store = self.store()?;
         let body = match self.byte("kind of request")? {
             PREPARE => RequestBody::Prepare(self.ballot()?),
@@ -148,7 +152,7 @@ impl<'a> Fields<'a> {
         Ok(Request { store, body })
     }
 
-    pub(super) fn reply(&mut self) -> Result<Reply<Vec<u8>>, RegisterError> {
+    pub(super) fn reply(&mut self) -> Result<Reply<Led<Vec<u8>>>, RegisterError> {
         let store = self.store()?;
         let body = match self.byte("kind of reply")? {
             PROMISE => ReplyBody::Promise { ballot: self.ballot()?, accepted: self.perhaps()? },
@@ -161,7 +165,7 @@ impl<'a> Fields<'a> {
         Ok(Reply { store, body })
     }
 
-    pub(super) fn state(&mut self) -> Result<AcceptorState<Vec<u8>>, RegisterError> {
+    pub(super) fn state(&mut self) -> Result<AcceptorState<Led<Vec<u8>>>, RegisterError> {
         let (store, promised, accepted) = (self.store()?, self.ballot()?, self.perhaps()?);
         if accepted.as_ref().is_some_and(|accepted| accepted.ballot > promised) {
             return Err(RegisterError::Field("promise"));
@@ -169,7 +173,7 @@ impl<'a> Fields<'a> {
         Ok(AcceptorState { store, promised, accepted })
     }
 
-    fn perhaps(&mut self) -> Result<Option<Accepted<Vec<u8>>>, RegisterError> {
+    fn perhaps(&mut self) -> Result<Option<Accepted<Led<Vec<u8>>>>, RegisterError> {
         match self.byte("mark of a value")? {
             0 => Ok(None),
             1 => self.accepted().map(Some),
@@ -177,17 +181,24 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn accepted(&mut self) -> Result<Accepted<Vec<u8>>, RegisterError> {
+    fn accepted(&mut self) -> Result<Accepted<Led<Vec<u8>>>, RegisterError> {
         let (ballot, version, origin) = (self.ballot()?, self.number("version")?, self.ballot()?);
         if origin > ballot {
             return Err(RegisterError::Field("origin"));
         }
         let arbiters = self.arbiters()?;
+        let leader = match self.byte("mark of a leader")? {
+            0 => None,
+            1 => Some(self.store()?),
+            _ => return Err(RegisterError::Field("mark of a leader")),
+        };
+        let epoch = self.number("epoch")?;
         let length = self.0.le32().ok_or(RegisterError::Field("length of the content"))? as usize;
         if length > CONTENT_BYTES_MAX {
             return Err(RegisterError::Field("length of the content"));
         }
         let content = self.0.take(length).ok_or(RegisterError::Field("content"))?.to_vec();
+        let content = Led { leader, epoch, content };
         Ok(Accepted { ballot, value: Value { version, origin, arbiters, content } })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cards_register::{
-    Accepted, AcceptorState, ArbiterChange, Ballot, ProposerId, Reply, ReplyBody, Request, RequestBody,
+    Accepted, AcceptorState, ArbiterChange, Ballot, Led, ProposerId, Reply, ReplyBody, Request, RequestBody,
     StoreId, Value,
 };
 use cards_wire::register::{
@@ -19,22 +19,26 @@ fn ballot(round: u64) -> Ballot {
     Ballot { round, proposer: ProposerId(0x1122_3344_5566_7788), step: 3 }
 }
 
+fn led(leader: Option<u128>, content: &[u8]) -> Led<Vec<u8>> {
+    Led { leader: leader.map(StoreId), epoch: 4, content: content.to_vec() }
+}
+
 /// A value whose arbiters change.
-fn accepted() -> Accepted<Vec<u8>> {
-    let first = Value::first(StoreId(1), b"first".to_vec());
+fn accepted() -> Accepted<Led<Vec<u8>>> {
+    let first = Value::first(StoreId(1), led(None, b"first"));
     let next = BTreeSet::from([StoreId(1), StoreId(2), StoreId(u128::MAX)]);
     let value =
-        first.successor(ballot(1), b"second".to_vec(), ArbiterChange::Begin(next)).expect("it is first");
+        first.successor(ballot(1), led(Some(1), b"second"), ArbiterChange::Begin(next)).expect("it is first");
     Accepted { ballot: ballot(2), value }
 }
 
-fn requests() -> [Request<Vec<u8>>; 3] {
+fn requests() -> [Request<Led<Vec<u8>>>; 3] {
     let confirm = RequestBody::Confirm { ballot: ballot(5), number: 8 };
     [RequestBody::Prepare(ballot(5)), RequestBody::Accept(accepted()), confirm]
         .map(|body| Request { store: StoreId(7), body })
 }
 
-fn replies() -> [Reply<Vec<u8>>; 6] {
+fn replies() -> [Reply<Led<Vec<u8>>>; 6] {
     [
         ReplyBody::Promise { ballot: ballot(5), accepted: None },
         ReplyBody::Promise { ballot: ballot(5), accepted: Some(accepted()) },
@@ -46,10 +50,10 @@ fn replies() -> [Reply<Vec<u8>>; 6] {
     .map(|body| Reply { store: StoreId(7), body })
 }
 
-fn states() -> [AcceptorState<Vec<u8>>; 3] {
+fn states() -> [AcceptorState<Led<Vec<u8>>>; 3] {
     let mut voted = AcceptorState::blank(StoreId(9));
     (voted.promised, voted.accepted) = (ballot(4), Some(accepted()));
-    [AcceptorState::blank(StoreId(9)), AcceptorState::founder(StoreId(9), b"first".to_vec()), voted]
+    [AcceptorState::blank(StoreId(9)), AcceptorState::founder(StoreId(9), led(None, b"first")), voted]
 }
 
 /// One frame of each kind of body.
@@ -154,7 +158,8 @@ fn fields_that_contradict_each_other_are_refused() {
     const PROMISED: usize = 16;
     const CURRENT: usize = PROMISED + 24 + 1 + 24 + 8 + 24;
     const NEXT: usize = CURRENT + 1 + 16;
-    const CONTENT: usize = NEXT + 1 + 3 * 16;
+    const LEADER: usize = NEXT + 1 + 3 * 16;
+    const CONTENT: usize = LEADER + 1 + 16 + 8;
     let frame = encode_state(&states()[2]).unwrap();
     let refused = |change: fn(&mut Vec<u8>)| decode_state(&changed(&frame, Kind::State, change)).unwrap_err();
     assert_eq!(refused(|body| body[PROMISED] = 1), RegisterError::Field("promise"));
@@ -169,6 +174,7 @@ fn fields_that_contradict_each_other_are_refused() {
         RegisterError::Field("set of arbiters")
     );
     assert_eq!(refused(|body| body[NEXT + 1 + 16] = 1), RegisterError::Field("order of arbiters"));
+    assert_eq!(refused(|body| body[LEADER] = 2), RegisterError::Field("mark of a leader"));
     assert_eq!(refused(|body| body[CONTENT + 3] = 0xff), RegisterError::Field("length of the content"));
     assert_eq!(refused(|body| body[CONTENT] += 1), RegisterError::Field("content"));
     assert_eq!(refused(|body| body.push(0)), RegisterError::Rest(1));
