@@ -34,7 +34,8 @@
 //! Where nodes have certificates, the keeper signs for new machines that have a [`Token`]: [`Office`] there, [`admit`] at
 //! the machine.
 //!
-//! [`ArbiterStore`] is what a node keeps of a register that several nodes keep together; no home uses it yet.
+//! [`LedRegistry`] is the registry at one of several nodes that keep it together, [`ArbiterStore`] what such a node has on its
+//! disk. No home uses them yet.
 //!
 //! The lease says when a node must stop by itself. What stops a node that does not is what whoever stores a block
 //! compares: an epoch, or something that ends no later.
@@ -48,6 +49,7 @@ mod error;
 mod etcd;
 mod ids;
 mod lease;
+mod led;
 mod record;
 mod refusal;
 mod registry;
@@ -68,6 +70,7 @@ pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
 pub use ids::{Epoch, Incarnation, Now, Revision, WallClock};
 pub use lease::{BootTime, Lease};
+pub use led::{LedError, LedOutput, LedRegistry};
 pub use record::{
     AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
     Volume, Write,

@@ -9,6 +9,7 @@ mod damage;
 mod embedded;
 mod etcd;
 mod kill;
+mod led;
 mod model;
 mod proxy;
 mod refusals;
