@@ -142,10 +142,6 @@ pub(crate) struct Dev {
     #[arg(long)]
     tcp: bool,
 
-    /// A fixed list of members in place of a coordinator at node 1: nobody joins or leaves, no lock groups
-    #[arg(long)]
-    fixed_members: bool,
-
     /// Let the nodes talk in the clear: what their proofs and encryption cost is the difference
     #[arg(long)]
     insecure: bool,
@@ -231,7 +227,6 @@ impl Dev {
             disk_wait: self.disk_wait,
             lease: self.lease,
             tcp: self.tcp,
-            coordinator: !self.fixed_members,
             insecure: self.insecure,
             verbose,
         }

@@ -234,7 +234,7 @@ impl Join {
             Some(node) => node.clone(),
             None => machine_name()?,
         };
-        let mut config = Config::new(&self.cluster, &node, Vec::new());
+        let mut config = Config::new(&self.cluster, &node);
         let home = self.home()?;
         config.address = self.address.clone().or_else(|| match &home {
             Coordinator::Embedded(home) if home.keeper == node => Some(home.address.clone()),

@@ -292,7 +292,7 @@ async fn coordinate<R>(
     let (done, wait) = oneshot::channel();
     if node.membership.order(order(done)).is_err() {
         let message = "the members of this cluster are those of its configuration, and nobody can join or leave; \
-                       give it a [coordinator] instead of the [[member]] list";
+                       give it [coordinator.embedded], see `cards cluster init`";
         return Err(refused(message.into()));
     }
     wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)

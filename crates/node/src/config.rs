@@ -45,7 +45,7 @@ pub use tls::{Listener, Tls};
 pub use uri::{host_of, is_loopback};
 pub use web::Web;
 
-/// Longest configuration file that is read, in bytes: 1023 members take about 64 KiB.
+/// Longest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// In a directory of devices: they hold this file locked, shared, while a kernel keeps pages for them.
@@ -57,7 +57,7 @@ pub const PAGES_LOCK: &str = ".pages.lock";
 pub struct Config {
     /// Name of the cluster. Peers of another cluster are refused by name.
     pub cluster: String,
-    /// Name of this node: one of the members, or with a coordinator one that no other node has.
+    /// Name of this node, which no other node of the cluster has.
     pub node: String,
     /// With a coordinator: where peers reach this node, `host:port`, or `[address]:port` for IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,10 +119,7 @@ pub struct Config {
     /// Which versions of the protocol between nodes are spoken. Not in the file: to try clusters of several releases.
     #[serde(skip)]
     pub versions: Versions,
-    /// Without a coordinator: all nodes of the cluster; the same list, in the same order, on every node.
-    #[serde(rename = "member", default, skip_serializing_if = "Vec::is_empty")]
-    pub members: Vec<Member>,
-    /// Who keeps the list of members, if they come and go. Default: nobody.
+    /// What keeps the list of members. Default: nothing, and this node is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<Coordinator>,
     /// By what this node proves who it is, if somebody else has made that. Default: what `cards cluster init` and
@@ -149,21 +146,10 @@ pub struct Config {
     pub web: Option<Web>,
 }
 
-/// One node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Member {
-    /// Its name.
-    pub name: String,
-    /// Where its peer port listens: `host:port`, or `[address]:port` for IPv6. The only member of a cluster
-    /// does not open it.
-    pub address: String,
-}
-
 impl Config {
     /// A valid configuration of `node` with the default of every other key.
     #[must_use]
-    pub fn new(cluster: &str, node: &str, members: Vec<Member>) -> Self {
+    pub fn new(cluster: &str, node: &str) -> Self {
         Self {
             cluster: cluster.into(),
             node: node.into(),
@@ -185,7 +171,6 @@ impl Config {
             versions: Versions::default(),
             trace_sample: 0,
             insecure: false,
-            members,
             coordinator: None,
             identity: None,
             disks: Vec::new(),
@@ -256,12 +241,6 @@ impl Config {
         }
     }
 
-    /// This node's position in the member list; none with a coordinator.
-    #[must_use]
-    pub fn node_index(&self) -> Option<usize> {
-        self.members.iter().position(|member| member.name == self.node)
-    }
-
     /// The file of the registry, at the node that keeps it.
     #[must_use]
     pub fn registry(&self) -> PathBuf {
@@ -299,17 +278,8 @@ impl Config {
             Some(Coordinator::Embedded(home)) => Some(home.address.as_str()),
             _ => None,
         };
-        let members = match self.members.len() {
-            // The only member does not open its port.
-            0 | 1 => &[],
-            _ => &self.members[..],
-        };
-        let all = members
-            .iter()
-            .map(|member| member.address.as_str())
-            .chain(self.address.as_deref())
-            .chain(embedded);
-        all.into_iter().find(|address| !uri::is_loopback(address))
+        let mut all = self.address.as_deref().into_iter().chain(embedded);
+        all.find(|address| !uri::is_loopback(address))
     }
 
     /// Where others than nodes connect over TCP.

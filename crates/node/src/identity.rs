@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn own(dir: &Path, authority: &Authority, life: Duration) -> (Arc<Own>, Files) {
-        let mut config = Config::new("lab", "n1", Vec::new());
+        let mut config = Config::new("lab", "n1");
         config.state_dir = dir.into();
         let files = config.identity_files();
         authority.equip_for("n1", &[], &files, life).unwrap();

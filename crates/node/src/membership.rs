@@ -1,4 +1,4 @@
-//! Which nodes are members: a fixed list from the configuration, or what the coordinator says.
+//! Which nodes are members, as the coordinator says; a node without one is alone.
 
 mod forget;
 mod home;
@@ -141,9 +141,9 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Of a cluster whose members are all in the configuration.
-    pub(crate) fn fixed(config: &Config) -> Self {
-        Self::new(Members::fixed(config), 0, None)
+    /// Of a node without a coordinator.
+    pub(crate) fn alone(node: &str) -> Self {
+        Self::new(Members::alone(node), 0, None)
     }
 
     /// As the coordinator has said.
@@ -161,7 +161,7 @@ impl Membership {
         }
     }
 
-    /// The cluster has a coordinator.
+    /// The node has a coordinator: others can join.
     pub(crate) fn is_coordinated(&self) -> bool {
         self.orders.is_some()
     }

@@ -444,3 +444,34 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
         };
     node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes that started at the same moment: neither has seen the other's disk in the registry.
+    #[test]
+    fn of_two_disks_of_one_name_both_nodes_are_named() {
+        let volume = |disk_node: &str| Volume {
+            name: "disk".into(),
+            disk_node: Some(disk_node.into()),
+            size: 4096,
+            block: 4096,
+            policy: None,
+            coherence: None,
+            read_only: None,
+            state: VolumeState::Ready,
+            reason: None,
+            attached: None,
+            cached_blocks: 0,
+            io: crate::admin::Io::default(),
+        };
+        let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("volume disk: nodes n0 and n1 both have a disk of this name"),
+            "{said:?}"
+        );
+        assert_eq!(same_names(&[volume("n0")]).count(), 0);
+    }
+}

@@ -317,10 +317,7 @@ impl Daemon {
         sockets.0.push(config.api_socket());
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match &config.coordinator {
-            None => {
-                let me = NodeId(config.node_index().unwrap_or_default() as u16);
-                (me, Membership::fixed(&config), None)
-            }
+            None => (NodeId(0), Membership::alone(&config.node), None),
             Some(home) => {
                 let (session, mut joined) = Session::begin(&config, home, own.clone())?;
                 port.registry = joined.registry.take();
@@ -361,11 +358,10 @@ impl Daemon {
     /// What runs, with what, and where: the first thing to look for in a log.
     fn say_what_runs(&self) {
         let Node { config, own, disks, .. } = &*self.node;
-        let member = config.node_index().and_then(|me| config.members.get(me)).map(|me| me.address.as_str());
         tracing::info!(
             cluster = config.cluster,
             node = config.node,
-            address = config.address.as_deref().or(member).unwrap_or("none"),
+            address = config.address.as_deref().unwrap_or("none"),
             nbd_unix = config.nbd.unix.as_ref().map(|path| path.display().to_string()),
             nbd_tcp = config.nbd.tcp,
             web = self.node.web.get().map(ToString::to_string),
@@ -598,16 +594,9 @@ fn listen(
 
 /// Where other nodes come: to this node's address, and at the keeper to the registry's, if that is another one.
 fn bind_port(config: &Config) -> Result<Vec<std::net::TcpListener>, ServeError> {
-    let own = match (&config.address, config.node_index()) {
-        (Some(address), _) => Some(front::bind_tcp("address", address)?),
-        (None, Some(me)) if config.members.len() > 1 => {
-            Some(front::bind_tcp("member.address", &config.members[me].address)?)
-        }
-        (None, _) => None,
-    };
-    let registry =
-        config.registry_port().map(|address| front::bind_tcp("coordinator.embedded.address", address));
-    Ok(own.into_iter().chain(registry.transpose()?).collect())
+    let own = config.address.as_deref().map(|address| ("address", address));
+    let registry = config.registry_port().map(|address| ("coordinator.embedded.address", address));
+    own.into_iter().chain(registry).map(|(key, address)| front::bind_tcp(key, address)).collect()
 }
 
 fn build(
@@ -625,7 +614,7 @@ fn build(
     let members = Arc::clone(&membership.members.borrow());
     let nodes = match membership.is_coordinated() {
         true => NodeId::MAX_NODES as u16,
-        false => config.members.len() as u16,
+        false => 1,
     };
     let incarnation = life.incarnation;
     let capacity = u32::try_from(config.cache / u64::from(block) / u64::from(shards)).unwrap_or(u32::MAX);

@@ -149,7 +149,7 @@ impl Init {
 
 /// Names that no configuration can have are refused before there is a certificate for them.
 fn check(cluster: &str, node: &str) -> Result<(), Error> {
-    let mut config = Config::new(cluster, node, Vec::new());
+    let mut config = Config::new(cluster, node);
     config.address = Some("127.0.0.1:7400".into());
     config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new(node, "127.0.0.1:7400")));
     config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_node::config::{
-    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Member, Mode, Origin,
-    PolicySpec, ReadAhead, Web,
+    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Origin, PolicySpec,
+    ReadAhead, Web,
 };
 use cards_policies::Replacement;
 use cards_tls::Authority;
@@ -48,8 +48,6 @@ pub(crate) struct Plan {
     pub(crate) disk_wait: Duration,
     pub(crate) lease: Duration,
     pub(crate) tcp: bool,
-    /// Node 1 keeps the registry; else the members are a fixed list.
-    pub(crate) coordinator: bool,
     /// The nodes talk in the clear and believe each other.
     pub(crate) insecure: bool,
     /// How often `-v` was given: how much the daemons log.
@@ -85,24 +83,13 @@ impl Plan {
         let ports = free_ports(self.nodes * per_node).map_err(DevError::Ports)?;
         let (peer_ports, tcp_ports) = ports.split_at(self.nodes);
         let address = |port: &u16| format!("{}:{port}", Ipv4Addr::LOCALHOST);
-        let members: Vec<Member> = peer_ports
-            .iter()
-            .enumerate()
-            .map(|(i, port)| Member { name: format!("n{}", i + 1), address: address(port) })
-            .collect();
-        let mut registry = EmbeddedHome::new(&members[0].name, &members[0].address);
+        let mut registry = EmbeddedHome::new("n1", &address(&peer_ports[0]));
         registry.lease = registry.lease.min(self.lease);
         (0..self.nodes)
             .map(|i| {
-                let Member { name, address: own } = &members[i];
-                let mut config = match self.coordinator {
-                    false => Config::new("dev", name, members.clone()),
-                    true => Config {
-                        address: Some(own.clone()),
-                        coordinator: Some(Coordinator::Embedded(registry.clone())),
-                        ..Config::new("dev", name, Vec::new())
-                    },
-                };
+                let mut config = Config::new("dev", &format!("n{}", i + 1));
+                config.address = Some(address(&peer_ports[i]));
+                config.coordinator = Some(Coordinator::Embedded(registry.clone()));
                 config.cache = self.cache;
                 config.replacement = self.replacement;
                 config.block = self.block;
@@ -209,7 +196,6 @@ mod tests {
             lease: Duration::from_secs(3),
             tcp: true,
             insecure: false,
-            coordinator: false,
             verbose: 0,
         }
     }
@@ -221,16 +207,9 @@ mod tests {
         assert_eq!(configs.len(), 3);
         for (i, config) in configs.iter().enumerate() {
             assert_eq!(Config::parse(&config.to_toml(), Path::new("x")).unwrap(), *config);
-            assert_eq!(config.node_index(), Some(i));
-            assert_eq!(config.disks.len(), usize::from(i == 0));
-            assert_eq!(config.members, configs[0].members);
+            assert_eq!((config.is_keeper(), config.disks.len()), (i == 0, usize::from(i == 0)));
         }
-        let configs = Plan { coordinator: true, ..plan() }.configs(dir.path()).unwrap();
-        for (i, config) in configs.iter().enumerate() {
-            assert_eq!(Config::parse(&config.to_toml(), Path::new("x")).unwrap(), *config);
-            assert_eq!((config.is_keeper(), config.members.len()), (i == 0, 0));
-        }
-        let short = Plan { coordinator: true, lease: Duration::from_secs(1), ..plan() };
+        let short = Plan { lease: Duration::from_secs(1), ..plan() };
         assert!(short.configs(dir.path()).is_ok(), "a membership ends no later than a card");
         assert_eq!(dir.path().join("disk.img").metadata().unwrap().len(), 1 << 20);
     }

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_cache_larger_than_the_machine_is_a_problem() {
-        let mut config = Config::new("lab", "n1", Vec::new());
+        let mut config = Config::new("lab", "n1");
         config.cache = 1 << 60;
         let found = cache(&config, false);
         assert_eq!(found.level, Level::Problem, "{found}");

@@ -18,13 +18,7 @@ const ADDRESSES_MAX: usize = 3;
 /// The addresses on which the daemon listens.
 pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     let mut listen: Vec<(&str, &str)> = Vec::new();
-    match (&config.address, config.node_index()) {
-        (Some(address), _) => listen.push(("address", address)),
-        (None, Some(me)) if config.members.len() > 1 => {
-            listen.extend(config.members.get(me).map(|member| ("member.address", member.address.as_str())));
-        }
-        (None, _) => {}
-    }
+    listen.extend(config.address.as_deref().map(|address| ("address", address)));
     listen.extend(config.registry_port().map(|address| ("coordinator", address)));
     listen.extend(config.nbd.tcp.as_deref().map(|address| ("nbd.tcp", address)));
     listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
@@ -134,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_door_of_the_daemon_is_tried() {
-        let mut config = Config::new("lab", "n1", Vec::new());
+        let mut config = Config::new("lab", "n1");
         config.address = Some("127.0.0.1:0".into());
         config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "[::1]:0")));
         config.nbd.tcp = Some("127.0.0.1:0".into());

@@ -14,7 +14,7 @@ use super::source::Source;
 pub(crate) struct Cluster {
     /// Its name, once a daemon has answered.
     pub(crate) name: Option<String>,
-    /// The latest that any daemon knows; 0 if the members are fixed.
+    /// The latest that any daemon knows; 0 if the node is alone.
     pub(crate) epoch: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) volumes: Vec<VolumeRow>,

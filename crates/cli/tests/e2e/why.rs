@@ -16,7 +16,16 @@ const SEED: u64 = 61;
 fn three_nodes(dir: &Path) -> Cluster {
     let image = dir.join("disk.img");
     content::image(&image, 8 * MIB, SEED);
-    Cluster::start(Plan::new(dir, 3).disk(Disk::file(&image)).cache("16M"))
+    let mut cluster = Cluster::start(Plan::new(dir, 3).disk(Disk::file(&image)).cache("16M"));
+    for node in 1..=3 {
+        eventually("it is connected with all", SHORT, || {
+            let status = json(&mut cluster, node, &["status"]);
+            let members = status["members"].as_array()?;
+            let is_up = |member: &Value| member["state"] == "up" || member["state"] == "here";
+            (members.len() == 3 && members.iter().all(is_up)).then_some(())
+        });
+    }
+    cluster
 }
 
 fn ask(cluster: &mut Cluster, node: usize, arguments: &[&str]) -> Finished {

@@ -8,7 +8,7 @@ impl Status {
     /// One sentence: all is well, or the first thing to do.
     ///
     /// ```text
-    /// n1 of cluster lab: all is well (3 of 3 nodes up, 1 volume attached, version 0.1.0, up 2 min)
+    /// n1 of cluster lab: all is well (3 of 3 nodes up in epoch 3, 1 volume attached, version 0.1.0, up 2 min)
     /// ```
     #[must_use]
     pub fn headline(&self) -> String {

@@ -13,10 +13,10 @@ pub struct Status {
     pub cluster: String,
     /// Name of this node.
     pub node: String,
-    /// Who keeps the list of members; none if it is fixed.
+    /// What keeps the list of members; none if the node is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<String>,
-    /// The version of the list of members that this node knows; zero if it is fixed.
+    /// The version of the list of members that this node knows; zero if the node is alone.
     #[serde(default)]
     pub epoch: u64,
     /// Version of the daemon.
@@ -126,7 +126,7 @@ pub enum MemberState {
     Connecting,
     /// It was connected, did not answer in time, or is connected and silent.
     Down,
-    /// Of another cluster or version, or with another member list.
+    /// Of another cluster or version, or another size of blocks.
     Refused,
     /// Declared dead by the coordinator.
     Dead,

@@ -12,7 +12,7 @@ use cards_core::{NodeId, PlacementKind};
 use tempfile::TempDir;
 
 use crate::Daemon;
-use crate::config::{Api, Config, Disk, Member, Origin};
+use crate::config::{Api, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use crate::locks::{LockView, limits};
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -28,7 +28,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `nodes` daemons. The first one has the disk and a TCP port. They have no view yet.
+    /// `nodes` daemons. The first one has the disk and a TCP port. One alone has no view yet.
     fn start(nodes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::File::create(dir.path().join("disk.img")).unwrap().set_len(SIZE).unwrap();
@@ -41,11 +41,13 @@ impl Cluster {
         let mut addresses: Vec<String> = ports.iter().map(|p| p.local_addr().unwrap().to_string()).collect();
         drop(ports);
         let tcp = addresses.pop().unwrap();
-        let member =
-            |(i, address): (usize, &String)| Member { name: format!("n{i}"), address: address.clone() };
-        let members: Vec<Member> = addresses.iter().enumerate().map(member).collect();
+        let home = EmbeddedHome { lease: LEASE, ..EmbeddedHome::new("n0", &addresses[0]) };
         let start = |i: usize| {
-            let mut config = Config::new("test", &format!("n{i}"), members.clone());
+            let mut config = Config::new("test", &format!("n{i}"));
+            if nodes > 1 {
+                config.address = Some(addresses[i].clone());
+                config.coordinator = Some(Coordinator::Embedded(home.clone()));
+            }
             config.cache = 16 << 20;
             config.runtime_dir = dir.path().join(format!("n{i}"));
             config.state_dir = config.runtime_dir.join("state");

@@ -29,8 +29,7 @@ pub(super) struct Hosts(BTreeSet<String>);
 impl Hosts {
     /// The names that the configuration has for this node.
     pub(super) fn of(config: &Config) -> Self {
-        let own = config.node_index().map(|me| &config.members[me].address);
-        let addresses = config.web.iter().map(|web| &web.listen).chain(&config.address).chain(own);
+        let addresses = config.web.iter().map(|web| &web.listen).chain(&config.address);
         let names = config.web.iter().flat_map(|web| &web.hosts).chain([&config.node]).map(String::as_str);
         Self(addresses.filter_map(|address| host_of(address)).chain(names).map(str::to_lowercase).collect())
     }
@@ -108,15 +107,12 @@ fn closed(mut answer: Answer) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Member, Web};
+    use crate::config::Web;
 
     #[test]
     fn a_node_answers_to_its_own_names_only() {
-        let members = vec![
-            Member { name: "n1".into(), address: "store1.lab:7400".into() },
-            Member { name: "n2".into(), address: "store2.lab:7400".into() },
-        ];
-        let mut config = Config::new("test", "n1", members);
+        let mut config = Config::new("test", "n1");
+        config.address = Some("store1.lab:7400".into());
         config.web = Some(Web { listen: "cards.lab:7480".into(), tls: None, hosts: vec!["Dash.Lab".into()] });
         let hosts = Hosts::of(&config);
         for ours in [

@@ -75,7 +75,7 @@ mod tests {
     fn clients_have_what_is_said_and_no_more() {
         let (own, other) =
             (|name: &str| Caller::Own(name.into()), |dns: &str| Caller::Other(vec![dns.into()]));
-        let mut config = Config::new("lab", "n1", Vec::new());
+        let mut config = Config::new("lab", "n1");
         assert_eq!(config.granted(&own("anybody"), "disk"), Some(ClientMode::Rw));
         assert_eq!(config.granted(&other("n1.lab.cards"), "disk"), None);
 

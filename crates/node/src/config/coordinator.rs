@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::duration;
 
-/// The registry of the cluster: `[coordinator.embedded]` or `[coordinator.etcd]`. Nodes then join and leave while the
-/// cluster runs; without it the members are the `[[member]]` entries, for good.
+/// The registry of the cluster: `[coordinator.embedded]` or `[coordinator.etcd]`. Nodes join and leave while the cluster
+/// runs; without it a node is alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coordinator {

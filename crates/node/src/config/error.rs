@@ -6,6 +6,9 @@ use cards_nearest::nearest;
 
 /// Longest line of the file that is quoted in an error, in characters.
 const QUOTE_CHARS_MAX: usize = 80;
+/// What to write in place of the list of members that releases before this one read.
+const MEMBER_REMEDY: &str = "the coordinator keeps the list of members: remove every [[member]], write [coordinator.embedded] with \
+    `keeper` and `address`, and make the other machines members with `cards join`; a node that is alone needs neither";
 
 /// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -111,30 +114,16 @@ pub enum Problem {
         /// What to do.
         remedy: &'static str,
     },
-    /// `node` is no member.
-    #[error("node = {node:?} is not a member; use one of {members}, or add a [[member]]")]
-    NotAMember {
-        /// The node's name.
-        node: String,
-        /// The names there are.
-        members: String,
-    },
     /// There are too many of something.
     #[error("{count} {what}; at most {max} are possible")]
     TooMany {
-        /// What: `[[member]]` or `[[disk]]` entries.
+        /// What: `[[disk]]` or `[[client]]` entries.
         what: &'static str,
         /// How many there are.
         count: usize,
         /// How many there may be.
         max: usize,
     },
-    /// The member list is empty.
-    #[error(
-        "neither [coordinator.embedded] nor [coordinator.etcd] is there, and no [[member]]; add one of the coordinators \
-         (see `cards join`), or list all nodes of the cluster as [[member]] with name and address, this one too"
-    )]
-    NoMembers,
     /// The cache cannot hold a working set of blocks in each shard.
     #[error(
         "cache = {cache:?} is too small for {shards} shards of at least {blocks_min} blocks of {block}; \
@@ -200,7 +189,8 @@ impl ConfigError {
         let message = error.message();
         // serde reports these two with the texts of its `Error::unknown_field` and `missing_field`.
         if let Some((key, known)) = names_in(message, "unknown field `") {
-            return Self::UnknownKey { file, line, remedy: remedy(key, &known), key: key.into() };
+            let remedy = if key == "member" { MEMBER_REMEDY.into() } else { remedy(key, &known) };
+            return Self::UnknownKey { file, line, remedy, key: key.into() };
         }
         if let Some((key, _)) = names_in(message, "missing field `") {
             let section = if quote.starts_with('[') { quote } else { "the file".into() };

@@ -18,12 +18,6 @@ peer_timeout = "500ms"
 hedge = false
 disk_wait = "30s"
 lease = "3s"
-[[member]]
-name = "n1"
-address = "10.0.0.1:7400"
-[[member]]
-name = "n2"
-address = "[fd00::2]:7400"
 [[disk]]
 name = "disk"
 path = "/dev/sdb"
@@ -61,7 +55,7 @@ dns = "app.example"
 "#;
 
 /// The least that works.
-const LEAST: &str = "cluster = \"lab\"\nnode = \"n1\"\n[[member]]\nname = \"n1\"\naddress = \"h:7400\"\n";
+const LEAST: &str = "cluster = \"lab\"\nnode = \"n1\"\n";
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("node.toml"))
@@ -99,15 +93,13 @@ fn every_key_is_understood() {
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
     assert_eq!((config.tls("nbd.tcp"), config.clients.len()), (Tls::Required, 2));
     assert_eq!((config.clients[0].mode, config.clients[1].mode), (ClientMode::Ro, ClientMode::Rw));
-    assert_eq!(config.node_index(), Some(0));
     assert_eq!(config.admin_socket(), Path::new("/run/cards/admin.sock"));
 }
 
 #[test]
 fn defaults_are_the_documented_ones() {
     let config = parse(LEAST).unwrap();
-    let members = vec![Member { name: "n1".into(), address: "h:7400".into() }];
-    assert_eq!(config, Config::new("lab", "n1", members));
+    assert_eq!(config, Config::new("lab", "n1"));
     assert_eq!((config.cache, config.shards, config.nbd.connections), (1 << 30, 16, 100));
     assert_eq!((config.lease, config.disk_wait), (Duration::from_secs(3), Duration::from_secs(30)));
     assert!(config.prefault);
@@ -130,7 +122,6 @@ fn the_example_is_valid_and_states_the_defaults() {
         "key =",
         "data_threads =",
         "refuse the volume",
-        "[[member]]",
         "listen =",
         "token_file =",
         "name = \"backup\"",
@@ -225,8 +216,6 @@ fn what_is_no_toml_is_quoted() {
 
 #[test]
 fn names_are_unique_and_plain() {
-    refused("name = \"n2\"", "name = \"n1\"", &["member.name = \"n1\"", "twice"]);
-    refused("[fd00::2]:7400", "10.0.0.1:7400", &["member.address = \"10.0.0.1:7400\"", "twice"]);
     refused("name = \"far\"", "name = \"disk\"", &["disk.name = \"disk\"", "twice"]);
     refused("uri = \"nbd+unix:///export?socket=/x\"", "path = \"/dev/sdb\"", &["disk.path", "twice"]);
     refused("[nbd]", "[[attach]]\nvolume = \"disk\"\n[nbd]", &["attach.volume = \"disk\"", "twice"]);
@@ -237,17 +226,18 @@ fn names_are_unique_and_plain() {
 }
 
 #[test]
-fn the_node_is_a_member() {
-    refused("node = \"n1\"", "node = \"n3\"", &["node = \"n3\"", "\"n1\", \"n2\""]);
-    let error = parse("cluster = \"lab\"\nnode = \"n1\"").unwrap_err().to_string();
-    assert!(error.contains("no [[member]]"), "{error}");
+fn a_list_of_members_is_refused_with_what_to_write_instead() {
+    let member = "[[member]]\nname = \"n1\"\naddress = \"h:7400\"\n[nbd]";
+    refused("[nbd]", member, &["unknown key \"member\"", "write [coordinator.embedded]", "`cards join`"]);
+    let member = "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[coordinator.embedded]";
+    refused_in(COORDINATED, "[coordinator.embedded]", member, &["\"member\"", "remove every [[member]]"]);
 }
 
 #[test]
 fn addresses_have_a_port() {
-    refused("10.0.0.1:7400", "10.0.0.1", &["member.address = \"10.0.0.1\"", "port"]);
-    refused("10.0.0.1:7400", "10.0.0.1:0", &["member.address", "port"]);
-    refused("10.0.0.1:7400", ":7400", &["member.address = \":7400\"", "host"]);
+    refused_in(COORDINATED, "10.0.0.2:7400", "10.0.0.2", &["address = \"10.0.0.2\"", "port"]);
+    refused_in(COORDINATED, "10.0.0.2:7400", "10.0.0.2:0", &["address", "port"]);
+    refused_in(COORDINATED, "10.0.0.2:7400", ":7400", &["address = \":7400\"", "host"]);
     refused("0.0.0.0:10809", "10809", &["nbd.tcp = \"10809\"", "address:port"]);
 }
 
@@ -326,13 +316,6 @@ fn a_card_agrees_with_its_disk() {
 #[test]
 fn counts_are_limited() {
     let mut config = parse(LEAST).unwrap();
-    for i in 0..1023 {
-        config.members.push(Member { name: format!("m{i}"), address: format!("h:{}", i + 1) });
-    }
-    let error = config.validate().unwrap_err().to_string();
-    assert!(error.contains("1024 [[member]] entries; at most 1023"), "{error}");
-
-    let mut config = parse(LEAST).unwrap();
     config.disks =
         (0..65).map(|i| Disk::new(&format!("d{i}"), Origin::Path(format!("/d{i}").into()))).collect();
     let error = config.validate().unwrap_err().to_string();
@@ -410,8 +393,6 @@ fn a_registry_with_a_port_of_its_own_goes_on_having_it() {
 
 #[test]
 fn a_coordinator_that_cannot_work_is_refused() {
-    let member = "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[coordinator.embedded]";
-    refused_in(COORDINATED, "[coordinator.embedded]", member, &["\"n1\"", "remove all [[member]]"]);
     refused_in(COORDINATED, "address = \"10.0.0.2:7400\"\n", "", &["address", "where peers reach this node"]);
     refused_in(COORDINATED, "10.0.0.1:7400", "10.0.0.2:7400", &["that of the keeper"]);
     refused_in(COORDINATED, "10.0.0.1:7400", "10.0.0.1", &["coordinator.embedded.address", "host:port"]);
@@ -429,7 +410,12 @@ fn a_coordinator_that_cannot_work_is_refused() {
     refused_in(ETCD, "ca =", "user = \"u\"\nca =", &["password_file"]);
     refused_in(ETCD, "ca =", "lease = \"2500ms\"\nca =", &["whole seconds"]);
     refused_in(ETCD, "[coordinator.etcd]", "[coordinator.zookeeper]", &["zookeeper", "embedded"]);
-    refused_in(LEAST, "node = \"n1\"", "node = \"n1\"\naddress = \"h:1\"", &["[coordinator]", "[[member]]"]);
+    refused_in(
+        LEAST,
+        "node = \"n1\"",
+        "node = \"n1\"\naddress = \"h:1\"",
+        &["[coordinator.embedded]", "alone"],
+    );
 }
 
 #[test]

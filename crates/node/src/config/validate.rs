@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_core::{NodeId, PgId};
+use cards_core::PgId;
 use cards_policies::policy::PolicyError;
 
 use super::error::remedy;
@@ -61,7 +61,7 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     timeouts(config)?;
     socket_path("runtime_dir", &config.admin_socket())?;
     match &config.coordinator {
-        None => members(config)?,
+        None => alone(config)?,
         Some(home) => coordinator(config, home)?,
     }
     if let Some(api) = &config.api {
@@ -125,10 +125,6 @@ fn web_listener(web: &Web) -> Result<(), Problem> {
 }
 
 fn coordinator(config: &Config, home: &Coordinator) -> Result<(), Problem> {
-    if let Some(member) = config.members.first() {
-        let reason = "the coordinator keeps the list of members; remove all [[member]], or [coordinator]";
-        return Err(value("member.name", &member.name, reason));
-    }
     let Some(address) = &config.address else {
         let reason = "say where peers reach this node: address = \"host:port\" beside `node`";
         return Err(value("address", "", reason));
@@ -190,43 +186,10 @@ fn etcd(home: &EtcdHome) -> Result<(), Problem> {
     Ok(())
 }
 
-fn members(config: &Config) -> Result<(), Problem> {
-    let members = &config.members;
-    if let Some(address) = &config.address {
-        let reason = "it is for clusters with a [coordinator]; write this node's address in its [[member]]";
-        return Err(value("address", address, reason));
-    }
-    if members.is_empty() {
-        return Err(Problem::NoMembers);
-    }
-    if members.len() > NodeId::MAX_NODES {
-        let what = "[[member]] entries";
-        return Err(Problem::TooMany { what, count: members.len(), max: NodeId::MAX_NODES });
-    }
-    let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
-    for member in members {
-        name("member.name", &member.name)?;
-        endpoint("member.address", &member.address)?;
-        if !names.insert(&member.name) {
-            return Err(duplicate("member.name", &member.name, "give every node its own name"));
-        }
-        if !addresses.insert(&member.address) {
-            return Err(duplicate(
-                "member.address",
-                &member.address,
-                "give every node its own address or port",
-            ));
-        }
-    }
-    if config.node_index().is_none() {
-        let mut names: Vec<String> =
-            members.iter().take(8).map(|member| format!("{:?}", member.name)).collect();
-        if members.len() > names.len() {
-            names.push("…".into());
-        }
-        return Err(Problem::NotAMember { node: config.node.clone(), members: names.join(", ") });
-    }
-    Ok(())
+fn alone(config: &Config) -> Result<(), Problem> {
+    let Some(address) = &config.address else { return Ok(()) };
+    let reason = "no node reaches one that is alone; remove it, or add [coordinator.embedded], see `cards cluster init`";
+    Err(value("address", address, reason))
 }
 
 fn disks(disks: &[Disk]) -> Result<(), Problem> {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use cards_coordinator::{MemberState, View};
 use cards_core::{NodeId, Placement, PlacementKind};
 
-use crate::config::Config;
-
 /// The members of the cluster in one epoch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members {
@@ -28,14 +26,11 @@ pub(crate) struct Member {
 }
 
 impl Members {
-    /// The members of a cluster without a coordinator.
-    pub(crate) fn fixed(config: &Config) -> Self {
-        let member = |(number, member): (usize, &crate::config::Member)| {
-            let (name, address) = (member.name.clone(), member.address.clone());
-            let state = MemberState::Joined;
-            (NodeId(number as u16), Member { name, address, membership: None, since: 0, state })
-        };
-        Self { epoch: 0, by_number: config.members.iter().enumerate().map(member).collect() }
+    /// A node without a coordinator is the only member, and nobody reaches it.
+    pub(crate) fn alone(node: &str) -> Self {
+        let (name, address, state) = (node.into(), String::new(), MemberState::Joined);
+        let member = Member { name, address, membership: None, since: 0, state };
+        Self { epoch: 0, by_number: [(NodeId(0), member)].into() }
     }
 
     /// The members that the registry has. A number that no node can have is nobody's: it comes from another process.
@@ -47,6 +42,14 @@ impl Members {
         };
         let numbered = view.members.values().filter(|member| usize::from(member.id) < NodeId::MAX_NODES);
         Self { epoch: view.epoch.0, by_number: numbered.map(member).collect() }
+    }
+
+    /// The same with another member of that number.
+    #[cfg(test)]
+    pub(crate) fn with(&self, node: NodeId, member: Member) -> Self {
+        let mut members = self.clone();
+        members.by_number.insert(node, member);
+        members
     }
 
     /// Which version of the member set this is; zero without a coordinator.

@@ -39,7 +39,7 @@ fn about_node(text: &mut Exposition, node: &Node) {
     let labels: [(&str, &str); 3] =
         [("cluster", &config.cluster), ("node", &config.node), ("version", env!("CARGO_PKG_VERSION"))];
     text.info("cards_node", "Who this node is.").sample(&labels, 1);
-    let help = "The version of the list of members that this node knows; zero if it is fixed.";
+    let help = "The version of the list of members that this node knows; zero if the node is alone.";
     text.gauge("cards_epoch", help).sample(&[], node.members().epoch());
     let cache = report::cache(node);
     text.gauge("cards_cache_size_bytes", "Memory for cached data.").sample(&[], cache.bytes);

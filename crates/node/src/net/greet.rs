@@ -12,15 +12,12 @@ use tokio::net::TcpStream;
 
 use super::offers::{Greeted, GreetedLane, Offered};
 use super::port::Refused;
-use crate::config::Member;
 use crate::local::Local;
 use crate::membership::Members;
 use crate::node::Node;
 
 /// How long an introduction may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
-/// The block sizes there are, as powers of two.
-const BLOCK_BITS: std::ops::RangeInclusive<u32> = 12..=20;
 
 /// Why an introduction failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,10 +32,6 @@ pub(super) enum GreetError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    #[error(
-        "node {node} caches blocks of {theirs} bytes, this node of {ours}; set the same `block` on all nodes"
-    )]
-    Block { node: String, theirs: u32, ours: u32 },
     #[error("{node:?} is {what}; check the addresses and the `node` key of both")]
     Who { node: String, what: &'static str },
     #[error(
@@ -114,26 +107,13 @@ fn io_error(error: &io::Error) -> String {
     }
 }
 
-/// A digest of the member list and the block size (FNV-1a): what all nodes must have alike.
-fn digest(members: &[Member], block: u32) -> u64 {
-    let bytes = members.iter().flat_map(|m| m.name.bytes().chain([0]).chain(m.address.bytes()).chain([0]));
-    bytes
-        .chain(block.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The block size of a peer that differs from this node in nothing else, if so: one of a handful.
-fn other_block(members: &[Member], theirs: u64) -> Option<u32> {
-    BLOCK_BITS.map(|bits| 1 << bits).find(|block| digest(members, *block) == theirs)
-}
-
 /// What this node says on lane `lane` of link `link`.
 fn ours(node: &Node, link: u64, lane: u16) -> Hello {
     Hello {
         versions: node.config.versions,
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
-        members: digest(&node.config.members, node.arena.block() as u32),
+        block: Some(node.arena.block() as u32),
         shards: node.shard_count(),
         incarnation: node.life.incarnation,
         succeeds: node.life.succeeds,
@@ -290,20 +270,13 @@ fn of_other_version(node: &Node, error: &GreetError) -> Option<usize> {
 
 /// Whether the two may talk, and in which version.
 fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<u8, GreetError> {
-    let block = node.arena.block() as u32;
-    let differs =
-        |theirs_block| GreetError::Block { node: theirs.node.clone(), theirs: theirs_block, ours: block };
-    if let Err(mismatch) = theirs.check(ours) {
-        let other = match mismatch {
-            Mismatch::Members { theirs, .. } => other_block(&node.config.members, theirs),
-            Mismatch::Cluster { .. } | Mismatch::Shards { .. } => None,
-        };
-        return Err(other.map_or(GreetError::Mismatch(mismatch), differs));
-    }
+    theirs.check(ours)?;
     check_membership(&node.members(), theirs)?;
-    // Slots have one size: whatever the digest says, a volume of another one must not get in.
+    // Slots have one size: whatever the peer says of itself, a volume of another one must not get in.
+    let block = node.arena.block() as u32;
     if let Some(disk) = theirs.disks.iter().find(|disk| disk.block_bytes != block) {
-        return Err(differs(disk.block_bytes));
+        let (node, theirs) = (theirs.node.clone(), disk.block_bytes);
+        return Err(Mismatch::Block { node, theirs, ours: block }.into());
     }
     let (theirs, who) =
         (theirs.versions, Some(format!("node {} of cluster {}", theirs.node, theirs.cluster)));

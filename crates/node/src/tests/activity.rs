@@ -20,7 +20,7 @@ fn held_messages_leave_one_by_one_and_all_at_the_end() {
     let (mut first, mut second) = (cluster.admin(1), cluster.admin(2));
     let at_rest = |admin: &mut Admin| {
         let Activity { busy, working, held, .. } = activity(admin);
-        !busy && !working && held == [0, 0]
+        !busy && !working && held.iter().all(|count| *count == 0)
     };
     // The lock on all four.
     cluster.client(2).read(3 * BLOCK as u64, 512).unwrap();
@@ -32,7 +32,7 @@ fn held_messages_leave_one_by_one_and_all_at_the_end() {
 
     let mut client = cluster.client(2);
     let reader = std::thread::spawn(move || client.read(0, 512));
-    cluster.wait("the question is held", || activity(&mut second).held == [1, 0]);
+    cluster.wait("the question is held", || activity(&mut second).held[..2] == [1, 0]);
     // Longer than anybody waits for an answer: what is held is not late.
     std::thread::sleep(Duration::from_millis(200));
     let held = activity(&mut second);
@@ -44,7 +44,7 @@ fn held_messages_leave_one_by_one_and_all_at_the_end() {
 
     let mut client = cluster.client(2);
     let reader = std::thread::spawn(move || client.read(BLOCK as u64, 512));
-    cluster.wait("the next question is held", || activity(&mut second).held == [1, 0]);
+    cluster.wait("the next question is held", || activity(&mut second).held[..2] == [1, 0]);
     drop(second);
     assert_eq!(reader.join().unwrap().unwrap(), cluster.content[BLOCK..BLOCK + 512]);
 }

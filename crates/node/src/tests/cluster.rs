@@ -3,28 +3,31 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::client::Client;
 use crate::Daemon;
-use crate::admin::{Client as Admin, Counters, Status, VolumeState};
-use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Member, Origin};
+use crate::admin::{Client as Admin, Counters, MemberState, Status, VolumeState};
+use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use crate::inbox::Event;
 use crate::node::Node;
 
 pub(super) const BLOCK: usize = 64 << 10;
 
-/// The same node in a cluster whose registry node `n1` keeps, which is asked for it at its own address.
-pub(super) fn coordinate(config: &mut Config) {
-    let keeper = config.members[0].address.clone();
-    let me = config.node_index().unwrap();
-    config.address = Some(config.members.swap_remove(me).address);
-    config.members.clear();
-    let lease = Duration::from_millis(500);
-    config.coordinator =
-        Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n1", &keeper) }));
+/// A loopback address where nobody listens. Below the ports that the kernel gives to those who connect: one of them could take it
+/// before the daemon does.
+pub(super) fn free_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() * 64);
+        let address = format!("127.0.0.1:{}", 12_000 + number % 20_000);
+        if TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
 }
 
 pub(super) struct Cluster {
@@ -40,12 +43,17 @@ impl Cluster {
         Self::with(nodes, bytes, |_| {})
     }
 
-    /// The same with a coordinator at node 1. The nodes join in the order of their numbers.
+    /// The same, and one node has a coordinator, too: others can join.
     pub(super) fn coordinated(nodes: usize, bytes: usize) -> Self {
-        Self::with(nodes, bytes, coordinate)
+        Self::build(nodes, bytes, true, |_| {})
     }
 
     pub(super) fn with(nodes: usize, bytes: usize, change: impl Fn(&mut Config)) -> Self {
+        Self::build(nodes, bytes, nodes > 1, change)
+    }
+
+    /// With a coordinator, node 1 keeps the registry, and the nodes join in the order of their numbers.
+    fn build(nodes: usize, bytes: usize, coordinated: bool, change: impl Fn(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let content: Vec<u8> = (0..bytes.div_ceil(8))
             .flat_map(|i| cards_core::mix(i as u64).to_le_bytes())
@@ -53,16 +61,15 @@ impl Cluster {
             .collect();
         let path = dir.path().join("disk.img");
         std::fs::write(&path, &content).unwrap();
-        // Ports are given back before the daemons take them; nobody else is likely to take them in between.
-        let ports: Vec<TcpListener> = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let member = |(i, port): (usize, &TcpListener)| Member {
-            name: format!("n{}", i + 1),
-            address: port.local_addr().unwrap().to_string(),
-        };
-        let members: Vec<Member> = ports.iter().enumerate().map(member).collect();
-        drop(ports);
+        let addresses: Vec<String> = (0..nodes).map(|_| free_address()).collect();
+        let lease = Duration::from_millis(500);
+        let home = EmbeddedHome { lease, ..EmbeddedHome::new("n1", &addresses[0]) };
         let config = |i: usize| {
-            let mut config = Config::new("test", &format!("n{}", i + 1), members.clone());
+            let mut config = Config::new("test", &format!("n{}", i + 1));
+            if coordinated {
+                config.address = Some(addresses[i].clone());
+                config.coordinator = Some(Coordinator::Embedded(home.clone()));
+            }
             config.cache = 64 << 20;
             config.runtime_dir = dir.path().join(format!("n{}", i + 1));
             config.state_dir = config.runtime_dir.join("state");
@@ -71,7 +78,7 @@ impl Cluster {
             config.prefault = false;
             config.peer_timeout = Duration::from_millis(100);
             config.disk_wait = Duration::from_secs(2);
-            config.lease = Duration::from_millis(500);
+            config.lease = lease;
             config.attach = vec![Attach { read_ahead: crate::config::ReadAhead::Off, ..Attach::new("disk") }];
             if i == 0 {
                 config.disks = vec![Disk::new("disk", Origin::Path(path.clone()))];
@@ -95,16 +102,14 @@ impl Cluster {
 
     pub(super) fn join_as(&mut self, change: impl FnOnce(&mut Config)) -> usize {
         let node = self.configs.len() + 1;
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = self.configs[0].clone();
         config.node = format!("n{node}");
-        config.address = Some(port.local_addr().unwrap().to_string());
+        config.address = Some(free_address());
         config.runtime_dir = self.dir.path().join(&config.node);
         config.state_dir = config.runtime_dir.join("state");
         config.nbd.unix = Some(self.dir.path().join(format!("n{node}.sock")));
         config.disks.clear();
         change(&mut config);
-        drop(port);
         self.configs.push(config.clone());
         self.daemons.push(Some(Daemon::start(config).unwrap()));
         node
@@ -118,11 +123,6 @@ impl Cluster {
             config.disks = vec![Disk::new(volume, Origin::Path(path))];
             config.attach.clear();
         })
-    }
-
-    /// An address that is free now.
-    pub(super) fn free_address(&self) -> Option<String> {
-        Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string())
     }
 
     /// What the coordinator has written down.
@@ -164,6 +164,11 @@ impl Cluster {
 
     pub(super) fn status(&self, node: usize) -> Status {
         self.admin(node).status().unwrap()
+    }
+
+    /// Node `at` is connected with node `of`.
+    pub(super) fn is_up(&self, at: usize, of: usize) -> bool {
+        self.status(at).members[of - 1].state == MemberState::Up
     }
 
     pub(super) fn counters(&self, node: usize) -> Counters {

@@ -1,17 +1,17 @@
 //! Bits that change on their way between two nodes: what is read and written is right, and the nodes say so.
 
-use std::cell::OnceCell;
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cards_core::{Body, mix};
-use cards_wire::peer::{HEADER_SIZE, Header, Hello, OLDEST, Versions, encode_hello};
+use cards_core::{Body, NodeId, mix};
+use cards_wire::peer::{HEADER_SIZE, Header, OLDEST, Versions, encode_hello};
 
 use super::cluster::{BLOCK, Cluster};
-use super::peers::{introduce, read_hello, whole_frame};
+use super::peers::{read_hello, whole_frame};
+use crate::membership::Member;
 
 /// What is done to a frame that passes.
 type Tamper = Box<dyn FnMut(&Header, &mut [u8]) + Send>;
@@ -38,25 +38,15 @@ impl Way {
             for client in listener.incoming().flatten() {
                 let (Ok(server), way) = (TcpStream::connect(&to), Arc::clone(&opened)) else { continue };
                 way.connections.fetch_add(1, Ordering::Relaxed);
-                let to = to.clone();
-                std::thread::spawn(move || way.connect(client, server, &to));
+                std::thread::spawn(move || way.connect(client, server));
             }
         });
         (way, address)
     }
 
-    /// Each end has other members: at another address. Each hears the digest of its own.
-    fn connect(
-        self: Arc<Self>,
-        mut client: TcpStream,
-        mut server: TcpStream,
-        to: &str,
-    ) -> std::io::Result<()> {
-        let hello = read_hello(&mut client)?;
-        let members = introduce(to, &hello).1.members;
-        server.write_all(&encode_hello(&Hello { members, ..hello.clone() }).unwrap())?;
-        let answer = Hello { members: hello.members, ..read_hello(&mut server)? };
-        client.write_all(&encode_hello(&answer).unwrap())?;
+    fn connect(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
+        server.write_all(&encode_hello(&read_hello(&mut client)?).unwrap())?;
+        client.write_all(&encode_hello(&read_hello(&mut server)?).unwrap())?;
         // Nothing may be said for long.
         client.set_read_timeout(None)?;
         server.set_read_timeout(None)?;
@@ -95,16 +85,27 @@ impl Way {
 
 /// A cluster whose nodes come to node 1 by that way.
 fn cluster(nodes: usize, blocks: usize, cache: u64) -> (Cluster, Arc<Way>) {
-    let way = OnceCell::<Opened>::new();
     let cluster = Cluster::with(nodes, blocks * BLOCK, |config| {
         config.cache = cache;
         config.disk_wait = Duration::from_secs(10);
-        let (_, address) = way.get_or_init(|| Way::open(config.members[0].address.clone()));
-        if config.node != "n1" {
-            config.members[0].address.clone_from(address);
-        }
     });
-    (cluster, way.into_inner().unwrap().0)
+    cluster.wait("all know all", || (1..=nodes).all(|at| cluster.status(at).members.len() == nodes));
+    let (way, address) = Way::open(cluster.config(1).address.clone().unwrap());
+    for at in 2..=nodes {
+        let node = cluster.node(at);
+        let (first, members) = (NodeId(0), node.members());
+        let way = Member { address: address.clone(), ..members.get(first).unwrap().clone() };
+        // The link ends with the membership, and the next one is dialled at the new address.
+        let publish = |member| node.membership.members.send_replace(Arc::new(members.with(first, member)));
+        publish(Member { membership: None, ..way.clone() });
+        cluster.wait("the link has ended", || !cluster.is_up(at, 1));
+        publish(way);
+    }
+    for at in 1..=nodes {
+        cluster.wait("all are connected", || (1..=nodes).all(|peer| peer == at || cluster.is_up(at, peer)));
+        cluster.wait_ready(at);
+    }
+    (cluster, way)
 }
 
 /// Changes one bit of those that begin with byte `from`.

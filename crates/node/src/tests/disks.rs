@@ -6,7 +6,7 @@ use cards_wire::nbd::{Command, Errno};
 
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
-use crate::config::{Attached, Config, Delivery, Disk, Member, Origin};
+use crate::config::{Attached, Config, Delivery, Disk, Origin};
 
 /// Two nodes; the disk, at node 1, has this fault.
 fn faulty(fault: &str) -> Cluster {
@@ -175,8 +175,7 @@ fn a_disk_of_more_blocks_than_there_are_numbers_is_refused() {
     if file.set_len((4096 << 32) + 4096).is_err() {
         return;
     }
-    let member = Member { name: "n1".into(), address: "127.0.0.1:1".into() };
-    let mut config = Config::new("test", "n1", vec![member]);
+    let mut config = Config::new("test", "n1");
     (config.cache, config.block, config.prefault) = (16 << 20, 4096, false);
     config.runtime_dir = dir.path().into();
     config.state_dir = config.runtime_dir.join("state");
@@ -190,8 +189,7 @@ fn a_start_waits_for_the_server_of_its_disk() {
     let cluster = Cluster::start(1, 4 * BLOCK);
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("origin.sock");
-    let member = Member { name: "n1".into(), address: "127.0.0.1:1".into() };
-    let mut config = Config::new("test", "n1", vec![member]);
+    let mut config = Config::new("test", "n1");
     (config.cache, config.prefault) = (16 << 20, false);
     config.runtime_dir = dir.path().join("run");
     config.state_dir = dir.path().join("state");

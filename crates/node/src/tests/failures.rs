@@ -111,11 +111,7 @@ fn garbage_on_the_peer_port_ends_only_its_connection() {
 fn a_taken_socket_is_named_and_a_dead_one_replaced() {
     let mut cluster = Cluster::start(1, 16 * BLOCK);
     let socket = cluster.socket(1);
-    let mut config = crate::config::Config::new(
-        "test",
-        "x",
-        vec![crate::config::Member { name: "x".into(), address: "127.0.0.1:1".into() }],
-    );
+    let mut config = crate::config::Config::new("test", "x");
     let dir = tempfile::tempdir().unwrap();
     config.runtime_dir = dir.path().into();
     config.state_dir = config.runtime_dir.join("state");

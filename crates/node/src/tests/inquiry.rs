@@ -48,7 +48,7 @@ fn one_node_tells_how_all_are() {
             (dead.status.is_none(), dead.error.is_some()),
             (dead.error.is_some(), dead.status.is_none())
         );
-        dead.state == MemberState::Down && dead.status.is_none()
+        matches!(dead.state, MemberState::Down | MemberState::Dead) && dead.status.is_none()
     });
 }
 

@@ -1,6 +1,6 @@
 //! Nodes that come and go, under a coordinator at node 1.
 
-use super::cluster::{BLOCK, Cluster};
+use super::cluster::{BLOCK, Cluster, free_address};
 use crate::Daemon;
 use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
 use crate::config::{Attach, Disk, Mode, Origin, Web};
@@ -170,7 +170,7 @@ fn a_port_that_is_busy_is_found_before_the_node_joins() {
     let cluster = Cluster::coordinated(1, 16 * BLOCK);
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = cluster.config(1).clone();
-    (config.node, config.address) = ("n2".into(), cluster.free_address());
+    (config.node, config.address) = ("n2".into(), Some(free_address()));
     config.runtime_dir = config.runtime_dir.join("n2");
     config.state_dir = config.runtime_dir.join("state");
     (config.nbd.unix, config.attach) = (None, Vec::new());
@@ -238,7 +238,7 @@ fn a_second_node_of_a_name_is_refused_and_the_first_goes_on() {
     twin.runtime_dir = twin.runtime_dir.join("twin");
     twin.state_dir = twin.runtime_dir.join("state");
     (twin.nbd.unix, twin.attach) = (None, Vec::new());
-    twin.address = cluster.free_address();
+    twin.address = Some(free_address());
     let error = Daemon::start(twin).err().unwrap().to_string();
     assert!(error.contains("n2") && error.contains("give this node another name"), "{error}");
     cluster.client(2).write(0, b"on").unwrap();
@@ -250,7 +250,7 @@ fn a_node_of_another_cluster_is_refused_by_name() {
     let cluster = Cluster::coordinated(1, 16 * BLOCK);
     let mut stranger = cluster.config(1).clone();
     (stranger.cluster, stranger.node) = ("other".into(), "n9".into());
-    stranger.address = cluster.free_address();
+    stranger.address = Some(free_address());
     stranger.runtime_dir = stranger.runtime_dir.join("stranger");
     stranger.state_dir = stranger.runtime_dir.join("state");
     (stranger.nbd.unix, stranger.attach) = (None, Vec::new());

@@ -4,17 +4,14 @@ use std::time::{Duration, Instant};
 
 use cards_wire::nbd::{Command, Errno};
 
-use super::cluster::{BLOCK, Cluster};
+use super::cluster::{BLOCK, Cluster, free_address};
 use super::http::{get, web};
 use crate::Daemon;
 use crate::admin::{Op, SlowRequests, WaitKind};
 use crate::cards::CardState;
-use crate::config::{Attach, Config, Disk, Member, Origin};
+use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
+use crate::membership::{Member, Members};
 use crate::metrics::{scrape, strict};
-
-fn free_address() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
 
 /// The value of a sample; zero if it is not there.
 fn value(text: &str, sample: &str) -> f64 {
@@ -140,10 +137,10 @@ fn a_write_waits_for_the_locks_of_others_and_a_read_for_none() {
 #[test]
 fn a_scrape_of_a_large_cluster_is_quick_and_of_bounded_size() {
     let dir = tempfile::tempdir().unwrap();
-    // Nobody listens at the others.
-    let member = |i: usize| Member { name: format!("n{i}"), address: format!("127.0.0.1:{}", i + 1) };
-    let mut config = Config::new("test", "n0", (0..1_000).map(member).collect());
-    config.members[0].address = free_address();
+    let mut config = Config::new("test", "n0");
+    let address = free_address();
+    config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n0", &address)));
+    config.address = Some(address);
     config.cache = 64 << 20;
     config.prefault = false;
     config.runtime_dir = dir.path().join("run");
@@ -158,6 +155,13 @@ fn a_scrape_of_a_large_cluster_is_quick_and_of_bounded_size() {
     }
     let daemon = Daemon::start(config).unwrap();
     let node = &daemon.node;
+    let own = node.members();
+    // No process listens at the others.
+    let members = (1..1_000).fold(Members::clone(&own), |members, i| {
+        let (name, address) = (format!("n{i}"), format!("127.0.0.1:{i}"));
+        members.with(cards_core::NodeId(i), Member { name, address, ..own.get(node.me).unwrap().clone() })
+    });
+    node.members_are(members, own.epoch());
     let begin = Instant::now();
     while node.cards.all().iter().any(|card| card.state() != CardState::Attached) {
         assert!(begin.elapsed() < Duration::from_secs(20), "not attached");

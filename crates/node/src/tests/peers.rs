@@ -1,7 +1,7 @@
 //! Peers that must not talk: each side refuses the other by name and shows so in its status.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use cards_core::{Body, CommandKind, Generation, IoError, Message, NodeId, PgId, RequestId, Stamp};
@@ -11,25 +11,30 @@ use cards_wire::peer::{
 };
 
 use super::client as nbd;
+use super::cluster::free_address;
 use crate::Daemon;
 use crate::admin::{Client, MemberState, Status};
-use crate::config::{Allow, Attach, Config, Disk, Member, Mode, Origin};
+use crate::config::{Allow, Attach, Config, Coordinator, Disk, EmbeddedHome, Mode, Origin};
+
+/// An address where no process listens.
+const NOWHERE: &str = "127.0.0.1:1";
 
 /// Two configurations that fit, without disks.
 fn pair(dir: &std::path::Path) -> [Config; 2] {
     nodes(dir)
 }
 
-/// As many configurations that fit, without disks.
+/// As many configurations that fit, without disks. The first node keeps the registry, and the nodes have to be started in
+/// order. No membership ends during a test.
 fn nodes<const NODES: usize>(dir: &std::path::Path) -> [Config; NODES] {
-    let ports = [(); NODES].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let member = |(i, port): (usize, &TcpListener)| Member {
-        name: format!("n{i}"),
-        address: port.local_addr().unwrap().to_string(),
-    };
-    let members: Vec<Member> = ports.iter().enumerate().map(member).collect();
+    let addresses = [(); NODES].map(|()| free_address());
+    let lease = Duration::from_secs(60);
+    let home = EmbeddedHome { lease, ..EmbeddedHome::new("n0", &addresses[0]) };
     std::array::from_fn(|i| {
-        let mut config = Config::new("lab", &format!("n{i}"), members.clone());
+        let mut config = Config::new("lab", &format!("n{i}"));
+        (config.address, config.coordinator) =
+            (Some(addresses[i].clone()), Some(Coordinator::Embedded(home.clone())));
+        (config.lease, config.disk_wait) = (lease, lease * 2);
         config.runtime_dir = dir.join(format!("n{i}"));
         config.state_dir = config.runtime_dir.join("state");
         (config.cache, config.prefault) = (64 << 20, false);
@@ -69,15 +74,26 @@ fn refuse_each_other(change: impl FnOnce(&mut Config), words: &[&str]) {
     shown(&daemons[1], 0, &[&["n0"], words].concat());
 }
 
-#[test]
-fn another_cluster() {
-    refuse_each_other(|config| config.cluster = "prod".into(), &["cluster", "\"lab\"", "\"prod\"", "check"]);
+/// Starts a node, which refuses node n1 for what it says otherwise of itself.
+#[track_caller]
+fn refuses(change: impl FnOnce(&mut Hello), words: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let [config, _] = pair(dir.path());
+    let daemon = Daemon::start(config).unwrap();
+    let mut hello = joined(&daemon, "n1");
+    change(&mut hello);
+    introduce(address(&daemon), &hello);
+    shown(&daemon, 1, &[&["n1"], words].concat());
 }
 
 #[test]
-fn another_member_list() {
-    let more = Member { name: "n2".into(), address: "127.0.0.1:1".into() };
-    refuse_each_other(|config| config.members.push(more), &["member list", "same members"]);
+fn another_cluster() {
+    refuses(|hello| hello.cluster = "prod".into(), &["cluster", "\"lab\"", "\"prod\"", "check"]);
+}
+
+#[test]
+fn a_list_of_members_in_the_configuration() {
+    refuses(|hello| hello.block = None, &["lists the members", "`cards join`"]);
 }
 
 #[test]
@@ -101,18 +117,9 @@ fn another_version() {
 fn refuses_version(version: u8) {
     let dir = tempfile::tempdir().unwrap();
     let [config, _] = pair(dir.path());
-    let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let hello = Hello {
-        cluster: "lab".into(),
-        node: "n1".into(),
-        members: 0,
-        shards: 16,
-        incarnation: 1,
-        versions: Versions::only(version),
-        ..Hello::default()
-    };
-    let mut stream = TcpStream::connect(address).unwrap();
+    let hello = Hello { versions: Versions::only(version), ..joined(&daemon, "n1") };
+    let mut stream = TcpStream::connect(address(&daemon)).unwrap();
     stream.write_all(&encode_hello(&hello).unwrap()).unwrap();
     // It learns who refuses it, then the connection ends.
     let mut answer = Vec::new();
@@ -139,9 +146,8 @@ fn releases_that_follow_each_other_talk() {
 fn who_speaks_the_version_before_is_spoken_to_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let [config, _] = pair(dir.path());
-    let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let mut lanes = impostor(&address, Versions::only(OLDEST));
+    let mut lanes = impostor(&daemon, Versions::only(OLDEST));
     connected(&daemon, true);
     let mut header = [0; HEADER_SIZE];
     lanes[0].read_exact(&mut header).unwrap();
@@ -196,29 +202,55 @@ pub(super) fn introduce(address: &str, hello: &Hello) -> (TcpStream, Hello) {
     (stream, theirs)
 }
 
-/// A link of node n1 to a daemon that takes it for n1: all lanes.
-fn impostor(address: &str, versions: Versions) -> Vec<TcpStream> {
-    impostor_of("n1", address, versions)
+fn address(daemon: &Daemon) -> &str {
+    daemon.node.config.address.as_deref().unwrap()
 }
 
-fn impostor_of(node: &str, address: &str, versions: Versions) -> Vec<TcpStream> {
-    let mut hello = Hello {
+/// A member that is no daemon: what it says of itself to others. `keeper` has the registry and knows it by now.
+fn joined(keeper: &Daemon, node: &str) -> Hello {
+    use cards_coordinator::{Coordinator, Epoch, Incarnation, Join, Remote, RemoteConfig, Seat, WallClock};
+    let join = Join {
         cluster: "lab".into(),
-        node: node.into(),
-        shards: 16,
-        incarnation: 1,
-        versions,
-        ..Hello::default()
+        seat: Seat { name: node.into(), incarnation: Incarnation(1) },
+        address: NOWHERE.into(),
+        clock: WallClock::now(),
+        seen: Epoch(0),
+        succeeds: None,
     };
-    // Who asks is told the digest of the members.
-    let (_, theirs) = introduce(address, &hello);
-    (hello.members, hello.link) = (theirs.members, 7);
+    let config = RemoteConfig::new(address(keeper), "lab");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        Coordinator::Remote(Remote::open(config).await.unwrap()).join(join).await.unwrap();
+    });
+    knows(keeper, node);
+    let (cluster, node, block) = ("lab".into(), node.into(), Some(64 << 10));
+    Hello { cluster, node, block, shards: 16, incarnation: 1, membership: Some(1), ..Hello::default() }
+}
+
+/// Waits until the daemon has heard of a member.
+#[track_caller]
+fn knows(daemon: &Daemon, node: &str) {
+    let start = Instant::now();
+    while daemon.node.members().find(node).is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{node} is unknown");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A link of a new member n1 to a daemon: all lanes.
+fn impostor(daemon: &Daemon, versions: Versions) -> Vec<TcpStream> {
+    lanes(daemon, &Hello { versions, ..joined(daemon, "n1") })
+}
+
+fn lanes(daemon: &Daemon, hello: &Hello) -> Vec<TcpStream> {
+    knows(daemon, &hello.node);
     let lane = |lane| {
-        let (stream, theirs) = introduce(address, &Hello { lane, ..hello.clone() });
+        let (stream, theirs) = introduce(address(daemon), &Hello { lane, link: 7, ..hello.clone() });
         assert_eq!((theirs.lane, theirs.link), (lane, 7));
-        stream
+        (stream, theirs.lanes)
     };
-    (0..=theirs.lanes).map(lane).collect()
+    let (first, more) = lane(0);
+    std::iter::once(first).chain((1..=more).map(|number| lane(number).0)).collect()
 }
 
 /// Reads until the daemon hangs up.
@@ -255,7 +287,6 @@ fn a_member_that_may_not_attach_a_volume_reads_nothing_at_a_holder() {
     primary.disks = vec![Disk { allow, ..Disk::new("disk", Origin::Path(path)) }];
     (holder.attach, holder.nbd.unix) = (vec![Attach::new("disk")], Some(socket.clone()));
     let configs = [primary, holder].map(|config| Config { data_threads: 1, ..config });
-    let addresses = [0, 1].map(|node| configs[0].members[node].address.clone());
     let daemons = configs.map(|config| Daemon::start(config).unwrap());
     let start = Instant::now();
     let mut client = loop {
@@ -267,8 +298,9 @@ fn a_member_that_may_not_attach_a_volume_reads_nothing_at_a_holder() {
     };
     assert_eq!(client.read(0, 4096).unwrap(), [7; 4096]);
 
+    let hello = joined(&daemons[0], "n2");
     let [mut refusing, mut holding] = [0, 1].map(|node: usize| {
-        let mut lanes = impostor_of("n2", &addresses[node], Versions::default());
+        let mut lanes = lanes(&daemons[node], &hello);
         connected_to(&daemons[node], 2, true);
         assert_eq!(lanes.len(), 1);
         lanes.remove(0)
@@ -308,9 +340,8 @@ fn a_member_that_may_not_attach_a_volume_reads_nothing_at_a_holder() {
 fn linked(dir: &std::path::Path) -> (Daemon, Vec<TcpStream>) {
     let [mut config, _] = pair(dir);
     config.data_threads = 2;
-    let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let lanes = impostor(&address, Versions::default());
+    let lanes = impostor(&daemon, Versions::default());
     assert_eq!(lanes.len(), 3);
     connected(&daemon, true);
     (daemon, lanes)
@@ -343,12 +374,9 @@ fn a_link_that_lacks_a_lane_is_no_link() {
     let dir = tempfile::tempdir().unwrap();
     let [mut config, _] = pair(dir.path());
     config.data_threads = 2;
-    let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let mut hello =
-        Hello { cluster: "lab".into(), node: "n1".into(), shards: 16, incarnation: 1, ..Hello::default() };
-    hello.members = introduce(&address, &hello).1.members;
-    let lane = |link, lane| introduce(&address, &Hello { link, lane, ..hello.clone() }).0;
+    let hello = joined(&daemon, "n1");
+    let lane = |link, lane| introduce(address(&daemon), &Hello { link, lane, ..hello.clone() }).0;
     let first = [lane(1, 0), lane(1, 1)];
     // One of another link, one of this that is here already, one that no link has.
     for stray in [lane(2, 2), lane(1, 1), lane(1, 9)] {
@@ -367,9 +395,8 @@ fn a_link_that_lacks_a_lane_is_no_link() {
 fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
     let dir = tempfile::tempdir().unwrap();
     let [config, _] = pair(dir.path());
-    let address = config.members[0].address.clone();
     let daemon = Daemon::start(config).unwrap();
-    let mut lanes = impostor(&address, Versions::default());
+    let mut lanes = impostor(&daemon, Versions::default());
     let stream = &mut lanes[0];
     let granted = loop {
         if let (Header::Credit(Credit { granted, .. }), _) = frame(stream).unwrap() {
@@ -428,45 +455,48 @@ fn two_disks_of_one_name() {
         config.disks = vec![Disk::new("disk", Origin::Path(path))];
         config.attach = vec![Attach::new("disk")];
     }
-    let daemons = configs.map(|config| Daemon::start(config).unwrap());
-    for daemon in &daemons {
-        let start = Instant::now();
-        let said = "volume disk: nodes n0 and n1 both have a disk of this name";
-        while !status(daemon).problems.iter().any(|problem| problem.starts_with(said)) {
-            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).problems);
-            std::thread::sleep(Duration::from_millis(20));
+    let [first, second] = configs;
+    let first = Daemon::start(first).unwrap();
+    let start = Instant::now();
+    // The registry hears of the first one's disk a moment after it serves.
+    loop {
+        match Daemon::start(second.clone()) {
+            Err(refused) => {
+                assert!(refused.to_string().contains("node n0 at"), "{refused}");
+                break;
+            }
+            Ok(daemon) => daemon.drain(),
         }
-        // There is one card, and only its own volume has it.
-        let cards = |status: Status| status.volumes.iter().filter(|volume| volume.is_attached()).count();
-        while cards(status(daemon)) != 1 {
-            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", status(daemon).volumes);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        assert!(start.elapsed() < Duration::from_secs(10), "both serve");
     }
+    assert!(status(&first).volumes.iter().any(|volume| volume.name == "disk" && volume.is_attached()));
 }
 
 #[test]
-fn the_only_member_needs_no_peer_port() {
+fn a_node_without_a_coordinator_is_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let [mut config, _] = pair(dir.path());
-    config.members.truncate(1);
-    config.members[0].address = taken.local_addr().unwrap().to_string();
+    let [config, _] = pair(dir.path());
+    let config = Config { address: None, coordinator: None, ..config };
     assert!(status(&Daemon::start(config).unwrap()).healthy);
 }
 
 #[test]
 fn a_missing_member_has_a_reason_and_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    let [first, second] = pair(dir.path());
-    // The one dials, the other waits to be dialled.
-    for (config, missing) in [(second, 0), (first, 1)] {
-        let daemon = Daemon::start(config).unwrap();
+    let [first, last] = pair(dir.path());
+    let first = Daemon::start(first).unwrap();
+    joined(&first, "missing");
+    let last = Daemon::start(last).unwrap();
+    // The last one dials, the first one waits to be dialled.
+    for daemon in [first, last] {
         let start = Instant::now();
         loop {
             let problems = status(&daemon).problems;
-            let said = |words: [&str; 2]| words.iter().all(|word| problems[0].contains(word));
-            if said([&format!("node n{missing} (127.0.0.1:"), "start `cards serve` there"]) {
+            let is_said = |problem: &String| {
+                problem.starts_with(&format!("node missing ({NOWHERE})"))
+                    && problem.contains("start `cards serve` there")
+            };
+            if problems.iter().any(is_said) {
                 break;
             }
             assert!(start.elapsed() < Duration::from_secs(10), "{problems:?}");

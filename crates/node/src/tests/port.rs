@@ -1,7 +1,7 @@
 //! The one port of a node: peers, members that ask the registry, machines that join, and strangers.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::cluster::{BLOCK, Cluster, coordinate};
+use super::cluster::{BLOCK, Cluster, free_address};
 use super::http::{address, ask, web};
 use crate::config::{Config, Coordinator, EmbeddedHome};
 
@@ -53,7 +53,6 @@ impl Proven {
     fn with(change: impl Fn(&mut Config)) -> Self {
         let authority = Authority::create("test").unwrap();
         let cluster = Cluster::with(2, 16 * BLOCK, |config| {
-            coordinate(config);
             change(config);
             authority.equip(&config.node, &[], &config.identity_files()).unwrap();
             if config.is_keeper() {
@@ -227,9 +226,8 @@ fn in_the_clear_the_first_byte_says_who_comes() {
 
 #[test]
 fn a_registry_with_a_port_of_its_own_is_asked_at_both() {
-    let before = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let before = free_address();
     let mut cluster = Cluster::with(2, 16 * BLOCK, |config| {
-        coordinate(config);
         let Some(Coordinator::Embedded(home)) = &mut config.coordinator else { panic!() };
         home.address.clone_from(&before);
     });

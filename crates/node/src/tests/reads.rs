@@ -54,7 +54,8 @@ fn what_one_node_has_read_the_next_gets_from_its_memory() {
 #[test]
 fn nodes_with_different_numbers_of_threads_read_from_each_other() {
     let cluster = Cluster::with(4, 64 * BLOCK, |config| {
-        config.data_threads = [3, 1, 4, 2][config.node_index().unwrap()];
+        let node: usize = config.node[1..].parse().unwrap();
+        config.data_threads = [3, 1, 4, 2][node - 1];
     });
     for node in [2, 3, 4, 1] {
         // One client on each thread.

@@ -10,6 +10,19 @@ use super::{FrameError, MAX_BLOCK, MAX_LANES, MAX_NAME, MAX_POLICY};
 /// The smallest block in bytes.
 const MIN_BLOCK: u32 = 4096;
 
+/// The sizes of blocks there are, each with what stands for it on the wire: its FNV-1a hash. Earlier versions hashed with it the
+/// members that a configuration could list.
+fn blocks() -> impl Iterator<Item = (u32, u64)> {
+    let hash = |bytes: [u8; 4]| {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    (MIN_BLOCK.ilog2()..=MAX_BLOCK.ilog2())
+        .map(|bits| 1_u32 << bits)
+        .map(move |block| (block, hash(block.to_le_bytes())))
+}
+
 /// A node's introduction. Its body starts with the names of cluster and node, in this and every future
 /// version of the protocol, so that a node of another version can be refused by name. Later versions only add to its end:
 /// what a node does not know there it passes over.
@@ -21,10 +34,9 @@ pub struct Hello {
     pub cluster: String,
     /// The node's name.
     pub node: String,
-    /// A digest of the member list, names and addresses in order: a node is its position in that list, so
-    /// two nodes with different lists would mean different nodes by the same number. With a coordinator, of no
-    /// members: it gives out the numbers.
-    pub members: u64,
+    /// Bytes of a block, a power of two from 4 KiB to 1 MiB; none if the node lists members in its configuration, which an
+    /// earlier release could.
+    pub block: Option<u32>,
     /// Shards of each node's core.
     pub shards: u16,
     /// Grows with each start of the node.
@@ -62,17 +74,25 @@ pub enum Mismatch {
         /// This node's.
         ours: String,
     },
-    /// Another member list.
+    /// Another size of blocks.
     #[error(
-        "node {node} has another member list (digest {theirs:016x}, here {ours:016x}); give all nodes the same members in the same order"
+        "node {node} caches blocks of {theirs} bytes, this node of {ours}; set the same `block` on all nodes"
+    )]
+    Block {
+        /// The peer.
+        node: String,
+        /// Its size, in bytes.
+        theirs: u32,
+        /// This node's.
+        ours: u32,
+    },
+    /// A list of members in the peer's configuration.
+    #[error(
+        "node {node} lists the members in its configuration, as an earlier release could; make it a member with `cards join`"
     )]
     Members {
         /// The peer.
         node: String,
-        /// Its digest.
-        theirs: u64,
-        /// This node's.
-        ours: u64,
     },
     /// Another number of shards.
     #[error("node {node} has {theirs} shards, this node {ours}; set the same number on all nodes")]
@@ -97,8 +117,10 @@ impl Hello {
             let (theirs, ours) = (self.cluster.clone(), ours.cluster.clone());
             return Err(Mismatch::Cluster { node, theirs, ours });
         }
-        if self.members != ours.members {
-            return Err(Mismatch::Members { node, theirs: self.members, ours: ours.members });
+        match (self.block, ours.block) {
+            (theirs, ours) if theirs == ours => {}
+            (Some(theirs), Some(ours)) => return Err(Mismatch::Block { node, theirs, ours }),
+            _ => return Err(Mismatch::Members { node }),
         }
         if self.shards != ours.shards {
             return Err(Mismatch::Shards { node, theirs: self.shards, ours: ours.shards });
@@ -110,7 +132,7 @@ impl Hello {
         let mut out = Writer::default();
         out.string("cluster name", &self.cluster, MAX_NAME)?;
         out.string("node name", &self.node, MAX_NAME)?;
-        out.u64(self.members);
+        out.u64(blocks().find(|(block, _)| Some(*block) == self.block).map_or(0, |(_, hash)| hash));
         out.u16(self.shards);
         out.u64(self.incarnation);
         out.u64(self.succeeds.unwrap_or(0));
@@ -145,7 +167,8 @@ impl Hello {
         let mut reader = Reader::new(body);
         let cluster = reader.string("cluster name", MAX_NAME)?;
         let node = reader.string("node name", MAX_NAME)?;
-        let members = reader.u64("digest of the member list")?;
+        let hash = reader.u64("size of blocks")?;
+        let block = blocks().find(|(_, of)| *of == hash).map(|(block, _)| block);
         let shards = reader.u16("number of shards")?;
         if !shards.is_power_of_two() {
             return Err(FrameError::Field { what: "number of shards", value: shards.into() });
@@ -170,7 +193,7 @@ impl Hello {
             versions: Versions { oldest, newest },
             cluster,
             node,
-            members,
+            block,
             shards,
             incarnation,
             succeeds,

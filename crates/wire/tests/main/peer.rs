@@ -293,12 +293,13 @@ fn hellos() -> impl Strategy<Value = Hello> {
         (0..=VERSION, VERSION..).prop_map(|(oldest, newest)| Versions { oldest, newest }),
     ];
     let lanes = (lanes, versions);
-    (".{0,20}", ".{0,20}", any::<u64>(), 0..16u32, numbers, lanes, proptest::collection::vec(disks(), 0..5))
-        .prop_map(|(cluster, node, members, shift, numbers, (lanes, versions), disks)| Hello {
+    let block = proptest::option::of((12..=20u32).prop_map(|bits| 1 << bits));
+    (".{0,20}", ".{0,20}", block, 0..16u32, numbers, lanes, proptest::collection::vec(disks(), 0..5))
+        .prop_map(|(cluster, node, block, shift, numbers, (lanes, versions), disks)| Hello {
             versions,
             cluster,
             node,
-            members,
+            block,
             shards: 1 << shift,
             incarnation: numbers.0,
             succeeds: numbers.1,
@@ -328,7 +329,7 @@ pub(crate) fn hello() -> Hello {
     };
     let (cluster, node) = ("lab".to_owned(), "node-1".to_owned());
     let disks = vec![disk];
-    Hello { cluster, node, members: 0x1234, shards: 4, incarnation: 1, disks, ..Hello::default() }
+    Hello { cluster, node, block: Some(65536), shards: 4, incarnation: 1, disks, ..Hello::default() }
 }
 
 /// The payload that a message of this kind carries in the tests.
@@ -641,10 +642,20 @@ fn nodes_that_do_not_fit_are_told_what_differs() {
     assert_eq!(hello().check(&ours), Ok(()));
     let other = Hello { cluster: "prod".to_owned(), ..hello() };
     assert!(matches!(other.check(&ours), Err(Mismatch::Cluster { theirs, .. }) if theirs == "prod"));
-    let other = Hello { members: 1, ..hello() };
-    assert!(matches!(other.check(&ours), Err(Mismatch::Members { theirs: 1, .. })));
+    let other = Hello { block: Some(4096), ..hello() };
+    assert!(matches!(other.check(&ours), Err(Mismatch::Block { theirs: 4096, ours: 65536, .. })));
+    let other = Hello { block: None, ..hello() };
+    assert!(matches!(other.check(&ours), Err(Mismatch::Members { .. })));
     let other = Hello { shards: 8, ..hello() };
     assert!(matches!(other.check(&ours), Err(Mismatch::Shards { theirs: 8, ours: 4, .. })));
+}
+
+/// Releases before had one number for the block and the members that a configuration listed.
+#[test]
+fn the_size_of_blocks_is_said_as_by_releases_before() {
+    let bytes = encode_hello(&hello()).unwrap();
+    let at = HEADER_SIZE + "lab".len() + "node-1".len() + 4;
+    assert_eq!(bytes[at..at + 8], 0x4d22107f9dcb30cc_u64.to_le_bytes());
 }
 
 #[test]

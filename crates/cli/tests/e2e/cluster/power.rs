@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::guest::{HOST, Namespace, missing_guest};
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::run;
 use crate::harness::tools::skip;
 use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
@@ -111,6 +111,8 @@ fn a_flush_after_the_death_of_a_machine_fails_once() {
     let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(Path::new("/dev/ubda")));
     plan.namespace = Some(namespace.pid());
     plan.disk_wait = "90s";
+    // The registry is not in the machine that dies.
+    plan.coordinator = Coordinator::Embedded { keeper: 2, apart: None, lease: "1s" };
     plan.nodes[0].address = ([10, 77, 0, 2], 7000).into();
     plan.nodes[1].address = (HOST, 7001).into();
     let mut cluster = Cluster::down(plan);

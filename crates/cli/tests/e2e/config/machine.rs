@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{good_plan, refused, serve};
 use crate::harness::cluster::{CARDS, Cluster};
-use crate::harness::plan::{Plan, free_port};
+use crate::harness::plan::{Coordinator, Plan, free_port};
 use crate::harness::process::run;
 use crate::harness::tools::{is_root, need};
 use crate::harness::{SHORT, eventually, scratch};
@@ -64,9 +64,9 @@ fn a_busy_disk_is_refused() {
 #[test]
 fn a_port_in_use_is_named() {
     let dir = scratch();
-    // A node without peers has no use for its port.
+    // A node that is alone has no port.
     let mut plan = good_plan(dir.path());
-    plan.nodes.push(Plan::new(dir.path(), 2).nodes.remove(1));
+    plan.coordinator = Coordinator::embedded();
     let address = plan.nodes[0].address;
     let _taken = TcpListener::bind(address).unwrap();
     refused(serve(dir.path(), &plan.toml(0)), &[&address.to_string()], &["in use", "taken"]);
@@ -126,8 +126,11 @@ fn an_unreachable_member_is_reported_and_waited_for() {
     let mut plan = good_plan(dir.path());
     let absent = Plan::new(dir.path(), 2).nodes.remove(1);
     plan.nodes.push(absent);
-    let mut cluster = Cluster::down(plan);
-    cluster.node(1).restart();
+    // It is not declared dead meanwhile.
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "20s" };
+    (plan.lease, plan.disk_wait) = ("20s", "40s");
+    let mut cluster = Cluster::start(plan);
+    cluster.node(2).kill();
     cluster.export(1, "disk").check_all(1);
     reported(&mut cluster, 1, "n2");
     let address = cluster.plan.nodes[1].address.to_string();
@@ -144,7 +147,10 @@ fn an_unreachable_disk_node_is_reported_and_waited_for() {
     let mut reader = Plan::new(dir.path(), 2).nodes.remove(1);
     reader.attach = plan.nodes[0].attach.clone();
     plan.nodes.push(reader);
-    let mut cluster = Cluster::down(plan);
+    plan.coordinator = Coordinator::Embedded { keeper: 2, apart: None, lease: "1s" };
+    let mut cluster = Cluster::start(plan);
+    cluster.node(1).kill();
+    cluster.node(2).kill();
     cluster.node(2).spawn();
     eventually("the admin socket answers", SHORT, || cluster.node(2).answers().then_some(()));
     reported(&mut cluster, 2, "n1");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::export::{Address, Export};
-use super::plan::Plan;
+use super::plan::{Coordinator, Plan};
 use super::process::{Process, run};
 use super::{SHORT, eventually};
 
@@ -35,7 +35,16 @@ pub(crate) struct Node {
 impl Cluster {
     /// Starts every node and waits until each serves each of its volumes.
     pub(crate) fn start(plan: Plan) -> Cluster {
-        let mut cluster = Cluster::spawn(plan);
+        let mut cluster = Cluster::down(plan);
+        let first_keeps = matches!(cluster.plan.coordinator, Coordinator::Embedded { keeper: 1, .. });
+        for node in &mut cluster.nodes {
+            node.spawn();
+            // Numbers are given to those who join in their order: here in that of the names.
+            if first_keeps {
+                let joined = node.runtime.join("state/membership.json");
+                node.process().until("it is a member", || joined.exists().then_some(()));
+            }
+        }
         cluster.nodes.iter_mut().for_each(Node::wait_ready);
         cluster
     }
@@ -134,8 +143,11 @@ impl Node {
         self.wait_ready();
     }
 
-    /// Waits until every volume opens and its first bytes can be read.
+    /// Waits until it answers, every volume opens and its first bytes can be read.
     pub(crate) fn wait_ready(&mut self) {
+        let socket = self.admin_socket();
+        let what = format!("{} answers", self.runtime.display());
+        self.process().until(&what, || UnixStream::connect(&socket).ok());
         for volume in self.volumes.clone() {
             let export = self.export(&volume);
             let what = format!("volume {volume} is served at {}", self.runtime.display());

@@ -126,16 +126,7 @@ impl Network {
         table.lines().filter_map(unsent).sum()
     }
 
-    /// Gives node `number` the address of node `of` as well, for itself only: nobody else finds it there.
-    pub(crate) fn imitate(&self, number: usize, of: usize) {
-        let address = self.address(of).ip();
-        self.at_node(
-            number,
-            &format!("echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore && ip addr add {address}/32 dev lo"),
-        );
-    }
-
-    /// Undoes all of the above but the last.
+    /// Undoes all of the above.
     pub(crate) fn heal(&self, number: usize) {
         self.at_switch(&format!(
             "ip link set port{number} up type bridge_slave isolated off; tc qdisc del dev port{number} root 2>/dev/null; true"

@@ -69,7 +69,7 @@ pub(crate) struct NodePlan {
 /// Who keeps the list of members.
 #[derive(Clone)]
 pub(crate) enum Coordinator {
-    /// Nobody: it is in the files.
+    /// None: the only node is alone.
     None,
     /// Node `n{keeper}`, at its own address, or at another one, as files of the release before say.
     Embedded { keeper: usize, apart: Option<SocketAddr>, lease: &'static str },
@@ -141,7 +141,7 @@ impl Plan {
         // Long, so that no request fails because the machine is busy; short enough for [`super::SHORT`]. Those that wait for
         // the error say so with [`Self::impatient`].
         let (disk_wait, lease) = ("15s", "1s");
-        let coordinator = Coordinator::None;
+        let coordinator = if count > 1 { Coordinator::embedded() } else { Coordinator::None };
         let (block, read_ahead, namespace, insecure, hedge) = ("64K", "auto", None, false, false);
         Plan { dir, nodes, coordinator, block, disk_wait, lease, read_ahead, namespace, insecure, hedge }
     }
@@ -223,16 +223,9 @@ impl Plan {
         if !self.hedge {
             text += "hedge = false\n";
         }
-        match &self.coordinator {
-            Coordinator::None => {
-                for Node { name, address } in self.nodes.iter().map(Node::of) {
-                    writeln!(text, "[[member]]\nname = \"{name}\"\naddress = \"{address}\"").unwrap();
-                }
-            }
-            coordinator => {
-                writeln!(text, "address = \"{}\"", node.address).unwrap();
-                text += &coordinator.toml(&self.nodes);
-            }
+        if !matches!(self.coordinator, Coordinator::None) {
+            writeln!(text, "address = \"{}\"", node.address).unwrap();
+            text += &self.coordinator.toml(&self.nodes);
         }
         for disk in &node.disks {
             let Disk { name, origin, policy, attached, read_only, delay } = disk;
@@ -255,17 +248,6 @@ impl Plan {
             writeln!(text, "tcp = \"{tcp}\"").unwrap();
         }
         text + &node.tables
-    }
-}
-
-struct Node<'a> {
-    name: &'a str,
-    address: SocketAddr,
-}
-
-impl<'a> Node<'a> {
-    fn of(plan: &'a NodePlan) -> Node<'a> {
-        Node { name: &plan.name, address: plan.address }
     }
 }
 

@@ -12,6 +12,7 @@ const MODULES: [&str; 5] = ["gf128mul", "ghash-generic", "crypto_null", "gcm", "
 
 fn config(node: &str) -> String {
     let disk = if node == "n1" { "[[disk]]\nname = \"disk\"\npath = \"/run/disk.img\"\n" } else { "" };
+    let number = &node[1..];
     format!(
         r#"cluster = "lab"
 node = "{node}"
@@ -21,12 +22,10 @@ shards = 4
 data_threads = 2
 runtime_dir = "/run/{node}"
 state_dir = "/run/{node}/state"
-[[member]]
-name = "n1"
+address = "127.0.0.1:700{number}"
+[coordinator.embedded]
+keeper = "n1"
 address = "127.0.0.1:7001"
-[[member]]
-name = "n2"
-address = "127.0.0.1:7002"
 {disk}[[attach]]
 volume = "disk"
 [nbd]

@@ -135,14 +135,14 @@ fn a_disk_is_taken_out_of_the_cluster() {
 }
 
 #[test]
-fn a_cluster_without_a_coordinator_says_that_nobody_can_leave() {
+fn a_node_without_a_coordinator_says_that_it_cannot_leave() {
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, MIB, SEED);
-    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
-    let socket = cluster.node(2).admin_socket();
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 1).disk(Disk::file(&image)));
+    let socket = cluster.node(1).admin_socket();
     let refused = run(&[CARDS, "leave", "--socket", &socket], SHORT).fails();
-    assert!(refused.stderr.contains("[coordinator]"), "{refused}");
+    assert!(refused.stderr.contains("[coordinator.embedded]"), "{refused}");
 }
 
 /// The keeper of the registry is killed while a node waits to join.

@@ -47,7 +47,7 @@ fn play(number: usize, nodes: usize, scene: impl Fn(Setting)) {
     for round in 0..if is_full() { SETTINGS.len() } else { 1 } {
         let (policy, block, cache) = SETTINGS[(number + round) % SETTINGS.len()];
         let seed = (number * 100 + round) as u64;
-        let home = Home::None;
+        let home = Home::Embedded;
         scene(Setting {
             nodes,
             policy,

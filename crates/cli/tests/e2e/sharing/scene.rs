@@ -52,8 +52,6 @@ pub(super) struct Setting {
 /// Who keeps the list of members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Home {
-    /// Nobody: it is fixed.
-    None,
     /// The last node.
     Embedded,
     /// Etcd, of three members, each with the cable of the node of its number.
@@ -100,10 +98,9 @@ impl Scene {
         }
         let etcd = match setting.home {
             Home::Etcd => Some(Etcd::start(dir.path(), &network)),
-            Home::None | Home::Embedded => None,
+            Home::Embedded => None,
         };
         plan.coordinator = match setting.home {
-            Home::None => Coordinator::None,
             Home::Embedded => Coordinator::Embedded { keeper: setting.nodes, apart: None, lease: "1s" },
             Home::Etcd => Coordinator::Etcd(etcd::endpoints(&network)),
         };
@@ -173,7 +170,6 @@ impl Scene {
     /// Kills the keeper, which is the last node, or two of the three members of etcd.
     pub(super) fn lose_coordinator(&mut self) {
         match self.setting.home {
-            Home::None => {}
             Home::Embedded => self.cluster.node(self.setting.nodes).kill(),
             Home::Etcd => MAJORITY.into_iter().for_each(|number| self.etcd().kill(number)),
         }
@@ -182,7 +178,6 @@ impl Scene {
     /// Brings back whom [`Self::lose_coordinator`] has killed.
     pub(super) fn regain_coordinator(&mut self) {
         match self.setting.home {
-            Home::None => {}
             Home::Embedded => self.cluster.node(self.setting.nodes).restart(),
             Home::Etcd => MAJORITY.into_iter().for_each(|number| self.etcd().restart(number)),
         }
@@ -198,11 +193,7 @@ impl Scene {
         let mut plan = self.cluster.plan.at(&self.dir.path().join("other"));
         let node = &mut plan.nodes[number - 1];
         node.namespace = Some(self.network.pid(spare));
-        match self.setting.home {
-            // It has the same list, so it listens where the node does.
-            Home::None => self.network.imitate(spare, number),
-            Home::Embedded | Home::Etcd => node.address = self.network.address(spare),
-        }
+        node.address = self.network.address(spare);
         Cluster::down(plan)
     }
 

@@ -1,9 +1,7 @@
 //! Two processes with one name: while the first stands still a second one comes, and then the first goes on.
 
-use std::thread;
-
 use super::crowd::Crowd;
-use super::scene::{Home, OUTAGE, Scene, Setting};
+use super::scene::Scene;
 use super::{need_network, play};
 use crate::harness::cluster::Cluster;
 use crate::harness::{SHORT, eventually};
@@ -17,7 +15,7 @@ const FIRST: u64 = 101;
 fn who_lost_its_name_is_told_so_and_has_it_back_when_the_other_ends() {
     need_network!();
     play(18, 4, |setting| {
-        let mut scene = Scene::start(Setting { home: Home::Embedded, ..setting }, NODE);
+        let mut scene = Scene::start(setting, NODE);
         scene.cluster.node(NODE).pause();
         scene.becomes(1, NODE, "dead");
         let (mut other, crowd) = second(&scene);
@@ -41,25 +39,6 @@ fn who_lost_its_name_is_told_so_and_has_it_back_when_the_other_ends() {
         history.is_silent_at(NODE, NODE, (taken, given_back));
         let refused = history.is_refused_at(NODE, NODE, (taken, given_back));
         assert!(refused > 0, "nobody has tried to write at the first process");
-    });
-}
-
-/// Nobody decides between the two. Whichever was heard last has the name, and what it does is right.
-#[test]
-fn two_that_take_a_name_in_a_fixed_list_from_each_other_harm_nobody() {
-    need_network!();
-    play(12, NODE, |setting| {
-        let mut scene = Scene::start(setting, NODE);
-        scene.cluster.node(NODE).pause();
-        scene.goes_on_without(NODE, OUTAGE);
-        let (mut other, crowd) = second(&scene);
-        scene.cluster.node(NODE).resume();
-        thread::sleep(OUTAGE);
-        scene.crowd().goes_on_at(&[1, 2]);
-        scene.more.0.extend(crowd.end().0);
-        assert!(other.node(NODE).terminate().success());
-        scene.goes_on();
-        scene.end();
     });
 }
 

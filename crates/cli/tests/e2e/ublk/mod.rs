@@ -11,9 +11,6 @@ cache = "64M"
 block = "64K"
 shards = 4
 runtime_dir = "/run/n1"
-[[member]]
-name = "n1"
-address = "127.0.0.1:7000"
 [[disk]]
 name = "disk"
 path = "/run/disk.img"

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::harness::cluster::Cluster;
-use crate::harness::plan::{Disk, Plan, free_port};
+use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
 use crate::harness::{MIB, content};
 
 use browser::{Browser, CHROMIUM};
@@ -26,6 +26,11 @@ fn cluster(dir: &Path, count: usize) -> (Cluster, Vec<SocketAddr>) {
     let image = dir.join("disk.img");
     content::image(&image, SIZE, SEED);
     let mut plan = Plan::new(dir, count).disk(Disk::file(&image));
+    if count > 1 {
+        // Who is killed is down for as long as a page is looked at, and not dead yet.
+        plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "30s" };
+        (plan.lease, plan.disk_wait) = ("30s", "60s");
+    }
     let pages: Vec<SocketAddr> = plan.nodes.iter().map(|_| free_port()).collect();
     for (node, page) in plan.nodes.iter_mut().zip(&pages) {
         // It is the last table of the file.

@@ -29,7 +29,7 @@ fn a_node_that_is_killed_is_down_in_words_and_comes_back() {
     let mut page = open(pages[0]);
     page.until(
         "all is well",
-        &has("headline", "n1 of cluster lab: all is well (3 of 3 nodes up, 1 volume attached"),
+        &has("headline", "n1 of cluster lab: all is well (3 of 3 nodes up in epoch 3, 1 volume attached"),
     );
     for (number, node) in ["n1", "n2", "n3"].into_iter().enumerate() {
         assert_eq!(page.text(&state(node)), "up");
