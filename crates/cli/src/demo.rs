@@ -142,7 +142,6 @@ impl Demo {
             disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(3),
             tcp: true,
-            coordinator: true,
             insecure: false,
             verbose,
         }

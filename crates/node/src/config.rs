@@ -241,6 +241,12 @@ impl Config {
         }
     }
 
+    /// What the node remembers of its membership: there as soon as it has joined.
+    #[must_use]
+    pub fn membership(&self) -> PathBuf {
+        self.state_dir.join("membership.json")
+    }
+
     /// The file of the registry, at the node that keeps it.
     #[must_use]
     pub fn registry(&self) -> PathBuf {

@@ -1,8 +1,8 @@
 //! What a certificate says beside names: from when to when it is believed, of which key and hosts (RFC 5280). It does not say
 //! whether that is true: only what an authority has signed is read so.
 //!
-//! webpki, which verifies certificates, tells their keys and names but not their times; yasna, by which rcgen writes them, panics at
-//! lengths near 2^64; parsers of all of X.509 bring more crates than this file has functions.
+//! webpki, which verifies certificates, tells their keys and names but not their times; parsers of all of X.509 bring a dozen crates
+//! and more for these few fields.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};

@@ -49,10 +49,28 @@ impl Cluster {
         plan.equip(&configs)?;
         let mut cluster = Self { nodes: Vec::with_capacity(configs.len()), dir };
         for (i, config) in configs.into_iter().enumerate() {
+            cluster.await_joined(signals)?;
             cluster.nodes.push(Daemon::start(config, i + 1, cluster.dir.path(), plan.verbose)?);
         }
         cluster.await_ready(signals)?;
         Ok(cluster)
+    }
+
+    /// Waits until the last daemon that was started is a member: they have numbers in the order of their names then, as the
+    /// nodes of a recording and of a simulated cluster have.
+    fn await_joined(&mut self, signals: &Signals) -> Result<(), DevError> {
+        let Some(joined) = self.nodes.last().map(|node| node.config.membership()) else { return Ok(()) };
+        let start = Instant::now();
+        // One that takes longer is waited for with the others.
+        while !joined.exists() && start.elapsed() < READY_WITHIN {
+            if let Some(ended) = self.first_ended() {
+                return Err(ended);
+            }
+            if signals.end_within(Duration::from_millis(5)) {
+                return Err(DevError::Interrupted);
+            }
+        }
+        Ok(())
     }
 
     fn await_ready(&mut self, signals: &Signals) -> Result<(), DevError> {

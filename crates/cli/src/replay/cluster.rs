@@ -39,9 +39,7 @@ impl Replay {
             disk_wait: DISK_WAIT,
             lease: LEASE,
             tcp: false,
-            // Nodes have the numbers of the simulated ones, whoever starts first.
             insecure: false,
-            coordinator: false,
             verbose,
         }
     }

@@ -92,11 +92,7 @@ pub(super) async fn open(
     seen: Epoch,
 ) -> Result<Coordinator, HomeError> {
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
-    let lost = || HomeError::Lost {
-        home: home.describe(),
-        epoch: seen.0,
-        state: config.state_dir.join("membership.json"),
-    };
+    let lost = || HomeError::Lost { home: home.describe(), epoch: seen.0, state: config.membership() };
     let terms = Terms { lease: home.lease(), ..Terms::new(&config.cluster) };
     match home {
         Home::Embedded(_) if config.is_keeper() => {
