@@ -301,7 +301,22 @@ pub fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
         };
     }
     let name = Name::new(&config.cluster, &config.node);
-    Ok(Some(Identity::load(&name, &files)?))
+    let identity = Identity::load(&name, &files)?;
+    // The keeper signs for itself when it starts.
+    let signs = config.is_keeper() && config.authority().exists();
+    if identity.ends().is_some() || signs {
+        return Ok(Some(identity));
+    }
+    let remedy = match config.identity {
+        Some(_) => "compare this machine's clock with another's, or have it signed anew".into(),
+        None => format!(
+            "compare this machine's clock with another's; if it is right, remove {} and run `cards join --token` with a token of \
+             `cards cluster token --rejoin {}` on the keeper's machine",
+            config.state_dir.join("identity").display(),
+            config.node
+        ),
+    };
+    Err(ServeError::NotBelieved { certificate: files.certificate, remedy })
 }
 
 #[cfg(test)]

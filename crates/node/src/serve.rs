@@ -126,6 +126,18 @@ pub enum ServeError {
     /// What this node should prove itself with cannot be used.
     #[error("identity: {0}")]
     Identity(#[from] cards_tls::Error),
+    /// No node would talk to this one.
+    #[error(
+        "identity: {}: no node believes this certificate: it has expired, is not valid yet, or is not signed by the authority beside \
+         it; {remedy}",
+        certificate.display()
+    )]
+    NotBelieved {
+        /// The file.
+        certificate: PathBuf,
+        /// What to do.
+        remedy: String,
+    },
     /// Other machines may come, and this node has nothing to prove itself with.
     #[error(
         "{node} has no identity in {}, and other machines reach {address}: have `cards cluster init CLUSTER --node {node}` make the cluster's first, or \

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::harness::cluster::CARDS;
 use crate::harness::export::Export;
@@ -133,6 +134,12 @@ fn nodes_renew_by_themselves_under_load_and_nobody_notices() {
         (!said["problems"].to_string().contains("certificate") && said["certificate_ends_s"].is_u64())
             .then_some(())
     });
+    // One that is off until its certificate has ended does not wait for a coordinator that hangs up.
+    nodes[2].kill();
+    std::thread::sleep(Duration::from_secs(16));
+    let ended = run(&[CARDS, "serve", "--config", &lab.path("n3", "node.toml")], SHORT).fails();
+    assert!(ended.stderr.contains("no node believes this certificate"), "{ended}");
+    assert!(ended.stderr.contains("--rejoin n3"), "{ended}");
 }
 
 #[test]
