@@ -9,8 +9,8 @@ mod trace;
 
 use std::time::Duration;
 
+use cards_admin::Sampled;
 use cards_advise::Curve;
-use cards_node::admin::Sampled;
 use cards_sim::RunError;
 use clap::Args;
 

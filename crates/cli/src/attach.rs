@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cards_config::{Attach as CardConfig, Mode, ReadAhead};
 use cards_device::Description;
-use cards_node::config::{Attach as CardConfig, Mode, ReadAhead};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde::Serialize;
@@ -225,6 +225,6 @@ fn check_machine(kind: Kind) -> Result<(), LocalError> {
 
 /// How long to wait, as given on the command line.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
-    let wait = cards_node::config::duration::parse(text).map_err(|e| e.to_string())?;
+    let wait = cards_config::duration::parse(text).map_err(|e| e.to_string())?;
     if wait <= Duration::from_secs(3600) { Ok(wait) } else { Err("use at most 1h".into()) }
 }

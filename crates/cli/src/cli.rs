@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cards_node::admin::Client;
+use cards_admin::Client;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;

@@ -9,7 +9,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cards_node::config::{Attached, Delivery, Handover, Mode, PolicySpec, ReadAhead, duration, size};
+use cards_config::{Attached, Delivery, Handover, Mode, PolicySpec, ReadAhead, duration, size};
 use cards_policies::Replacement;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

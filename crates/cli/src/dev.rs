@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cards_node::config::{Attached, Delivery, Handover, PolicySpec, duration, size};
+use cards_config::{Attached, Delivery, Handover, PolicySpec, duration, size};
 use cards_policies::Replacement;
 use clap::Args;
 use clap::builder::PossibleValuesParser;

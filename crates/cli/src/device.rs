@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cards_config::{Mode, duration};
 use cards_device::{Device as Served, DeviceError, Options};
-use cards_node::config::{Mode, duration};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 

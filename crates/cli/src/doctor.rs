@@ -15,8 +15,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::Client;
-use cards_node::config::Config;
+use cards_admin::Client;
+use cards_config::Config;
 use clap::Args;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use cards_node::admin::ClientError;
-use cards_node::config::ConfigError;
+use cards_admin::ClientError;
+use cards_config::ConfigError;
 
 use crate::advise::AdviseError;
 use crate::demo::DemoError;

@@ -7,10 +7,8 @@ use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size};
 use cards_coordinator::{KEY_FILE, Refusal, Remote, RemoteConfig, Token};
-use cards_node::config::{
-    Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size,
-};
 use cards_tls::{Files, Identity, Name, NodeKey};
 use clap::Args;
 

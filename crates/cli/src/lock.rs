@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_client::{Client, Mode, Range, Wait};
-use cards_node::config::{duration, is_loopback, size};
+use cards_config::{duration, is_loopback, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};

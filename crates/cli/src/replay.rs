@@ -15,8 +15,8 @@ mod timed;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use cards_config::{PolicySpec, size};
 use cards_core::Coherence;
-use cards_node::config::{PolicySpec, size};
 use cards_policies::Replacement;
 use cards_sim::{Interrupt, Library, Pace, Report, RunError, Setup, Timing};
 use cards_trace::{Progress as Read, Source as _};

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use cards_node::config::Config;
+use cards_config::Config;
 use clap::Args;
 use tracing_subscriber::EnvFilter;
 
@@ -48,6 +48,8 @@ impl Serve {
 
 /// Runs the daemon with its log on standard error.
 pub(crate) fn run(config: Config, verbose: u8) -> Result<(), Error> {
+    // Before the first thread of those that serve. Without the right to it, `cards doctor` says what that means.
+    let _ = cards_device::set_io_flusher();
     let _log = start_log(verbose)?;
     Ok(cards_node::serve(config)?)
 }

@@ -2,7 +2,7 @@
 
 mod show;
 
-use cards_node::admin::Spans as Told;
+use cards_admin::Spans as Told;
 use clap::Args;
 
 use crate::cli::Daemon;

@@ -6,8 +6,8 @@ mod watch;
 
 use std::time::Duration;
 
-use cards_node::admin::{self, Encryption, MemberState, VolumeState};
-use cards_node::config::size;
+use cards_admin::{Encryption, MemberState, VolumeState};
+use cards_config::size;
 use clap::Args;
 
 use crate::cli::Daemon;
@@ -73,7 +73,7 @@ impl Status {
 }
 
 /// The status for people; what clients ask for is that since `before`, if there is an earlier one.
-fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: bool) -> String {
+fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, all_counters: bool) -> String {
     let sections = [
         heading(status),
         members(status).to_string() + &encryption(&status.members),
@@ -87,7 +87,7 @@ fn render(status: &admin::Status, before: Option<&admin::Status>, all_counters: 
     sections.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-fn heading(status: &admin::Status) -> String {
+fn heading(status: &cards_admin::Status) -> String {
     let mut text = status.headline() + "\n";
     if !status.healthy {
         status.problems.iter().skip(1).for_each(|problem| text += &format!("  {problem}\n"));
@@ -96,7 +96,7 @@ fn heading(status: &admin::Status) -> String {
     text
 }
 
-fn members(status: &admin::Status) -> Table {
+fn members(status: &cards_admin::Status) -> Table {
     let mut table = Table::new(&[("node", Align::Left), ("address", Align::Left), ("state", Align::Left)]);
     for member in &status.members {
         // The reason is in the heading.
@@ -106,7 +106,7 @@ fn members(status: &admin::Status) -> Table {
 }
 
 /// How what is said to the members is kept from others: a line for each way, if it is.
-fn encryption(members: &[admin::Member]) -> String {
+fn encryption(members: &[cards_admin::Member]) -> String {
     let line = |way, text| {
         let whom = members.iter().filter(|member| member.encryption == Some(way));
         let whom: Vec<&str> = whom.map(|member| member.name.as_str()).collect();
@@ -133,7 +133,7 @@ const fn member_state(state: MemberState) -> &'static str {
 }
 
 /// Volumes for people; `cards volume list` prints the same.
-pub(crate) fn volumes(volumes: &[admin::Volume]) -> String {
+pub(crate) fn volumes(volumes: &[cards_admin::Volume]) -> String {
     volume_table(volumes.iter().map(|volume| (volume, volume.reason.as_deref()))).to_string()
         + &weaker(volumes)
 }
@@ -143,21 +143,21 @@ pub(crate) const MAY_BE_STALE: &str =
     "the weaker promise: a reader may get what was there before a write that is complete";
 
 /// A line about each volume that is not coherent.
-fn weaker(volumes: &[admin::Volume]) -> String {
+fn weaker(volumes: &[cards_admin::Volume]) -> String {
     let stale = volumes.iter().filter(|volume| volume.may_be_stale());
     stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
 }
 
 /// A line about the volume if a flush of it has failed because writes were lost.
-pub(crate) fn loss_of(status: &admin::Status, volume: &str) -> String {
+pub(crate) fn loss_of(status: &cards_admin::Status, volume: &str) -> String {
     let of_volume = status.losses.iter().filter(|lost| lost.volume == volume).cloned().collect();
-    losses(&admin::Status { losses: of_volume, ..status.clone() })
+    losses(&cards_admin::Status { losses: of_volume, ..status.clone() })
 }
 
 /// A line about each volume of which a flush has failed because writes were lost.
-fn losses(status: &admin::Status) -> String {
-    let line = |lost: &admin::Lost| {
-        let admin::Lost { volume, disk_node, time_ms, reason } = lost;
+fn losses(status: &cards_admin::Status) -> String {
+    let line = |lost: &cards_admin::Lost| {
+        let cards_admin::Lost { volume, disk_node, time_ms, reason } = lost;
         let ago = status.time_ms.saturating_sub(*time_ms) / 1_000;
         format!(
             "  {volume}: {ago} s ago a flush failed: at its disk node {disk_node}, {reason}; what was written here before \
@@ -168,18 +168,18 @@ fn losses(status: &admin::Status) -> String {
 }
 
 /// A volume's policy, and whether that is all that keeps copies coherent.
-fn policy(volume: &admin::Volume) -> String {
+fn policy(volume: &cards_admin::Volume) -> String {
     let name = volume.policy.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
     if volume.may_be_stale() { name + " (weaker coherence)" } else { name }
 }
 
 /// A volume without the reason that the heading has given.
-fn without_said(volume: &admin::Volume) -> (&admin::Volume, Option<&str>) {
+fn without_said(volume: &cards_admin::Volume) -> (&cards_admin::Volume, Option<&str>) {
     let said = volume.attached.is_some() && volume.state != VolumeState::Ready;
     (volume, volume.reason.as_deref().filter(|_| !said))
 }
 
-fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a str>)>) -> Table {
+fn volume_table<'a>(volumes: impl Iterator<Item = (&'a cards_admin::Volume, Option<&'a str>)>) -> Table {
     let mut table = Table::new(&[
         ("volume", Align::Left),
         ("size", Align::Right),
@@ -213,7 +213,7 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a admin::Volume, Option<&'a
 }
 
 /// The local device of a card, with its (major, minor) (CARD-11): `loop3 (7,3)`.
-fn device(device: &admin::Device) -> String {
+fn device(device: &cards_admin::Device) -> String {
     let name = match device.path.file_name() {
         Some(name) if device.kind != "fuse" => name.to_string_lossy(),
         _ => "file".into(),
@@ -231,7 +231,7 @@ pub(crate) const fn state_name(state: VolumeState) -> &'static str {
     }
 }
 
-fn cache(status: &admin::Status) -> String {
+fn cache(status: &cards_admin::Status) -> String {
     let counters = &status.counters;
     let mut table = Table::new(&[("reads", Align::Left), ("blocks", Align::Right), ("share", Align::Right)]);
     for (name, blocks) in [
@@ -256,7 +256,7 @@ fn cache(status: &admin::Status) -> String {
         size::human(status.cache.index_bytes)
     );
     if !status.disks.is_empty() {
-        let admin::DiskEngine { kind, reason } = &status.disk_engine;
+        let cards_admin::DiskEngine { kind, reason } = &status.disk_engine;
         let why = if reason == kind.name() { String::new() } else { format!(" ({reason})") };
         text += &format!("  disks: by {}{why}\n", kind.name());
     }
@@ -275,7 +275,7 @@ fn cache(status: &admin::Status) -> String {
 }
 
 /// Every counter, by the name it has in JSON.
-fn counters(status: &admin::Status) -> String {
+fn counters(status: &cards_admin::Status) -> String {
     let mut table = Table::new(&[("counter", Align::Left), ("value", Align::Right)]);
     if let Ok(serde_json::Value::Object(counters)) = serde_json::to_value(status.counters) {
         for (name, value) in counters {
@@ -291,15 +291,15 @@ fn with_reason(state: &str, reason: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::admin::{
+    use cards_admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
-    use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
+    use cards_config::{Coherence, Mode, PolicySpec, ReadAhead};
     use cards_policies::Replacement;
 
     use super::*;
 
-    pub(super) fn sample() -> admin::Status {
+    pub(super) fn sample() -> cards_admin::Status {
         let member = |name: &str, state| Member {
             name: name.into(),
             address: format!("{name}:7400"),
@@ -310,7 +310,7 @@ mod tests {
             bytes_received: 0,
             checksum_errors: 0,
         };
-        admin::Status {
+        cards_admin::Status {
             cluster: "lab".into(),
             node: "n1".into(),
             coordinator: None,
@@ -343,7 +343,7 @@ mod tests {
                     device: None,
                 }),
                 cached_blocks: 16,
-                io: admin::Io::default(),
+                io: cards_admin::Io::default(),
             }],
             cache: Cache {
                 bytes: 1 << 28,
@@ -360,7 +360,7 @@ mod tests {
                 disk_reads: 1,
                 ..Counters::default()
             },
-            slow: admin::SlowRequests::default(),
+            slow: cards_admin::SlowRequests::default(),
             losses: vec![],
             disks: vec![Disk { name: "disk".into(), errors: 0, counters: DiskCounters::default() }],
         }
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn a_card_has_its_local_device_beside_it() {
         let mut status = sample();
-        let here = |kind: &str, path: &str, (major, minor)| admin::Device {
+        let here = |kind: &str, path: &str, (major, minor)| cards_admin::Device {
             kind: kind.into(),
             path: path.into(),
             major,
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn the_weaker_promise_is_named() {
         let mut status = sample();
-        let shown = |status: &admin::Status| [render(status, None, false), volumes(&status.volumes)];
+        let shown = |status: &cards_admin::Status| [render(status, None, false), volumes(&status.volumes)];
         assert!(shown(&status).iter().all(|text| !text.contains("coheren")));
         status.volumes[0].coherence = Some(Coherence::Policy);
         for text in shown(&status) {
@@ -479,6 +479,6 @@ mod tests {
     #[test]
     fn the_status_survives_json() {
         let json = serde_json::to_string(&sample()).unwrap();
-        assert_eq!(serde_json::from_str::<admin::Status>(&json).unwrap(), sample());
+        assert_eq!(serde_json::from_str::<cards_admin::Status>(&json).unwrap(), sample());
     }
 }

@@ -15,8 +15,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::Status;
-use cards_node::config::duration;
+use cards_admin::Status;
+use cards_config::duration;
 use clap::Args;
 use crossterm::event::{self, KeyEvent, KeyEventKind};
 

@@ -1,7 +1,6 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
-use cards_node::admin;
-use cards_node::config::{Attach, Coherence, Mode, PolicySpec, ReadAhead, size};
+use cards_config::{Attach, Coherence, Mode, PolicySpec, ReadAhead, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
@@ -151,14 +150,14 @@ impl Volume {
     }
 }
 
-fn list(volumes: &[admin::Volume]) -> String {
+fn list(volumes: &[cards_admin::Volume]) -> String {
     if volumes.is_empty() {
         return "No volumes: no node of the cluster that is up contributes a disk.\n".into();
     }
     status::volumes(volumes)
 }
 
-fn show(volume: &admin::Volume) -> String {
+fn show(volume: &cards_admin::Volume) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
     line("volume", volume.name.clone());

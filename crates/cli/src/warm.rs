@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{
-    Client, ClientError, Refusal, RefusalKind, Volume, VolumeState, WARM_BLOCKS_MAX, Warmed,
-};
-use cards_node::config::size;
+use cards_admin::{Client, ClientError, Refusal, RefusalKind, Volume, VolumeState, WARM_BLOCKS_MAX, Warmed};
+use cards_config::size;
 use clap::Args;
 use serde::Serialize;
 

@@ -24,7 +24,7 @@ pub(crate) struct Why {
     volume: String,
 
     /// An offset in the block, in bytes: 4096, 64K, 1G
-    #[arg(value_parser = cards_node::config::size::parse)]
+    #[arg(value_parser = cards_config::size::parse)]
     offset: u64,
 
     #[command(flatten)]

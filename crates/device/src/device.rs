@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cards_node::admin::Device as Where;
-use cards_node::config::Mode;
+use cards_admin::Device as Where;
+use cards_config::Mode;
 
 use crate::directory::Directory;
 use crate::error::DeviceError;

@@ -13,7 +13,7 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 
-use cards_node::config::device_dirs;
+use cards_config::device_dirs;
 
 /// Whoever else may write.
 const OTHERS_WRITE: u32 = 0o022;

@@ -19,7 +19,7 @@ pub(crate) enum Input {
     /// It is not, for this reason; it is tried again.
     NotConnected(SessionError),
     /// Where else the volume is now.
-    Here(cards_node::admin::Device),
+    Here(cards_admin::Device),
 }
 
 /// The writing end; any number of them.

@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::sync::Arc;
 
-use cards_node::config::PAGES_LOCK;
+use cards_config::PAGES_LOCK;
 
 use crate::directory::{Directory, DirectoryError};
 

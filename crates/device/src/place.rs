@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use cards_node::admin::Claim;
+use cards_admin::Claim;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::Directory;

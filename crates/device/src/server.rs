@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Device, Word};
+use cards_admin::{Device, Word};
 
 use crate::directory::Directory;
 use crate::fuse::{Attributes, Channel, Received, Request};

@@ -8,11 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::EXCLUSIVE;
-use cards_node::admin::{
-    Claim, Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line,
-};
-use cards_node::config::{Attach, Mode};
+use cards_admin::{Claim, Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line};
+use cards_config::{Attach, Mode};
+use cards_wire::nbd::EXCLUSIVE;
 use cards_wire::nbd::Session;
 use cards_wire::nbd::client::{Handshake, HandshakeError, Ready, Step};
 

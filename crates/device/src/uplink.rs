@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::Word;
+use cards_admin::Word;
 
 use crate::inbox::Mailbox;
 use crate::link::Lost;

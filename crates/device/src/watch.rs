@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use cards_node::admin::{Notice, Said, Word, to_line};
+use cards_admin::{Notice, Said, Word, to_line};
 
 use crate::link::Lost;
 

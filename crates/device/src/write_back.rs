@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cards_node::set_io_flusher;
+use crate::io_flusher::set_io_flusher;
 
 /// Prepares the process for that, as far as it may; says what it may not. Before the threads of a device are made.
 ///

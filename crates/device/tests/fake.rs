@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Claim, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word, to_line};
+use cards_admin::{Claim, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word, to_line};
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Handshake, Question, Step};
 use cards_wire::nbd::{Command, ExportInfo, Request as Asked, reply};

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::Notice;
+use cards_admin::Notice;
 
 use crate::fake::Fake;
 use crate::{end, options, skipped, start};

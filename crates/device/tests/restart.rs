@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cards_node::admin::Claim;
+use cards_admin::Claim;
 
 use crate::fake::Fake;
 use crate::{end, skipped, start};

@@ -8,6 +8,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cards_admin::{
+    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
+    Volume, VolumeState, Warmed,
+};
+use cards_config::Attach;
 use cards_coordinator::Certificate;
 use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
@@ -17,13 +22,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::admin::{
-    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
-    Volume, VolumeState, Warmed,
-};
 use crate::audit;
 use crate::cards::{self, CardState};
-use crate::config::Attach;
 use crate::devices;
 use crate::front;
 use crate::identity;
@@ -142,7 +142,7 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
         if read == 0 {
             return Ok(());
         }
-        let request = admin::parse_request(&line);
+        let request = cards_admin::parse_request(&line);
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
         let reply = match request {
@@ -157,7 +157,7 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
             Err(refusal) => Reply::Error(refusal),
         };
         let end = ends && matches!(reply, Reply::Done {});
-        tokio::time::timeout(IDLE, writer.write_all(&admin::to_line(&reply))).await??;
+        tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(&reply))).await??;
         if let Some(watch) = session.watch.take() {
             return watch.run(&mut reader, &mut writer).await;
         }

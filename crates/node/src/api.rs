@@ -38,9 +38,9 @@ mod why;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use cards_config::Config;
 use tokio::sync::Notify;
 
-use crate::config::Config;
 use crate::front;
 use crate::history;
 use crate::identity;

@@ -5,7 +5,7 @@ use cards_coordinator::Certificate;
 use cards_tls::Shown;
 use tokio::net::unix::UCred;
 
-use crate::admin::{Refusal, Reply, Request};
+use cards_admin::{Refusal, Reply, Request};
 
 /// A request that leaves a line, before it is answered.
 pub(crate) struct Entry {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use cards_admin::Claim;
+use cards_config::{Attach, Attached, Mode};
 use cards_core::{
     Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
     Unflushed, VolumeSpec,
 };
 
-use crate::admin::Claim;
-use crate::config::{Attach, Attached, Mode};
 use crate::failures::{Asked, Failures, REQUESTS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::node::Node;

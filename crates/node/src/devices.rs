@@ -1,4 +1,4 @@
-//! The local devices of a node, which let a kernel keep pages of volumes ([`crate::admin::Watching`]).
+//! The local devices of a node, which let a kernel keep pages of volumes ([`cards_admin::Watching`]).
 //!
 //! A shard, or the control, wants pages withdrawn before somebody else's write; here it is found out whose pages these
 //! are, and what waits for them. Nobody's are gone already.
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cards_admin::{Device, Notice};
 use cards_core::{ControlInput, Input, Instant, PgId, WithdrawalId};
 use tokio::sync::mpsc;
 
-use crate::admin::{Device, Notice};
 use crate::inbox::{Call, Event};
 use crate::local::Local;
 use crate::node::Node;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cards_core::Instant;
 use cards_disk::Op;
 
-use crate::config::size;
+use cards_config::size;
 
 /// How long after its last error a disk, or what a peer sends, is a problem.
 pub(crate) const ERRORS_REMEMBERED: Duration = Duration::from_secs(300);

@@ -25,8 +25,6 @@ mod status;
 mod stream;
 mod warm;
 
-pub use handshake::EXCLUSIVE;
-
 pub(crate) use crate::lobby::Permit;
 pub(crate) use client::{COST_MAX, Client};
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use cards_admin::uptime;
+use cards_config::{Config, Listener, Tls};
 use cards_coordinator::WallClock;
 use cards_tls::{Files, Identity, Name, Service};
 
-use crate::admin::uptime;
-use crate::config::{Config, Listener, Tls};
 use crate::node::Node;
 use crate::serve::ServeError;
 

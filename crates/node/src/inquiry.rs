@@ -34,12 +34,12 @@ mod words;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cards_admin::{Cluster, Refusal, RefusalKind};
 use cards_core::NodeId;
 use cards_wire::peer::{Inquiry, encode_inquiry};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use crate::admin::{Cluster, Refusal, RefusalKind};
 use crate::net::{Frame, Way};
 use crate::node::Node;
 

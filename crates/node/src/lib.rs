@@ -1,6 +1,5 @@
 //! The daemon: sockets, disks and front ends around the core.
 
-pub mod admin;
 mod admin_server;
 mod api;
 mod arena;
@@ -8,7 +7,6 @@ mod audit;
 mod buffers;
 mod cards;
 mod clock;
-pub mod config;
 mod devices;
 mod disk_watch;
 mod disks;
@@ -19,7 +17,6 @@ mod history;
 mod identity;
 mod inbox;
 mod inquiry;
-mod io_flusher;
 mod journal;
 mod life;
 mod lobby;
@@ -43,9 +40,7 @@ mod spans;
 mod traffic;
 mod web;
 
-pub use front::EXCLUSIVE;
 pub use identity::{read as read_identity, refuses};
-pub use io_flusher::set_io_flusher;
 pub use membership::HomeError;
 pub use serve::{Daemon, ServeError, serve};
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use cards_config::Mode;
 use cards_core::{ControlInput, Input, NodeId, Output};
 use cards_disk::Engine;
 use tokio::sync::Notify;
 
-use crate::config::Mode;
 use crate::disks::DiskJob;
 use crate::failures::Asked;
 use crate::front::{COST_MAX, Client, Piece, Request, Warms};

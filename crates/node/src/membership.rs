@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
+use cards_admin::Forgotten;
+use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::Certificate;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::admin::Forgotten;
-use crate::config::{Config, Coordinator as Home};
 use crate::identity::Own;
 use crate::node::Node;
 use crate::serve::ServeError;

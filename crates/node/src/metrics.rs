@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_core::PgId;
 
-use crate::admin::Io;
+use cards_admin::Io;
 
 pub(crate) use cell::Cell;
 pub(crate) use exposition::MEDIA_TYPE;
@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::admin::Op;
+    use cards_admin::Op;
 
     #[test]
     fn volumes_of_one_name_are_counted_together() {

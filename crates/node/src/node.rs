@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cards_config::Config;
 use cards_coordinator::MemberState;
 use cards_core::{
     BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
@@ -14,7 +15,6 @@ use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::devices::Devices;
 use crate::disk_watch;
 use crate::failures::Failures;

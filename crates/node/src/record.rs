@@ -7,9 +7,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use cards_admin::{Demand, DemandKind, Recorded, RecordedVolume};
 use cards_core::{Instant, PgId};
 
-use crate::admin::{Demand, DemandKind, Recorded, RecordedVolume};
 use crate::node::Node;
 
 /// The volumes of the cluster with their numbers in recordings.

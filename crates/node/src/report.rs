@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cards_coordinator::MemberState as Standing;
-use cards_core::{NodeId, VolumeSpec};
-
-use crate::admin::{
+use cards_admin::{
     self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
     MemberState, Status, Volume, VolumeState,
 };
+use cards_config::{Coordinator, PolicySpec};
+use cards_coordinator::MemberState as Standing;
+use cards_core::{NodeId, VolumeSpec};
+
 use crate::cards::{Card, CardState, explain};
-use crate::config::{Coordinator, PolicySpec};
 use crate::failures::{ERRORS_REMEMBERED, Failures};
 use crate::identity::seconds;
 use crate::local::Local;
@@ -271,7 +271,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 reason: Some(unknown_volume(node)),
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
-                io: crate::admin::Io::default(),
+                io: cards_admin::Io::default(),
             });
         }
     }
@@ -372,8 +372,8 @@ fn declared_dead(member: &crate::membership::Member) -> String {
     )
 }
 
-fn card(node: &Node, card: &Card) -> admin::Card {
-    admin::Card {
+fn card(node: &Node, card: &Card) -> cards_admin::Card {
+    cards_admin::Card {
         mode: card.attach.mode,
         read_ahead: card.attach.read_ahead,
         clients: card.clients(),
@@ -464,7 +464,7 @@ mod tests {
             reason: None,
             attached: None,
             cached_blocks: 0,
-            io: crate::admin::Io::default(),
+            io: cards_admin::Io::default(),
         };
         let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
         assert_eq!(said.len(), 1);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use cards_config::{Allow, Disk};
 use cards_core::{Access, Allowed, NodeId, PgId, Rights, VolumeSpec};
 use tokio::sync::watch;
 
-use crate::config::{Allow, Disk};
 use crate::membership::Members;
 
 /// What the configuration allows to the members, who have numbers.

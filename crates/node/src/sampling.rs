@@ -20,10 +20,10 @@ mod told;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use cards_admin::{Io, Measured};
 use cards_advise::{Access, Reference};
 use cards_core::{BlockId, Instant, PgId};
 
-use crate::admin::{Io, Measured};
 use crate::node::Node;
 use crate::record::Ring;
 use stream::Stream;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
 use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
@@ -23,7 +24,6 @@ use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
-use crate::config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
 use crate::devices::{self, Devices};
 use crate::disk_watch::{DiskWatch, Seen};
 use crate::failures::Failures;
@@ -32,7 +32,6 @@ use crate::history::History;
 use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
-use crate::io_flusher::set_io_flusher;
 use crate::journal::{self, Journal, OpenError};
 use crate::life::{InUse, Life};
 use crate::local;
@@ -485,11 +484,6 @@ impl Drop for Daemon {
 /// The daemon does not start.
 pub fn serve(config: Config) -> Result<(), ServeError> {
     use tokio::signal::unix::{SignalKind, signal};
-    // Before the first thread of those that serve.
-    if let Err(error) = set_io_flusher() {
-        // `cards doctor` says what to do.
-        tracing::debug!("the kernel does not know that its write-back may depend on this process: {error}");
-    }
     let manager = ServiceManager::of_process();
     let tell = |what: &dyn Fn(&ServiceManager)| manager.iter().for_each(what);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

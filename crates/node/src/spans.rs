@@ -24,9 +24,9 @@ mod trace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cards_admin::{SpanName, SpanOutcome};
 use cards_core::{Body, CommandKind, DiskWork, Instant, Message, NodeId, OpId, Output, PgId, Source, Stamp};
 
-use crate::admin::{SpanName, SpanOutcome};
 use crate::node::Node;
 
 pub(crate) use otlp::otlp;

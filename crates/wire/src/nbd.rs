@@ -26,6 +26,10 @@ pub use export::{ExportInfo, Refusal, RefusalKind, Session};
 pub use request::{BadRequest, Command, Request};
 pub use validate::validate;
 
+/// Behind the name of a volume in that of an export: the client keeps what it reads (`cards attach --exclusive`), so the
+/// node drops a block when the client has had it. No volume can be called so.
+pub const EXCLUSIVE: &str = "?exclusive";
+
 /// The longest READ or WRITE, in bytes, that a server of ours accepts and announces: 32 MiB, what the
 /// protocol document tells clients to assume, and what qemu-nbd enforces.
 pub const MAX_PAYLOAD: u32 = 32 << 20;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use cards_admin::{Measured, Sampled};
 use cards_advise::{Doubt, Rate};
-use cards_node::admin::{Measured, Sampled};
-use cards_node::config::size;
+use cards_config::size;
 use cards_policies::Replacement;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! Predictions from samples against exact replays of everything.
 
+use cards_admin::{Measured, Sampled};
 use cards_advise::{Access, Limits, Rate, Reference, Sampler};
 use cards_core::{Coherence, PgId};
-use cards_node::admin::{Measured, Sampled};
 use cards_policies::Replacement;
 use cards_sim::{Library, Setup, Timing, WarmUp};
 use cards_trace::{Beyond, Op, Options, Request, Spread, open};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use cards_admin::Sampled;
 use cards_advise::{Access, Curve, Doubt, HISTORY, Rate, Reference, Sample, place};
 use cards_core::{BlockId, Coherence, PgId};
-use cards_node::admin::Sampled;
 use cards_policies::Replacement;
 use cards_sim::{Library, Pace, RunError, Setup, Timing, WarmUp};
 use cards_trace::{Op, Progress, Request, Skipped, Source, TraceError};

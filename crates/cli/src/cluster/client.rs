@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_node::config::duration;
+use cards_config::duration;
 use cards_tls::{Authority, ClientFiles, ClientName, Files, Fingerprint, Name, own_as};
 use clap::Args;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_node::config::{Config, Coordinator, EmbeddedHome, duration};
+use cards_config::{Config, Coordinator, EmbeddedHome, duration};
 use cards_tls::{Authority, Files};
 use clap::Args;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cards_config::duration;
 use cards_coordinator::{Grant, Granted, TokenId, Tokens};
-use cards_node::config::duration;
 use cards_tls::Fingerprint;
 use clap::Args;
 use serde::Serialize;

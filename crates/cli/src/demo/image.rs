@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use cards_node::config::size;
+use cards_config::size;
 
 use super::DemoError;
 use crate::signals::{Arrived, Signals};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use cards_node::admin::Counters;
-use cards_node::config::size;
+use cards_admin::Counters;
+use cards_config::size;
 
 use crate::table::{Align, Table, count};
 

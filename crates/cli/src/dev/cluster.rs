@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{MemberState, Status, VolumeState};
+use cards_admin::{MemberState, Status, VolumeState};
 use cards_wire::nbd::client::Uri;
 use tempfile::TempDir;
 

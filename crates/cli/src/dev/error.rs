@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cards_node::config::Problem;
+use cards_config::Problem;
 
 /// A captive cluster failed.
 #[derive(Debug, thiserror::Error)]

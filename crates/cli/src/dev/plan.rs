@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_node::config::{
+use cards_config::{
     Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Origin, PolicySpec,
     ReadAhead, Web,
 };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, Status};
-use cards_node::config::Config;
+use cards_admin::{Client, ClientError, Status};
+use cards_config::Config;
 
 use super::DevError;
 use crate::signals::{self, Signals, with_parent};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use cards_node::admin::{Counters, DiskCounters};
-use cards_node::config::size;
+use cards_admin::{Counters, DiskCounters};
+use cards_config::size;
 use serde::Serialize;
 
 use super::Cluster;

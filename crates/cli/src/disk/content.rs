@@ -1,7 +1,7 @@
 //! What a managed disk says of itself, in words.
 
+use cards_config::size;
 use cards_layout::format::{Superblock, UNIT};
-use cards_node::config::size;
 
 /// What is not there yet, behind each description.
 pub(super) const NOT_YET: &str =

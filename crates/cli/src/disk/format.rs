@@ -3,12 +3,12 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use cards_config::size;
 use cards_layout::domain::Name;
 use cards_layout::format::{
     COLUMNS, ColumnPage, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
     Superblock, TABLES, UNIT, Uuid,
 };
-use cards_node::config::size;
 
 use super::device::Device;
 use super::{DiskError, Format, content, signature};

@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use cards_config::{Config, Origin, size};
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
-use cards_node::config::{self, Config, Origin, size};
 
 use super::finding::Finding;
 use super::machine::read;
@@ -82,7 +82,7 @@ fn directory(key: &str, dir: &Path) -> Finding {
 }
 
 /// A disk of the configuration: opened as the daemon opens it, and let go at once.
-pub(super) fn disk(disk: &config::Disk, running: bool) -> Finding {
+pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
     let check = format!("disk {}", disk.name);
     let path: &PathBuf = match &disk.origin {
         Origin::Path(path) => path,
@@ -129,7 +129,7 @@ mod tests {
     fn disks_are_opened_as_the_daemon_does() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk.img");
-        let of = |running| disk(&config::Disk::new("d", Origin::Path(path.clone())), running);
+        let of = |running| disk(&cards_config::Disk::new("d", Origin::Path(path.clone())), running);
         assert!(of(false).to_string().contains("truncate -s 1G"), "{}", of(false));
         std::fs::write(&path, vec![0; 4096]).unwrap();
         assert_eq!(of(false).says, format!("{}: 4 KiB, can be read and written", path.display()));

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use cards_config::{Config, host_of};
 use cards_coordinator::WallClock;
-use cards_node::config::{Config, host_of};
 use cards_node::read_identity;
 use cards_tls::{Authority, Fingerprint, Identity};
 

@@ -1,6 +1,6 @@
 //! Limits of a process, as far as a configuration needs them.
 
-use cards_node::config::{Config, size};
+use cards_config::{Config, size};
 use cards_wire::peer::MAX_LANES;
 
 use super::finding::Finding;
@@ -37,7 +37,7 @@ pub(super) fn files(config: &Config) -> Finding {
 /// Write-back: the kernel lets a process say that it must not wait for itself.
 pub(super) fn write_back() -> Finding {
     const CHECK: &str = "write-back";
-    match cards_node::set_io_flusher() {
+    match cards_device::set_io_flusher() {
         Ok(()) => Finding::ok(CHECK, "the kernel can be told that it depends on the daemon"),
         Err(error) => Finding::warning(
             CHECK,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::mem::MaybeUninit;
 
-use cards_node::config::{Config, size};
+use cards_config::{Config, size};
 
 use super::finding::Finding;
 

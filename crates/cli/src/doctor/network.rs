@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use cards_node::config::{Config, Coordinator};
+use cards_config::{Config, Coordinator};
 use cards_wire::nbd::client::{Address, Uri};
 
 use super::finding::Finding;
@@ -109,7 +109,7 @@ fn connect(address: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::config::{EmbeddedHome, Web};
+    use cards_config::{EmbeddedHome, Web};
 
     use super::super::finding::Level;
     use super::*;

@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
+use cards_config::size;
 use cards_layout::domain::{Domain, is_name};
 use cards_layout::format::Sizes;
 use cards_layout::placement::Disk;
-use cards_node::config::size;
 
 /// A disk that there is, or might be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! `cards layout explain`: arithmetic on what is given.
 
+use cards_config::size;
 use cards_layout::capacity::{Capacity, spare_default};
 use cards_layout::domain::Level;
 use cards_layout::geometry::{Geometry, Parameters, Spread};
 use cards_layout::layout::{Layout, Shape};
 use cards_layout::placement::{Disk, Placement, Request};
-use cards_node::config::size;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde::Serialize;

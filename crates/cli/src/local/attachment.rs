@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use cards_admin::Client;
 use cards_device::Description;
-use cards_node::admin::Client;
 use serde::{Deserialize, Serialize};
 
 use super::place::CARD;

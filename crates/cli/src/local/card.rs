@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, RefusalKind, VolumeState};
-use cards_node::config::{Attach, Mode};
+use cards_admin::{Client, ClientError, RefusalKind, VolumeState};
+use cards_config::{Attach, Mode};
 
 use super::LocalError;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, RefusalKind};
+use cards_admin::{Client, ClientError, RefusalKind};
 
 use super::LocalError;
 use crate::signals::Signals;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use cards_admin::{ClientError, RefusalKind};
+use cards_config::Mode;
 use cards_device::DirectoryError;
-use cards_node::admin::{ClientError, RefusalKind};
-use cards_node::config::Mode;
 
 /// What was asked for was not done.
 #[derive(Debug, thiserror::Error)]

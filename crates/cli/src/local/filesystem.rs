@@ -1,6 +1,6 @@
 //! The file systems that can be mounted from a volume, and what each needs so that nothing is corrupted.
 
-use cards_node::config::Mode;
+use cards_config::Mode;
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

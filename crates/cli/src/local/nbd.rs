@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use cards_node::EXCLUSIVE;
-use cards_node::admin::Client;
+use cards_admin::Client;
+use cards_wire::nbd::EXCLUSIVE;
 
 use super::{LocalError, Place};
 

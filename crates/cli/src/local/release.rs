@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_node::admin::{Client, ClientError, RefusalKind};
+use cards_admin::{Client, ClientError, RefusalKind};
 
 use super::attachment::{Origin, settled};
 use super::turn::Turn;

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cards_config::Mode;
 use cards_device::Description;
-use cards_node::config::Mode;
 
 use super::{LocalError, Place, log};
 use crate::signals::Signals;

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cards_admin::Client;
+use cards_config::{Attach, Mode};
 use cards_device::mountinfo;
-use cards_node::admin::Client;
-use cards_node::config::{Attach, Mode};
 use serde::Serialize;
 
 use super::error::MountError;

@@ -6,8 +6,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, Demand, DemandKind, Recorded, Refusal, RefusalKind, Volume};
-use cards_node::config::{duration, size};
+use cards_admin::{Client, ClientError, Demand, DemandKind, Recorded, Refusal, RefusalKind, Volume};
+use cards_config::{duration, size};
 use clap::Args;
 
 use super::ProfileError;
@@ -178,7 +178,7 @@ impl Touched {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::admin::VolumeState;
+    use cards_admin::VolumeState;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_node::config::{Attached, Delivery, Handover, Mode, ReadAhead};
+use cards_config::{Attached, Delivery, Handover, Mode, ReadAhead};
 
 use super::Replay;
 use super::load::Load;
@@ -47,7 +47,7 @@ impl Replay {
 
 /// The shards of each node, and the blocks that each node caches, as its daemon computes them.
 pub(super) fn caches(cluster: &Cluster) -> (u16, Vec<u32>) {
-    let blocks = |config: &cards_node::config::Config| {
+    let blocks = |config: &cards_config::Config| {
         let shards = u64::from(config.shards);
         let of_shard = (config.cache / config.block / shards).max(1);
         u32::try_from(of_shard * shards).unwrap_or(u32::MAX)

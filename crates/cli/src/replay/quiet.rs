@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Activity, Client};
+use cards_admin::{Activity, Client};
 
 use super::{ReplayError, interrupted};
 use crate::dev::Cluster;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use cards_node::admin::{Counters, DiskCounters};
-use cards_node::config::size;
+use cards_admin::{Counters, DiskCounters};
+use cards_config::size;
 use cards_sim::Report;
 use cards_trace::{Op, Request};
 use serde::Serialize;

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Activity, Client};
+use cards_admin::{Activity, Client};
 use cards_trace::Request;
 
 use super::connection::Connection;

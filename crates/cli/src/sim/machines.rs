@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cards_node::config::size;
+use cards_config::size;
 use cards_sim::{Library, Machine};
 use clap::Args;
 use serde::Serialize;

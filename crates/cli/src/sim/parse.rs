@@ -1,8 +1,8 @@
 //! Values of options.
 
+use cards_config::{ReadAhead, duration, size};
 use cards_core::{Coherence, PlacementKind};
 use cards_nearest::nearest;
-use cards_node::config::{ReadAhead, duration, size};
 use cards_policies::Replacement;
 use cards_policies::read_ahead::Window;
 use cards_sim::{Timing, WarmUp};

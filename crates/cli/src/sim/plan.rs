@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cards_config::size;
 use cards_core::NodeId;
-use cards_node::config::size;
 use cards_policies::read_ahead::Window;
 use cards_policies::{Replacement, policy};
 use cards_sim::{Combination, Library, Machine, Setup, Survey, WarmUp, Workload};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cards_node::config::size;
+use cards_config::size;
 use cards_sim::Report;
 
 use crate::table::{Align, Table, count};

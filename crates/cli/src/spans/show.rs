@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cards_node::admin::{Silent, Span, Spans};
+use cards_admin::{Silent, Span, Spans};
 
 use crate::table::{self, Align, Table};
 
@@ -129,7 +129,7 @@ fn row(trace: &Trace, span: &Span, depth: usize) -> [String; 5] {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::admin::{SpanName, SpanOutcome};
+    use cards_admin::{SpanName, SpanOutcome};
 
     use super::*;
 

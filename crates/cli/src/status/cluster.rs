@@ -1,7 +1,7 @@
 //! `cards status --cluster`: one line a node.
 
-use cards_node::admin::{Cluster, MemberState, NodeStatus, Status, uptime};
-use cards_node::config::size;
+use cards_admin::{Cluster, MemberState, NodeStatus, Status, uptime};
+use cards_config::size;
 
 use super::member_state;
 use crate::table::{Align, Table, count, percent};

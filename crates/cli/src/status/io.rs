@@ -1,7 +1,7 @@
 //! What clients of the node ask of its volumes, and how long that takes.
 
-use cards_node::admin::{Io, OpIo, Status};
-use cards_node::config::size;
+use cards_admin::{Io, OpIo, Status};
+use cards_config::size;
 
 use crate::table::{Align, Table, count, time};
 
@@ -52,7 +52,7 @@ fn rows(io: &Io) -> impl Iterator<Item = &OpIo> {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::admin::{Op, bucket_of};
+    use cards_admin::{Op, bucket_of};
 
     use super::*;
     use crate::status::tests::sample;

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
 
-use cards_node::admin::{Client, Status};
+use cards_admin::{Client, Status};
 
 use crate::cli::Daemon;
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cards_node::admin::{Card, Counters, DiskCounters, MemberState, Status, Volume, VolumeState};
+use cards_admin::{Card, Counters, DiskCounters, MemberState, Status, Volume, VolumeState};
 
 use super::demand::IoNow;
 use super::rates::{Answered, Rates};

@@ -1,6 +1,6 @@
 //! What clients ask of a volume in a second, and how long it takes.
 
-use cards_node::admin::{Io, Op};
+use cards_admin::{Io, Op};
 
 /// Differences of what was counted, over one or more nodes.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use cards_node::admin::{Counters, DiskCounters, Status};
+use cards_admin::{Counters, DiskCounters, Status};
 
 use super::demand::IoNow;
 

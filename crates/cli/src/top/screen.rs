@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cards_node::admin::Status;
+use cards_admin::Status;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::cluster::Cluster;

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, ClientError, MemberState, Status};
+use cards_admin::{Client, ClientError, MemberState, Status};
 
 use super::Event;
 use super::rates::{Rates, Reading};

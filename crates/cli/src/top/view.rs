@@ -10,7 +10,7 @@ mod zoom;
 #[cfg(test)]
 mod tests;
 
-use cards_node::admin::Latencies;
+use cards_admin::Latencies;
 
 use super::line::{Line, Style};
 use super::screen::{Item, Screen};
@@ -123,7 +123,7 @@ fn problems(problems: &[String], width: usize, most: usize) -> Vec<Line> {
 
 /// The heading of every view.
 fn title(screen: &Screen, width: usize) -> Line {
-    let every = cards_node::config::duration::exact(screen.interval);
+    let every = cards_config::duration::exact(screen.interval);
     let mut right = if screen.paused { "PAUSED".to_owned() } else { format!("every {every}") };
     if !screen.filter.is_empty() {
         let filter: String = screen.filter.chars().take(FILTER_SHOWN).collect();

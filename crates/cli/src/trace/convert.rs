@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cards_node::config::size;
+use cards_config::size;
 use cards_trace::{RecordWriter, Source as _, open};
 use clap::Args;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use cards_node::config::size;
+use cards_config::size;
 use cards_trace::open;
 use clap::Args;
 use serde::Serialize;

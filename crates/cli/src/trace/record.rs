@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Client, Demand, DemandKind, Recording};
-use cards_node::config::{duration, size};
+use cards_admin::{Client, Demand, DemandKind, Recording};
+use cards_config::{duration, size};
 use cards_trace::{Op, RecordWriter, Request};
 use clap::Args;
 

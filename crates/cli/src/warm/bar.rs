@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_node::config::size;
+use cards_config::size;
 use indicatif::ProgressBar;
 
 use crate::progress;

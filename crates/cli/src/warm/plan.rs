@@ -46,7 +46,7 @@ impl Plan {
 
 /// A range as it is given: `OFFSET+LENGTH`, both with units if need be.
 pub(super) fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| cards_node::config::size::parse(text).map_err(|error| error.to_string());
+    let size = |text: &str| cards_config::size::parse(text).map_err(|error| error.to_string());
     let (offset, length) = text.split_once('+').ok_or("write OFFSET+LENGTH, such as 1G+64M".to_string())?;
     match (size(offset)?, size(length)?) {
         (_, 0) => Err("a range has at least one byte".into()),

@@ -1,7 +1,7 @@
 //! A block for people.
 
-use cards_node::admin::{Block, ByteRange, Course, Holder, NodeBlock, Why};
-use cards_node::config::size;
+use cards_admin::{Block, ByteRange, Course, Holder, NodeBlock, Why};
+use cards_config::size;
 
 use crate::table::{Align, Table};
 
@@ -150,7 +150,7 @@ fn bytes(range: ByteRange) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cards_node::admin::Lease;
+    use cards_admin::Lease;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cards_node::admin::{Notice, Word};
+use cards_admin::{Notice, Word};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_DF, NBD_CMD_FLAG_NO_HOLE, NBD_FLAG_SEND_DF};
 use cards_wire::nbd::{Command, Errno, Request};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use cards_node::admin::{Device, Notice, Word};
+use cards_admin::{Device, Notice, Word};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_DF, NBD_FLAG_SEND_DF};
 use cards_wire::nbd::{Command, Errno, Request};
 

@@ -1,5 +1,6 @@
 //! How a request is answered: JSON with a status.
 
+use cards_admin::RefusalKind;
 use cards_client::body::{ErrorKind, Refused, RefusedError};
 use cards_locks::LockError;
 use http_body_util::Full;
@@ -8,7 +9,6 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use crate::admin::{self, RefusalKind};
 use crate::locks::Refusal;
 
 /// An answer.
@@ -69,8 +69,8 @@ impl From<Refusal> for Failure {
 }
 
 /// Of the questions that are asked over HTTP as over the admin socket: what does not exist, or was asked wrongly.
-impl From<admin::Refusal> for Failure {
-    fn from(refusal: admin::Refusal) -> Self {
+impl From<cards_admin::Refusal> for Failure {
+    fn from(refusal: cards_admin::Refusal) -> Self {
         let kind = match refusal.kind {
             RefusalKind::NoSuchVolume => ErrorKind::NoVolume,
             _ => ErrorKind::BadRequest,

@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 use super::answer::Failure;
 use super::names::Names;
 use super::route::{clip, session};
-use crate::admin;
 use crate::locks::{Refusal, limits};
 use crate::node::Node;
 
@@ -263,7 +262,8 @@ impl Query {
 
 /// The volume of a range, and its size in bytes.
 fn volume(node: &Node, range: &body::Range) -> Result<(PgId, u64), Failure> {
-    let spec = node.volume(&range.volume).ok_or_else(|| admin::Refusal::no_such_volume(&range.volume))?;
+    let spec =
+        node.volume(&range.volume).ok_or_else(|| cards_admin::Refusal::no_such_volume(&range.volume))?;
     Ok((spec.id, spec.size_bytes))
 }
 

@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cards_config::Tls;
 use cards_tls::{HandshakeError, Service, Wire};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::config::Tls;
 use crate::lobby::{Lobby, Permit};
 
 /// Connections of one socket that have not begun. When there are more, the oldest of the address that has most has to go.

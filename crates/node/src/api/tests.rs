@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use cards_client::body::State;
 use cards_client::{Client, Error, ErrorKind, Mode, Range, Wait};
+use cards_config::{Api, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use cards_core::rendezvous::Members;
 use cards_core::{NodeId, PlacementKind};
 use tempfile::TempDir;
 
 use crate::Daemon;
-use crate::config::{Api, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use crate::locks::{LockView, limits};
 
 const LEASE: Duration = Duration::from_millis(300);

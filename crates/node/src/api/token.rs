@@ -7,7 +7,7 @@ use std::path::Path;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-use crate::config::Problem;
+use cards_config::Problem;
 
 /// The shortest token, in bytes.
 const BYTES_MIN: usize = 16;

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use cards_client::body::ErrorKind;
+use cards_config::{Config, host_of};
 use hyper::body::Incoming;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue,
@@ -18,7 +19,6 @@ use hyper::{Method, Request, StatusCode};
 
 use super::answer::{Answer, Failure, refuse, with_status};
 use super::{read, route};
-use crate::config::{Config, host_of};
 use crate::node::Node;
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -107,7 +107,7 @@ fn closed(mut answer: Answer) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Web;
+    use cards_config::Web;
 
     #[test]
     fn a_node_answers_to_its_own_names_only() {

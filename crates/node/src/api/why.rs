@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use cards_admin::Why;
 use cards_client::body::ErrorKind;
 
 use super::answer::Failure;
 use super::route::clip;
-use crate::admin::Why;
 use crate::inquiry;
 use crate::node::Node;
 

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::admin::Claim;
-use crate::config::device_dirs;
+use cards_admin::Claim;
+use cards_config::device_dirs;
 
 /// Longest description that is read, in bytes.
 const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::config::{PAGES_LOCK, device_dirs};
+use cards_config::{PAGES_LOCK, device_dirs};
+
 use crate::serve::ServeError;
 
 const LOOK: Duration = Duration::from_millis(10);

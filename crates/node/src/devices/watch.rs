@@ -4,15 +4,15 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cards_admin::{Claim, Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Said, Watching, Word, to_line};
+use cards_config::Mode;
 use cards_core::{Coherence, ControlInput, Input, PgId, Refusal as CoreRefusal, VolumeSpec};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::Watcher;
-use crate::admin::{Claim, Notice, REQUEST_BYTES_MAX, Refusal, RefusalKind, Said, Watching, Word, to_line};
 use crate::cards::{Card, CardState, explain};
-use crate::config::Mode;
 use crate::inbox::Event;
 use crate::local::Local;
 use crate::node::Node;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cards_tls::Client;
 
-use crate::config::{ClientMode, Config};
+use cards_config::{ClientMode, Config};
 
 /// Who asks.
 pub(super) enum Caller {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use cards_admin::Op;
 use cards_core::{Instant, PgId};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::replies::{Piece, Replies};
-use crate::admin::Op;
 use crate::cards::Seat;
 use crate::local::Local;
 use crate::metrics::{self, Mark, Ticket, Waited};

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cards_admin::{DemandKind, Op};
 use cards_policies::read_ahead::ReadAhead;
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
@@ -15,7 +16,6 @@ use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 use super::client::{Client, PATIENCE};
 use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
-use crate::admin::{DemandKind, Op};
 use crate::buffers::Bytes;
 use crate::local::Local;
 use crate::metrics::{Mark, Ticket};

@@ -5,9 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cards_config::{ClientMode, ReadAhead};
 use cards_core::{Coherence, PgId, VolumeSpec};
 use cards_policies::read_ahead::{ReadAhead as Detector, Window};
 use cards_tls::{Fingerprint, HandshakeError};
+use cards_wire::nbd::EXCLUSIVE;
 use cards_wire::nbd::consts::*;
 use cards_wire::nbd::server::{Closed, Handshake, Question, Step, Tls};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
@@ -17,7 +19,6 @@ use super::client::Client;
 use super::connection::Connection;
 use super::stream::Stream;
 use crate::cards::{Card, CardState, Seat};
-use crate::config::{self, ClientMode, ReadAhead};
 use crate::inbox::Accepted;
 use crate::lobby::Permit;
 use crate::local::{Local, spawn};
@@ -30,10 +31,6 @@ const RECEIVE: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether a card that is still being attached is ready.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Behind the name of a volume in that of an export: the client keeps what it reads (`cards attach --exclusive`), so the
-/// node drops a block when the client has had it. No volume can be called so.
-pub const EXCLUSIVE: &str = "?exclusive";
 
 /// The volume that an export is of, and whether its client keeps what it reads.
 fn parse(export: &str) -> (&str, bool) {
@@ -218,9 +215,9 @@ impl Local {
     fn tls(&self, stream: &Stream) -> Tls {
         match (stream, &self.node.clients) {
             (Stream::Tcp(_), Some(_)) => match self.node.config.tls("nbd.tcp") {
-                config::Tls::Required => Tls::Required,
-                config::Tls::Offered => Tls::Offered,
-                config::Tls::Off => Tls::Never,
+                cards_config::Tls::Required => Tls::Required,
+                cards_config::Tls::Offered => Tls::Offered,
+                cards_config::Tls::Off => Tls::Never,
             },
             _ => Tls::Never,
         }

@@ -77,10 +77,7 @@ pub(crate) fn bind_unix(
 ///
 /// # Errors
 /// The first that cannot be bound.
-pub(crate) fn bind(
-    nbd: &crate::config::Nbd,
-    sockets: &mut Vec<PathBuf>,
-) -> Result<Vec<Endpoint>, ServeError> {
+pub(crate) fn bind(nbd: &cards_config::Nbd, sockets: &mut Vec<PathBuf>) -> Result<Vec<Endpoint>, ServeError> {
     let mut endpoints = Vec::new();
     if let Some(path) = &nbd.unix {
         endpoints.push(Endpoint::Unix(bind_unix("nbd.unix", path, 0o660)?));

@@ -139,8 +139,8 @@ mod tests {
     use cards_core::Slot;
 
     use super::*;
-    use crate::admin::Op;
     use crate::metrics::Mark;
+    use cards_admin::Op;
 
     fn ticket(length: u32) -> Ticket {
         Ticket { start: cards_core::Instant(0), offset: 0, length, op: Op::Read, mark: Mark::Done }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cards_admin::{Refusal, RefusalKind, WARM_BLOCKS_MAX, Warmed};
 use cards_core::{BlockId, Origin, Output, Read, VolumeSpec};
 use tokio::sync::oneshot;
 
-use crate::admin::{Refusal, RefusalKind, WARM_BLOCKS_MAX, Warmed};
 use crate::cards::{Card, Seat};
 use crate::local::Local;
 use crate::node::{Node, Place};

@@ -1,6 +1,6 @@
 //! What a node counted in a step.
 
-use crate::admin::{Counters, DiskCounters, Io, Op, OpIo, Status};
+use cards_admin::{Counters, DiskCounters, Io, Op, OpIo, Status};
 
 macro_rules! sample {
     ($($counter:ident)*; $($disk:ident = $of_disk:ident)*; $($sum:ident)*; $($now:ident)*; $($most:ident)*) => {
@@ -97,7 +97,7 @@ impl Totals {
     /// With so many block reads, and read requests of so many microseconds.
     pub(super) fn example(reads: u64, requests_us: &[u64]) -> Self {
         let mut io = OpIo { total_us: requests_us.iter().sum(), ..OpIo::none(Op::Read) };
-        requests_us.iter().for_each(|us| io.latency.add(crate::admin::bucket_of(us * 1_000), 1));
+        requests_us.iter().for_each(|us| io.latency.add(cards_admin::bucket_of(us * 1_000), 1));
         let sums = Sample {
             read_requests: io.latency.count(),
             read_us: io.total_us,

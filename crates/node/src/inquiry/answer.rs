@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use cards_admin::{Refusal, RefusalKind, Status};
 use cards_core::policy::Asker;
 use cards_core::{BlockId, NodeId, PgId};
 use serde::Serialize;
 
 use super::{Question, block};
-use crate::admin::{Refusal, RefusalKind, Status};
 use crate::node::Node;
 use crate::report;
 use crate::sampling;

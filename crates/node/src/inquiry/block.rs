@@ -1,9 +1,9 @@
 //! What this node knows of one block.
 
+use cards_admin::{Block, ByteRange, Course, Holder, Lease, Refusal, RefusalKind};
 use cards_core::policy::Asker;
 use cards_core::{BlockId, Explanation, Instant, NodeId, PgId, Route, UnderWay};
 
-use crate::admin::{Block, ByteRange, Course, Holder, Lease, Refusal, RefusalKind};
 use crate::node::Node;
 
 /// What the shard of the block knows.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cards_admin::{Cluster, MemberState, NodeStatus, Status};
 use cards_core::NodeId;
 
 use super::{FRESH, Question, ask_members};
-use crate::admin::{Cluster, MemberState, NodeStatus, Status};
 use crate::node::Node;
 use crate::report;
 

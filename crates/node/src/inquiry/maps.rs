@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cards_admin::{NodeStatus, Refusal};
 use cards_core::{PgId, VolumeSpec};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::{FRESH, Question, Round, ask, cluster};
-use crate::admin::{NodeStatus, Refusal};
 use crate::node::Node;
 use crate::web::map::Map;
 

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "question", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Question {
-    /// How it is: an [`admin::Status`](crate::admin::Status), short as [`super::answer`] makes it.
+    /// How it is: an [`admin::Status`](cards_admin::Status), short as [`super::answer`] makes it.
     Status {},
-    /// What it knows of a block: an [`admin::Block`](crate::admin::Block).
+    /// What it knows of a block: an [`admin::Block`](cards_admin::Block).
     Block {
         /// The volume's number.
         volume: u32,
         /// The block's.
         block: u32,
     },
-    /// What a request for a block would lead to there: an [`admin::Course`](crate::admin::Course).
+    /// What a request for a block would lead to there: an [`admin::Course`](cards_admin::Course).
     Request {
         /// The volume's number.
         volume: u32,
@@ -37,14 +37,14 @@ pub(crate) enum Question {
     },
     /// What it did in the last hour: a [`Told`](crate::history::Told).
     History {},
-    /// What happened to requests there: a list of [`admin::Span`](crate::admin::Span).
+    /// What happened to requests there: a list of [`admin::Span`](cards_admin::Span).
     Spans {
         /// Only of this trace.
         trace: Option<String>,
         /// So many at most, the last ones.
         most: usize,
     },
-    /// What its clients ask of a volume: an [`admin::Sampled`](crate::admin::Sampled).
+    /// What its clients ask of a volume: an [`admin::Sampled`](cards_admin::Sampled).
     Sample {
         /// The volume's name.
         volume: String,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use cards_admin::{Block, Course, NodeBlock, Refusal, RefusalKind, Step, Why};
+use cards_config::size;
 use cards_core::{BlockId, NodeId, VolumeSpec};
 
 use super::{Question, ask, ask_members, block, words};
-use crate::admin::{Block, Course, NodeBlock, Refusal, RefusalKind, Step, Why};
-use crate::config::size;
 use crate::locks::limits::REGION_BYTES;
 use crate::node::Node;
 

@@ -1,6 +1,6 @@
 //! The way of a read in one sentence.
 
-use crate::admin::{Block, Course, Step, Why};
+use cards_admin::{Block, Course, Step, Why};
 
 /// What a read would do, and why.
 pub(super) fn sentence(why: &Why, here: &Block) -> String {

@@ -1,10 +1,10 @@
 //! Dropping a member that does not come back, with what only it could serve.
 
+use cards_admin::{Forgotten, ForgottenDisk};
 use cards_coordinator::{Disk, Error, View};
 use cards_tls::Name;
 
 use super::session::Session;
-use crate::admin::{Forgotten, ForgottenDisk};
 
 /// Drops the record of a member that is dead or has left, and has its certificates good for nothing; its disks and their volumes only if that is wished.
 ///

@@ -13,7 +13,7 @@ use cards_coordinator::{
 use cards_tls::{Identity, Name};
 use tokio::sync::mpsc;
 
-use crate::config::{Config, Coordinator as Home, EtcdHome};
+use cards_config::{Config, Coordinator as Home, EtcdHome};
 
 /// Connections that have been brought to the registry, and not yet been heard.
 const VISITS_MAX: usize = 128;

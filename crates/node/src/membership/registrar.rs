@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use cards_config::Mode;
 use cards_coordinator::{AttachMode, Error, Member, Refusal, Seat, View, Volume};
 
 use super::session::Session;
 use crate::cards::{Card, CardState};
-use crate::config::Mode;
 use crate::node::Node;
 
 /// When to try again what did not succeed.

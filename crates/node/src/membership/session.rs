@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::{
     BootTime, Change, Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Office,
     Refusal, RemoteError, Seat, View, WallClock,
@@ -19,7 +20,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::home::{self, HomeError, RETRY, Registry};
 use super::state::{State, StateFile};
 use super::{Members, Order, forget, leave, registrar, renewal};
-use crate::config::{Config, Coordinator as Home};
 use crate::identity::Own;
 use crate::node::Node;
 

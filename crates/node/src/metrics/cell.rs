@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cards_core::Origin;
 
-use crate::admin::{Io, LATENCY_BUCKETS, Op, OpIo, bucket_of};
+use cards_admin::{Io, LATENCY_BUCKETS, Op, OpIo, bucket_of};
 
 /// Counted by one thread and read by any: no locked instruction, no line that another thread writes.
 #[derive(Debug, Default)]

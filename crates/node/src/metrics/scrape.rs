@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use cards_admin::{Io, Op, OpIo, bucket_of};
 use cards_core::PgId;
 
 use super::exposition::Exposition;
 use super::process;
-use crate::admin::{Io, Op, OpIo, bucket_of};
 use crate::cards::CardState;
 use crate::identity::seconds;
 use crate::node::Node;
@@ -213,7 +213,7 @@ fn peers(text: &mut Exposition, node: &Node) {
 
 fn disks(text: &mut Exposition, node: &Node) {
     let disks = report::disks(node);
-    type Of = fn(&crate::admin::DiskCounters) -> u64;
+    type Of = fn(&cards_admin::DiskCounters) -> u64;
     let families: [(&str, &str, Of); 4] = [
         ("cards_disk_blocks_read", "Blocks read from the physical disk.", |disk| disk.reads),
         ("cards_disk_blocks_written", "Blocks written to it, in whole or in part.", |disk| disk.writes),
@@ -254,7 +254,7 @@ fn about_process(text: &mut Exposition, node: &Node) {
 
 #[test]
 fn the_borders_that_are_shown_are_borders_of_buckets() {
-    use crate::admin::bucket_begin_us;
+    use cards_admin::bucket_begin_us;
     for power in POWERS {
         assert_eq!(bucket_begin_us(bucket_of((1 << power) * 1_000)), 1 << power);
     }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cards_admin::{SlowRequest, SlowRequests, WaitKind};
 use cards_core::{Instant, NodeId, PgId};
 
 use super::{Ticket, Trail};
-use crate::admin::{SlowRequest, SlowRequests, WaitKind};
 use crate::node::Node;
 
 /// So many of the last ones are kept.
@@ -173,8 +173,8 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Op;
     use crate::metrics::Mark;
+    use cards_admin::Op;
 
     fn note(at: Duration, took_ms: u64) -> Note {
         let at = Instant(at.as_nanos() as u64);

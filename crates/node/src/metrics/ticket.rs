@@ -2,7 +2,7 @@
 
 use cards_core::Instant;
 
-use crate::admin::Op;
+use cards_admin::Op;
 
 /// A request, as far as it is counted.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use cards_core::{Body, DiskWork, NodeId, Origin, Output, PgId};
 
-use crate::admin::WaitKind;
+use cards_admin::WaitKind;
 
 /// See the module's head.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use cards_admin::{Encryption, MemberState};
 use cards_core::{ControlInput, Input, Instant, NodeId, PgId};
 use cards_tls::Adrift;
 use cards_wire::peer::{Credit, Hello};
@@ -20,7 +21,6 @@ use super::offers::{Greeted, GreetedLane, Offered, Offers};
 use super::outbox::{Outbox, Pushed, Shelf, Way};
 use super::outgoing::{Frame, Outgoing};
 use super::queue::{Name, Queue};
-use crate::admin::{Encryption, MemberState};
 use crate::failures::Failures;
 use crate::inbox::Event;
 use crate::local::Local;

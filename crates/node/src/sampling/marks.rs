@@ -1,6 +1,6 @@
 //! What had been measured at some times in the past, to measure over the time of a sample.
 
-use crate::admin::Measured;
+use cards_admin::Measured;
 
 /// Marks that are kept.
 const MARKS_MAX: usize = 64;

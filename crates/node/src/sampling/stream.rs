@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cards_admin::Measured;
 use cards_advise::{Limits, Rate, Reference, Sample, Sampler};
 use cards_core::PgId;
 
 use super::marks::Marks;
-use crate::admin::Measured;
 
 /// A sample begins at a rate that scales this node's cache to so many blocks, or to twice as many.
 const SCALED_BLOCKS: u64 = 8192;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use cards_admin::{Measured, Refusal, Sampled, Samples, Silent};
 use cards_advise::{Rate, Sample};
 use cards_core::PgId;
 
 use super::measured;
-use crate::admin::{Measured, Refusal, Sampled, Samples, Silent};
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 

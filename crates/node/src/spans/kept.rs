@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use cards_admin::SpanOutcome;
 use cards_core::Instant;
 
 use super::open::Begun;
 use super::trace::Trace;
-use crate::admin::SpanOutcome;
 
 /// So many are kept.
 pub(super) const KEPT_MAX: usize = 4096;
@@ -45,8 +45,8 @@ mod tests {
     use cards_core::{NodeId, PgId, RequestId};
 
     use super::*;
-    use crate::admin::SpanName;
     use crate::spans::open::Target;
+    use cards_admin::SpanName;
 
     #[test]
     fn only_the_last_steps_are_kept() {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cards_admin::SpanName;
 use cards_core::{Instant, NodeId, OpId, PgId, Stamp};
 
 use super::trace::Trace;
-use crate::admin::SpanName;
 
 /// So many may be open. The end of one may never be seen: its node dies, or the request is answered another way.
 const OPEN_MAX: usize = 1024;

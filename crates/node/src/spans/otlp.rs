@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cards_core::mix;
 use serde_json::{Value, json};
 
-use crate::admin::{Span, SpanOutcome, Spans};
+use cards_admin::{Span, SpanOutcome, Spans};
 
 /// `SPAN_KIND_INTERNAL`.
 const KIND_INTERNAL: u32 = 1;
@@ -89,7 +89,7 @@ fn hash(seed: u64, parts: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::SpanName;
+    use cards_admin::SpanName;
 
     fn span(name: SpanName, node: &str, peer: Option<&str>) -> Span {
         Span {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use cards_admin::{Refusal, RefusalKind, Silent, Span, Spans};
+
 use super::kept::{KEPT_MAX, Step};
 use super::trace::{self, Trace};
-use crate::admin::{Refusal, RefusalKind, Silent, Span, Spans};
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use cards_admin::{Activity, Client as Admin, ClientError, DemandKind, RefusalKind};
+
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{Activity, Client as Admin, ClientError, DemandKind, RefusalKind};
 
 fn activity(admin: &mut Admin) -> Activity {
     admin.ask_activity().unwrap();

@@ -1,8 +1,9 @@
 //! Attaching and detaching over the admin socket.
 
+use cards_admin::{ClientError, RefusalKind};
+use cards_config::Attach;
+
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{ClientError, RefusalKind};
-use crate::config::Attach;
 
 #[test]
 fn an_attachment_that_somebody_takes_back_ends_and_takes_no_other_s_card() {

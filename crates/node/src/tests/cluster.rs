@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use cards_admin::{Client as Admin, Counters, MemberState, Status, VolumeState};
+use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use tempfile::TempDir;
 
 use super::client::Client;
 use crate::Daemon;
-use crate::admin::{Client as Admin, Counters, MemberState, Status, VolumeState};
-use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use crate::inbox::Event;
 use crate::node::Node;
 
@@ -79,7 +79,7 @@ impl Cluster {
             config.peer_timeout = Duration::from_millis(100);
             config.disk_wait = Duration::from_secs(2);
             config.lease = lease;
-            config.attach = vec![Attach { read_ahead: crate::config::ReadAhead::Off, ..Attach::new("disk") }];
+            config.attach = vec![Attach { read_ahead: cards_config::ReadAhead::Off, ..Attach::new("disk") }];
             if i == 0 {
                 config.disks = vec![Disk::new("disk", Origin::Path(path.clone()))];
             }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use cards_config::{Coherence, PolicySpec};
 use cards_wire::nbd::consts::NBD_FLAG_CAN_MULTI_CONN;
 
 use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
-use crate::config::{Coherence, PolicySpec};
 use crate::inbox::Event;
 
 const BLOCKS: usize = 16;

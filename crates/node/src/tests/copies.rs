@@ -1,10 +1,10 @@
 //! Which copies of a block's bytes are made on each path, as `docs/internals/copies.md` says (CARD-14).
 
+use cards_config::Handover;
 use cards_wire::nbd::Command;
 
 use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
-use crate::config::Handover;
 
 const BLOCKS: usize = 64;
 const ALL: u64 = (BLOCKS * BLOCK) as u64;

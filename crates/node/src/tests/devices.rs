@@ -5,9 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cards_admin::{Claim, Device, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word};
+use cards_config::{Attach, Mode, device_dirs};
+
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{self, Claim, Device, Notice, Refusal, RefusalKind, Reply, Request, Watching, Word};
-use crate::config::{Attach, Mode, device_dirs};
 
 /// A device that keeps pages of the disk, and does nothing by itself.
 struct Keeper {
@@ -23,7 +24,7 @@ impl Keeper {
     fn claim(cluster: &Cluster, node: usize, claim: Option<Claim>) -> Result<Self, Refusal> {
         let mut stream = UnixStream::connect(cluster.config(node).admin_socket()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(&admin::to_line(&Request::Watch { volume: "disk".into(), claim })).unwrap();
+        stream.write_all(&cards_admin::to_line(&Request::Watch { volume: "disk".into(), claim })).unwrap();
         let mut reader = BufReader::new(stream);
         match next(&mut reader) {
             Reply::Watching(watching) => Ok(Self { reader, watching }),
@@ -40,7 +41,7 @@ impl Keeper {
     }
 
     fn say(&mut self, word: &Word) {
-        self.reader.get_mut().write_all(&admin::to_line(word)).unwrap();
+        self.reader.get_mut().write_all(&cards_admin::to_line(word)).unwrap();
     }
 
     /// The first notice that is so.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use cards_config::{Attached, Config, Delivery, Disk, Origin};
 use cards_wire::nbd::{Command, Errno};
 
 use super::cluster::{BLOCK, Cluster};
 use crate::Daemon;
-use crate::config::{Attached, Config, Delivery, Disk, Origin};
 
 /// Two nodes; the disk, at node 1, has this fault.
 fn faulty(fault: &str) -> Cluster {
@@ -142,7 +142,7 @@ fn a_network_attached_disk_leaves_the_requester_the_only_copy() {
     for (attached, kept) in [(Attached::Computer, 64), (Attached::Network, 0)] {
         let cluster = Cluster::with(2, 64 * BLOCK, |config| {
             for disk in &mut config.disks {
-                (disk.attached, disk.policy) = (attached, crate::config::PolicySpec::named("rd"));
+                (disk.attached, disk.policy) = (attached, cards_config::PolicySpec::named("rd"));
             }
         });
         assert!(cluster.client(2).read(0, 64 * BLOCK).unwrap() == cluster.content);
@@ -157,7 +157,7 @@ fn a_card_chooses_whether_the_disk_node_keeps_copies() {
     for (attached, kept) in [(Attached::Computer, 64), (Attached::Network, 0)] {
         let cluster = Cluster::with(2, 64 * BLOCK, |config| {
             for disk in &mut config.disks {
-                disk.policy = crate::config::PolicySpec::named("rd");
+                disk.policy = cards_config::PolicySpec::named("rd");
             }
             config.attach.iter_mut().for_each(|card| card.attached = Some(attached));
         });

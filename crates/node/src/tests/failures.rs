@@ -111,7 +111,7 @@ fn garbage_on_the_peer_port_ends_only_its_connection() {
 fn a_taken_socket_is_named_and_a_dead_one_replaced() {
     let mut cluster = Cluster::start(1, 16 * BLOCK);
     let socket = cluster.socket(1);
-    let mut config = crate::config::Config::new("test", "x");
+    let mut config = cards_config::Config::new("test", "x");
     let dir = tempfile::tempdir().unwrap();
     config.runtime_dir = dir.path().into();
     config.state_dir = config.runtime_dir.join("state");
@@ -136,7 +136,7 @@ fn detach_and_attach_over_the_admin_socket() {
     cluster.wait("the client is gone", || cluster.admin(2).detach("disk").is_ok());
     let refused = super::client::Client::open(&cluster.socket(2), "disk").err().unwrap();
     assert!(refused.contains("no volume"), "{refused}");
-    cluster.admin(2).attach(crate::config::Attach::new("disk")).unwrap();
+    cluster.admin(2).attach(cards_config::Attach::new("disk")).unwrap();
     assert!(cluster.client(2).read(0, BLOCK).unwrap() == cluster.content[..BLOCK]);
 }
 
@@ -251,7 +251,7 @@ fn listed(socket: &Path) -> Vec<String> {
 fn a_volume_that_no_node_has_is_not_listed_and_refused_in_time() {
     let cluster = Cluster::start(1, 4 * BLOCK);
     // What [[attach]] of a name with a typing error leads to.
-    let wrong = cluster.node(1).cards.add(crate::config::Attach::new("dta"));
+    let wrong = cluster.node(1).cards.add(cards_config::Attach::new("dta"));
     assert!(wrong.is_some());
     assert_eq!(listed(&cluster.socket(1)), ["disk"]);
     let volume = serde_json::to_value(cluster.admin(1).volume("dta").unwrap()).unwrap();

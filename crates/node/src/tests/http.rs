@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use cards_config::{Config, Web};
+
 use super::cluster::Cluster;
-use crate::config::{Config, Web};
 
 /// Gives a node a web listener, on a port that is free.
 pub(super) fn web(config: &mut Config) {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cards_admin::{ClientError, Cluster as Answer, Course, MemberState, RefusalKind, Status, Why};
 use cards_core::NodeId;
 
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{ClientError, Cluster as Answer, Course, MemberState, RefusalKind, Status, Why};
 use crate::inquiry::{AskError, Question, ask, ask_members, ask_peer};
 use crate::node::Node;
 

@@ -1,9 +1,10 @@
 //! Nodes that come and go, under a coordinator at node 1.
 
+use cards_admin::{ClientError, MemberState, RefusalKind, VolumeState};
+use cards_config::{Attach, Disk, Mode, Origin, Web};
+
 use super::cluster::{BLOCK, Cluster, free_address};
 use crate::Daemon;
-use crate::admin::{ClientError, MemberState, RefusalKind, VolumeState};
-use crate::config::{Attach, Disk, Mode, Origin, Web};
 
 fn state(cluster: &Cluster, at: usize, of: &str) -> Option<MemberState> {
     cluster.status(at).members.iter().find(|member| member.name == of).map(|member| member.state)

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use cards_admin::{Op, SlowRequests, WaitKind};
+use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use cards_wire::nbd::{Command, Errno};
 
 use super::cluster::{BLOCK, Cluster, free_address};
 use super::http::{get, web};
 use crate::Daemon;
-use crate::admin::{Op, SlowRequests, WaitKind};
 use crate::cards::CardState;
-use crate::config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
 use crate::membership::{Member, Members};
 use crate::metrics::{scrape, strict};
 
@@ -73,7 +73,7 @@ fn every_request_is_counted_once_with_its_volume_and_its_kind() {
 fn the_volume_s_hits_add_up_to_the_node_s() {
     let cluster = Cluster::with(3, 64 * BLOCK, |config| {
         web(config);
-        config.attach[0].read_ahead = crate::config::ReadAhead::Bytes(8 * BLOCK as u64);
+        config.attach[0].read_ahead = cards_config::ReadAhead::Bytes(8 * BLOCK as u64);
     });
     cluster.client(2).read(0, 64 * BLOCK).unwrap();
     let mut client = cluster.client(3);

@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use cards_admin::{Client, MemberState, Status};
+use cards_config::{Allow, Attach, Config, Coordinator, Disk, EmbeddedHome, Mode, Origin};
 use cards_core::{Body, CommandKind, Generation, IoError, Message, NodeId, PgId, RequestId, Stamp};
 use cards_wire::peer::{
     self, Credit, HEADER_SIZE, Header, Hello, MAX_BLOCK, OLDEST, VERSION, Versions, decode_header,
@@ -13,8 +15,6 @@ use cards_wire::peer::{
 use super::client as nbd;
 use super::cluster::free_address;
 use crate::Daemon;
-use crate::admin::{Client, MemberState, Status};
-use crate::config::{Allow, Attach, Config, Coordinator, Disk, EmbeddedHome, Mode, Origin};
 
 /// An address where no process listens.
 const NOWHERE: &str = "127.0.0.1:1";

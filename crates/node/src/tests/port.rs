@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
+use cards_config::{Config, Coordinator, EmbeddedHome};
 use cards_coordinator::{
     Change, Epoch, Grant, Incarnation, Join, Remote, RemoteConfig, Seat, Tokens, WallClock, admit,
 };
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 
 use super::cluster::{BLOCK, Cluster, free_address};
 use super::http::{address, ask, web};
-use crate::config::{Config, Coordinator, EmbeddedHome};
 
 /// As long as nobody waits by himself here: a machine that says nothing is given up after 5 s.
 const SOON: Duration = Duration::from_secs(3);

@@ -94,7 +94,7 @@ fn many_requests_in_flight_get_their_own_answers() {
 #[test]
 fn sequential_reads_run_ahead() {
     let cluster = Cluster::with(1, 64 * BLOCK, |config| {
-        config.attach[0].read_ahead = crate::config::ReadAhead::Auto;
+        config.attach[0].read_ahead = cards_config::ReadAhead::Auto;
     });
     let mut client = cluster.client(1);
     for block in 0..64 {

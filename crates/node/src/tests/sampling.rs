@@ -1,9 +1,9 @@
 //! Samples of what clients ask for.
 
+use cards_admin::{ClientError, Measured, RefusalKind};
 use cards_advise::{Access, Rate};
 
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{ClientError, Measured, RefusalKind};
 
 const SIZE: usize = 256 * BLOCK;
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cards_admin::{ClientError, RefusalKind, Span, SpanName, SpanOutcome, Spans};
+use cards_config::{Attached, Config};
+
 use super::cluster::{BLOCK, Cluster};
 use super::http::{address, ask, get, web};
-use crate::admin::{ClientError, RefusalKind, Span, SpanName, SpanOutcome, Spans};
-use crate::config::{Attached, Config};
 
 /// By how much the clocks of two nodes of this process may differ as they are told, in microseconds.
 const CLOCKS_US: u64 = 5_000;

@@ -1,7 +1,8 @@
 //! Blocks fetched into a cache for nobody yet.
 
+use cards_admin::{ClientError, RefusalKind};
+
 use super::cluster::{BLOCK, Cluster};
-use crate::admin::{ClientError, RefusalKind};
 
 #[test]
 fn what_is_warmed_is_told_by_where_it_came_from() {
@@ -32,5 +33,5 @@ fn what_cannot_be_warmed_is_refused() {
     let size = 64 * BLOCK as u64;
     assert_eq!(refused("disk", (size - 1, 2)), RefusalKind::BadRequest);
     assert_eq!(refused("disk", (u64::MAX, 2)), RefusalKind::BadRequest);
-    assert_eq!(admin.warm("disk", &[]).unwrap(), crate::admin::Warmed::default());
+    assert_eq!(admin.warm("disk", &[]).unwrap(), cards_admin::Warmed::default());
 }

@@ -47,18 +47,18 @@ fn clients_of_all_nodes_write_and_see_each_others_writes() {
 #[test]
 fn an_exclusive_card_is_the_only_one() {
     let cluster = Cluster::with(3, 16 * BLOCK, |config| match config.node.as_str() {
-        "n2" => config.attach[0].mode = crate::config::Mode::Exclusive,
+        "n2" => config.attach[0].mode = cards_config::Mode::Exclusive,
         _ => config.attach.clear(),
     });
     let attach = |node, mode, takeover| {
-        let card = crate::config::Attach { mode, takeover, ..crate::config::Attach::new("disk") };
+        let card = cards_config::Attach { mode, takeover, ..cards_config::Attach::new("disk") };
         cluster.admin(node).attach(card)
     };
     let mut client = cluster.client(2);
     client.write(0, b"first").unwrap();
-    let refused = attach(3, crate::config::Mode::Rw, false).unwrap_err().to_string();
+    let refused = attach(3, cards_config::Mode::Rw, false).unwrap_err().to_string();
     assert!(refused.contains("node n2 has volume \"disk\" for itself"), "{refused}");
-    attach(3, crate::config::Mode::Exclusive, true).unwrap();
+    attach(3, cards_config::Mode::Exclusive, true).unwrap();
     let mut other = cluster.client(3);
     assert_eq!(other.read(0, 5).unwrap(), b"first");
     other.write(0, b"other").unwrap();
@@ -68,7 +68,7 @@ fn an_exclusive_card_is_the_only_one() {
             reason.contains("taken over by node n3") && reason.contains("attach it anew")
         })
     });
-    cluster.admin(1).attach(crate::config::Attach::new("disk")).unwrap_err();
+    cluster.admin(1).attach(cards_config::Attach::new("disk")).unwrap_err();
     drop(other);
     cluster.wait("its client is gone", || cluster.admin(3).detach("disk").is_ok());
     // What its clients remember is void, and they would not know.
@@ -79,7 +79,7 @@ fn an_exclusive_card_is_the_only_one() {
     assert!(refused.contains("1 client(s)") && refused.contains("taken over by node n3"), "{refused}");
     drop(client);
     cluster.wait("its client is gone", || cluster.admin(2).detach("disk").is_ok());
-    attach(2, crate::config::Mode::Exclusive, false).unwrap();
+    attach(2, cards_config::Mode::Exclusive, false).unwrap();
     assert_eq!(cluster.client(2).read(0, 5).unwrap(), b"other");
     cluster.client(2).write(0, b"again").unwrap();
 }
@@ -91,9 +91,9 @@ fn all_who_have_a_volume_are_named_to_one_that_wants_it_for_itself() {
             config.attach.clear();
         }
     });
-    let mode = crate::config::Mode::Exclusive;
+    let mode = cards_config::Mode::Exclusive;
     for node in [1, 4] {
-        let card = crate::config::Attach { mode, ..crate::config::Attach::new("disk") };
+        let card = cards_config::Attach { mode, ..cards_config::Attach::new("disk") };
         let refused = cluster.admin(node).attach(card).unwrap_err().to_string();
         assert!(refused.contains("nodes n2, n3 have a card of volume \"disk\", so nobody"), "{refused}");
     }
@@ -108,8 +108,8 @@ fn the_disk_node_takes_over_and_is_taken_over_from() {
         }
     });
     let take = |node| {
-        let mode = crate::config::Mode::Exclusive;
-        let card = crate::config::Attach { mode, takeover: true, ..crate::config::Attach::new("disk") };
+        let mode = cards_config::Mode::Exclusive;
+        let card = cards_config::Attach { mode, takeover: true, ..cards_config::Attach::new("disk") };
         cluster.admin(node).attach(card)
     };
     take(1).unwrap();
@@ -135,11 +135,11 @@ fn writes_to_a_slow_disk_do_not_hold_up_those_to_another_of_its_node() {
     std::fs::write(&image, vec![0; SLOW * LENGTH]).unwrap();
     let cluster = Cluster::with(2, 16 * BLOCK, |config| {
         if config.node == "n1" {
-            let slow = crate::config::Disk::new("slow", crate::config::Origin::Path(image.clone()));
-            config.disks.push(crate::config::Disk { fault: Some("slow=1000ms".into()), ..slow });
+            let slow = cards_config::Disk::new("slow", cards_config::Origin::Path(image.clone()));
+            config.disks.push(cards_config::Disk { fault: Some("slow=1000ms".into()), ..slow });
         }
         config.disk_wait = std::time::Duration::from_secs(60);
-        config.attach.push(crate::config::Attach::new("slow"));
+        config.attach.push(cards_config::Attach::new("slow"));
     });
     cluster.node(1).writes.limit(1 << 20);
     let mut fast = cluster.client(2);
@@ -170,7 +170,7 @@ fn two_clients_of_one_node_write_together() {
 
 #[test]
 fn a_read_only_card_refuses_writes() {
-    let cluster = Cluster::with(1, 16 * BLOCK, |config| config.attach[0].mode = crate::config::Mode::Ro);
+    let cluster = Cluster::with(1, 16 * BLOCK, |config| config.attach[0].mode = cards_config::Mode::Ro);
     let mut client = cluster.client(1);
     assert!(client.session.read_only());
     assert_eq!(client.write(0, b"x"), Err(Errno::Perm));

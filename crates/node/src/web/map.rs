@@ -1,9 +1,9 @@
 //! Which part of a volume is cached here: the volume cut into cells, and how much of each is in memory.
 
+use cards_admin::Refusal;
 use cards_core::{BlockId, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::Refusal;
 use crate::node::Node;
 
 /// Most cells of a map.

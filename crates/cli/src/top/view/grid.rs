@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use cards_node::config::size;
+use cards_config::size;
 
 use super::super::line::{Line, Style};
 use super::super::screen::Sort;

@@ -1,6 +1,6 @@
 //! The table of nodes.
 
-use cards_node::admin::{Counters, MemberState};
+use cards_admin::{Counters, MemberState};
 
 use super::super::cluster::{Node, NodeState};
 use super::super::line::Style;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cards_node::admin::{Counters, Op};
-use cards_node::config::size;
+use cards_admin::{Counters, Op};
+use cards_config::size;
 
 use super::super::line::{Line, Style};
 use super::super::screen::Screen;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use cards_node::admin::{
+use cards_admin::{
     Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Io, Member, MemberState, Op, OpIo,
     SlowRequest, SlowRequests, Status, Volume, VolumeState, WaitKind, bucket_of,
 };
-use cards_node::config::{Coherence, Mode, PolicySpec, ReadAhead};
+use cards_config::{Coherence, Mode, PolicySpec, ReadAhead};
 use cards_policies::Replacement;
 use crossterm::event::{KeyCode, KeyEvent};
 

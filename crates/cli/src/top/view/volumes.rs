@@ -1,6 +1,6 @@
 //! The table of volumes.
 
-use cards_node::admin::{Op, VolumeState};
+use cards_admin::{Op, VolumeState};
 
 use super::super::cluster::VolumeRow;
 use super::super::demand::IoNow;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cards_node::admin::{Card, SlowRequest, Status};
-use cards_node::config::size;
+use cards_admin::{Card, SlowRequest, Status};
+use cards_config::size;
 
 use super::super::cluster::Node;
 use super::super::demand::IoNow;
@@ -76,7 +76,7 @@ fn facts(status: &Status, width: usize) -> Vec<Line> {
             size::human(cache.bytes),
             cache.replacement,
             status.version,
-            cards_node::admin::uptime(status.uptime_s)
+            cards_admin::uptime(status.uptime_s)
         ),
     ));
     for volume in status.volumes.iter().filter(|volume| volume.cached_blocks > 0 || volume.attached.is_some())

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use allow::Allow;
 pub use api::Api;
-pub use attach::{Attach, Mode, ReadAhead};
+pub use attach::{Attach, Claim, Mode, ReadAhead};
 pub use client::{Client, ClientMode};
 pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
@@ -299,7 +299,7 @@ impl Config {
     }
 
     /// Whether those who connect to the address of this key speak TLS.
-    pub(crate) fn tls(&self, key: &str) -> Tls {
+    pub fn tls(&self, key: &str) -> Tls {
         self.listeners().iter().find(|listener| listener.key == key).map_or(Tls::Off, |listener| listener.tls)
     }
 

@@ -168,7 +168,7 @@ mod tests {
     fn sums_and_differences_go_by_kind() {
         let one = |op, us: u64| {
             let mut io = OpIo { bytes: 4096, total_us: us, ..OpIo::none(op) };
-            io.latency.add(super::super::latency::bucket_of(us * 1_000), 1);
+            io.latency.add(crate::latency::bucket_of(us * 1_000), 1);
             Io { ops: vec![io], local_hits: 1, ..Io::default() }
         };
         let (read, write) = (one(Op::Read, 5), one(Op::Write, 70));

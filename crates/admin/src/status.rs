@@ -1,10 +1,10 @@
 //! What a daemon says about itself and about the volumes it knows.
 
+use cards_config::{Coherence, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, DiskCounters, Io, SlowRequests};
-use crate::config::{Coherence, Mode, PolicySpec, ReadAhead, replacement};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,17 +17,17 @@ pub struct Allow(pub BTreeMap<String, Mode>);
 
 impl Allow {
     /// The nodes that are named.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|&node| node != OTHERS)
     }
 
     /// Every node may have a card.
-    pub(crate) fn is_for_all(&self) -> bool {
+    pub fn is_for_all(&self) -> bool {
         self.0.contains_key(OTHERS)
     }
 
     /// What a card of the node may do at most. None if it may have none.
-    pub(crate) fn most(&self, node: &str) -> Option<Access> {
+    pub fn most(&self, node: &str) -> Option<Access> {
         let mode = self.0.get(node).or_else(|| self.0.get(OTHERS))?;
         Some(mode.access(false))
     }

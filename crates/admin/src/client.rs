@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cards_config::Attach;
 use serde::Deserialize as _;
 
 use super::{
     Activity, Cluster, Forgotten, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples,
     Spans, Status, Volume, Warmed, Why, to_line,
 };
-use crate::config::Attach;
 
 /// How long a request may take, if not said otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -386,7 +386,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::admin::RefusalKind;
+    use crate::RefusalKind;
 
     /// A daemon that reads one request and answers with `reply`, then hangs up.
     fn answer(reply: &[u8]) -> Result<Vec<Volume>, ClientError> {

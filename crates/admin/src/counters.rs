@@ -24,7 +24,7 @@ macro_rules! counters {
 
         impl Counters {
             /// All of them: name, meaning, value.
-            pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [
                     $((stringify!($name), concat!($($doc),*), self.$name),)*
                     $((stringify!($io), concat!($($io_doc),*), self.$io),)*

@@ -106,7 +106,7 @@ fn defaults_are_the_documented_ones() {
 }
 
 /// The example that is installed.
-const EXAMPLE: &str = include_str!("../../../../packaging/node.toml");
+const EXAMPLE: &str = include_str!("../../../packaging/node.toml");
 
 #[test]
 fn the_example_is_valid_and_states_the_defaults() {

@@ -28,7 +28,7 @@ mod why;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Attach, Mode, PolicySpec, ReadAhead};
+use cards_config::{Attach, Mode, PolicySpec, ReadAhead};
 
 pub use activity::Activity;
 pub use client::{Client, ClientError};
@@ -47,8 +47,9 @@ pub use status::{
     VolumeState,
 };
 
+pub use cards_config::Claim;
 pub use warmed::Warmed;
-pub use watch::{Claim, Device, Notice, Said, Watching, Word};
+pub use watch::{Device, Notice, Said, Watching, Word};
 pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};
 
 /// Longest request line, in bytes, with its newline.
@@ -234,7 +235,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// The volume `name`, as somebody outside wrote it, is not there.
-    pub(crate) fn no_such_volume(name: &str) -> Self {
+    pub fn no_such_volume(name: &str) -> Self {
         let shown = &name[..name.floor_char_boundary(200)];
         let message = format!("no node of the cluster has a disk {shown:?}; see `cards volume list`");
         Self { kind: RefusalKind::NoSuchVolume, message }

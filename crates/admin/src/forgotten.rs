@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::size;
+use cards_config::size;
 
 /// A member whose record is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use cards_config::Claim;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
@@ -43,16 +44,6 @@ pub struct Watching {
     /// that may write meanwhile, and by a card that has the volume for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-}
-
-/// A card that has a volume for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// Number of the volume.
-    pub volume: u32,
-    /// Number of the card.
-    pub card: u64,
 }
 
 /// What one side says, in a line that begins with its name.

@@ -6,7 +6,6 @@ use cards_core::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Attached, PolicySpec, size};
-use crate::admin::Claim;
 
 /// One card: an attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +51,16 @@ impl Attach {
     }
 }
 
+/// A card that has a volume for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Number of the volume.
+    pub volume: u32,
+    /// Number of the card.
+    pub card: u64,
+}
+
 /// What the clients of a card may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -71,7 +80,7 @@ impl Mode {
 
     /// What a card of this mode asks of a disk that may be read-only.
     #[must_use]
-    pub(crate) const fn access(self, read_only: bool) -> Access {
+    pub const fn access(self, read_only: bool) -> Access {
         match self {
             Self::Rw if !read_only => Access::Write,
             Self::Ro | Self::Rw => Access::Read,

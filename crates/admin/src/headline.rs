@@ -1,8 +1,9 @@
 //! The first line about a node: whether all is well, and if not what to do. `cards status` and the web page begin
 //! with it.
 
+use cards_config::Coherence;
+
 use super::{MemberState, Status, VolumeState};
-use crate::config::Coherence;
 
 impl Status {
     /// One sentence: all is well, or the first thing to do.

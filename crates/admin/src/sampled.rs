@@ -4,7 +4,7 @@ use cards_advise::Sample;
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use crate::config::replacement;
+use cards_config::replacement;
 
 /// What all nodes know of the references to a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
