@@ -27,6 +27,7 @@ mod paper;
 mod policy;
 mod profile;
 mod progress;
+mod range;
 mod replay;
 mod serve;
 mod signals;
