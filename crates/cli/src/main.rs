@@ -35,6 +35,7 @@ mod sim;
 mod spans;
 mod status;
 mod table;
+mod this_machine;
 mod top;
 mod trace;
 mod umount;
