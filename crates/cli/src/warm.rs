@@ -16,10 +16,11 @@ use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
 use crate::profile::{File, ProfileError};
+use crate::range;
 use crate::signals::{Arrived, Signals};
 use crate::table::count;
 use bar::Bar;
-use plan::{Plan, parse_range};
+use plan::Plan;
 
 /// Fetch a volume, or parts of it, into this node's cache
 #[derive(Debug, Args)]
@@ -41,7 +42,7 @@ pub(crate) struct Warm {
     from: Option<PathBuf>,
 
     /// Only this part, in bytes; can be given several times
-    #[arg(long, value_name = "OFFSET+LENGTH", value_parser = parse_range)]
+    #[arg(long, value_name = range::SYNTAX, value_parser = range::parse)]
     range: Vec<(u64, u64)>,
 
     #[command(flatten)]
