@@ -41,5 +41,6 @@ mod tls;
 mod top;
 mod ublk;
 mod upgrade;
+mod warm;
 mod web;
 mod why;
