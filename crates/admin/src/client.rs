@@ -272,7 +272,19 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn warm(&mut self, name: &str, ranges: &[(u64, u64)]) -> Result<Warmed, ClientError> {
-        match self.call(&Request::Warm { volume: name.into(), ranges: ranges.into() })? {
+        self.warmed(Request::Warm { volume: name.into(), ranges: ranges.into(), node: None })
+    }
+
+    /// The same, into the cache of the member `node`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn warm_at(&mut self, node: &str, name: &str, ranges: &[(u64, u64)]) -> Result<Warmed, ClientError> {
+        self.warmed(Request::Warm { volume: name.into(), ranges: ranges.into(), node: Some(node.into()) })
+    }
+
+    fn warmed(&mut self, request: Request) -> Result<Warmed, ClientError> {
+        match self.call(&request)? {
             Reply::Warmed(warmed) => Ok(warmed),
             other => Err(self.unexpected(&other)),
         }

@@ -141,12 +141,15 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,
     },
-    /// Fetch ranges of a volume that is attached here into this node's cache: [`Reply::Warmed`].
+    /// Fetch ranges of a volume into the cache of a node where it is attached: [`Reply::Warmed`].
     Warm {
         /// Its name.
         volume: String,
         /// Offsets and lengths in bytes; together at most [`WARM_BLOCKS_MAX`] blocks, and a quarter of the cache.
         ranges: Vec<(u64, u64)>,
+        /// The member whose cache it is; none: this node.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
     },
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
@@ -338,7 +341,8 @@ mod tests {
             Request::TakeRecorded {},
             Request::Sample { volume: "disk".into() },
             Request::Spans { trace: Some("n2:0.1a".into()) },
-            Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)] },
+            Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)], node: None },
+            Request::Warm { volume: "disk".into(), ranges: vec![], node: Some("n2".into()) },
             Request::Shutdown {},
         ] {
             assert_eq!(parse_request(&to_line(&request)), Ok(request));

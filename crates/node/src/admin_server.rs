@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cards_admin::{
     self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
-    Volume, VolumeState, Warmed,
+    Volume, VolumeState,
 };
 use cards_config::Attach;
 use cards_coordinator::Certificate;
@@ -25,7 +25,6 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use crate::audit;
 use crate::cards::{self, CardState};
 use crate::devices;
-use crate::front;
 use crate::identity;
 use crate::inbox::Event;
 use crate::inquiry;
@@ -38,6 +37,7 @@ use crate::report;
 use crate::sampling;
 use crate::seldom::Seldom;
 use crate::spans;
+use crate::warm;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 256;
@@ -241,7 +241,12 @@ async fn answer<'a>(
         }
         Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
         Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
-        Request::Warm { volume, ranges } => Reply::Warmed(warm(node, &volume, &ranges).await?),
+        Request::Warm { volume, ranges, node: None } => {
+            Reply::Warmed(warm::here(node, &volume, &ranges).await?)
+        }
+        Request::Warm { volume, ranges, node: Some(at) } => {
+            Reply::Warmed(warm::at(node, &at, volume, ranges).await?)
+        }
         Request::Shutdown {} => Reply::Done {},
         Request::Leave { force } => {
             coordinate(node, |done| Order::Leave { force, done }).await?;
@@ -263,23 +268,6 @@ async fn answer<'a>(
             coordinate(node, |done| Order::Revoke { certificate, done }).await?;
             Reply::Done {}
         }
-    })
-}
-
-/// Fetches ranges of a volume into the cache, and waits until all is there.
-async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
-    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
-    let card =
-        card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(node, volume))?;
-    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-    let blocks = front::blocks_to_warm(node, &spec, ranges)?;
-    let (done, wait) = oneshot::channel();
-    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
-    wait.await.map_err(|_| Refusal {
-        kind: RefusalKind::Failed,
-        message: format!(
-            "volume {volume:?} was not warmed: the daemon is ending, or the volume was detached"
-        ),
     })
 }
 
@@ -315,7 +303,7 @@ async fn activity(node: &Node) -> Activity {
 
 /// Does something on a data thread and waits for its end.
 /// None if the thread is gone, and the daemon with it.
-async fn on_data_thread<R: Send + 'static>(
+pub(crate) async fn on_data_thread<R: Send + 'static>(
     node: &Node,
     thread: usize,
     call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
@@ -479,7 +467,8 @@ async fn remove(node: &Node, name: &str) {
     }
 }
 
-fn not_attached(node: &Node, name: &str) -> Refusal {
+/// The refusal of a request about a volume that is not attached here.
+pub(crate) fn not_attached(node: &Node, name: &str) -> Refusal {
     let is_unknown = node.volume(name).is_none() && report::all_up(node);
     let message = match is_unknown {
         true => Refusal::no_such_volume(name).message,

@@ -3,7 +3,7 @@
 //! A question travels over the connection that two nodes have anyway, as one frame with a JSON object, and so does its
 //! answer. Data threads only pass both on: questions are answered on the thread of the API. Everything is bounded:
 //! what a question and an answer may be long, how many questions two nodes may have open, and how long one may wait
-//! ([`PATIENCE`]). An answer that does not come is nobody's loss: whoever asks shows what it knows without it.
+//! ([`Question::patience`]). An answer that does not come is nobody's loss: whoever asks shows what it knows without it.
 //!
 //! | file | noun |
 //! |---|---|
@@ -53,8 +53,6 @@ pub(crate) use why::why;
 use asked::Asked;
 use waiting::Waiting;
 
-/// How long a question may take, the wait for a place among the open ones included.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How old an answer may be that many want.
 const FRESH: Duration = Duration::from_millis(500);
 /// Questions that one node may have open at another.
@@ -80,10 +78,12 @@ pub(crate) enum AskError {
         node: String,
     },
     /// No answer in time.
-    #[error("node {node} has not answered within {} s; is it overloaded? look into its log", PATIENCE.as_secs())]
+    #[error("node {node} has not answered within {} s; is it overloaded? look into its log", patience.as_secs())]
     Silent {
         /// Who was asked.
         node: String,
+        /// How long it had.
+        patience: Duration,
     },
     /// It does not want to answer.
     #[error("node {node}: {refusal}")]
@@ -104,6 +104,18 @@ pub(crate) enum AskError {
     /// The question does not fit into a frame.
     #[error("{0}; ask for less at a time")]
     TooLong(String),
+}
+
+impl From<AskError> for Refusal {
+    fn from(error: AskError) -> Self {
+        let kind = match &error {
+            AskError::Down { .. } | AskError::Silent { .. } => RefusalKind::Unreachable,
+            AskError::Refused { refusal, .. } => refusal.kind,
+            AskError::Strange { .. } => RefusalKind::Failed,
+            AskError::TooLong(_) => RefusalKind::BadRequest,
+        };
+        Self { kind, message: error.to_string() }
+    }
 }
 
 impl Inquiries {
@@ -152,9 +164,10 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     let body = if peer == node.me {
         answer::answer(node, question.clone()).await.map_err(refused)?
     } else {
+        let patience = question.patience();
         let question = serde_json::to_vec(question).map_err(strange)?;
-        let answer = tokio::time::timeout(PATIENCE, ask_peer(node, peer, question)).await;
-        match answer.map_err(|_| AskError::Silent { node: node.name(peer) })?? {
+        let answer = tokio::time::timeout(patience, ask_peer(node, peer, question)).await;
+        match answer.map_err(|_| AskError::Silent { node: node.name(peer), patience })?? {
             Ok(body) => body,
             Err(body) => return Err(refused(serde_json::from_slice(&body).map_err(strange)?)),
         }
@@ -185,10 +198,8 @@ pub(crate) async fn serve(node: Arc<Node>) {
         let (from, id, body) = node.inquiries.waiting.next().await;
         let node = Arc::clone(&node);
         tokio::spawn(async move {
-            // Nobody waits for it any longer than that.
-            let answer = tokio::time::timeout(PATIENCE, answer::answer_bytes(&node, &body)).await;
-            let late = |_| Refusal { kind: RefusalKind::Failed, message: "the answer took too long".into() };
-            reply(&node, from, id, answer.map_err(late).flatten());
+            let answer = answer::answer_bytes(&node, &body).await;
+            reply(&node, from, id, answer);
             node.inquiries.waiting.done(from, body.len());
         });
     }

@@ -38,6 +38,7 @@ mod service_manager;
 mod slab;
 mod spans;
 mod traffic;
+mod warm;
 mod web;
 
 pub use identity::{read as read_identity, refuses};

@@ -42,5 +42,6 @@ mod tls;
 mod top;
 mod ublk;
 mod upgrade;
+mod warm;
 mod web;
 mod why;
