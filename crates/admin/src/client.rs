@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_config::Attach;
+use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
@@ -167,6 +167,14 @@ impl Client {
     /// [`ClientError`].
     pub fn detach(&mut self, name: &str) -> Result<(), ClientError> {
         self.done(&Request::Detach { volume: name.into() })
+    }
+
+    /// Limits what clients may have of the volume of this name here, or of the node; without a limit, any amount.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn limit(&mut self, volume: Option<&str>, limit: Option<Limit>) -> Result<(), ClientError> {
+        self.done(&Request::Limit { volume: volume.map(Into::into), limit })
     }
 
     /// Empties the node's cache.

@@ -28,7 +28,7 @@ mod why;
 
 use serde::{Deserialize, Serialize};
 
-use cards_config::{Attach, Mode, PolicySpec, ReadAhead};
+use cards_config::{Attach, Limit, Mode, PolicySpec, ReadAhead};
 
 pub use activity::Activity;
 pub use client::{Client, ClientError};
@@ -107,6 +107,15 @@ pub enum Request {
         /// Its name.
         volume: String,
     },
+    /// From now on have clients of a card, or of the node, wait once they have had so much: [`Reply::Done`].
+    Limit {
+        /// The volume that is attached here; none for the node, all its cards together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        volume: Option<String>,
+        /// The most that they may have; none for no limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
+    },
     /// Be the local device of a volume: [`Reply::Watching`]; from then on the connection speaks as [`Watching`] says.
     Watch {
         /// Its name.
@@ -180,7 +189,7 @@ impl Request {
     /// The request that attaches as `card` says.
     #[must_use]
     pub fn attach(card: Attach) -> Self {
-        let Attach { volume, mode, read_ahead, policy, attached: _, takeover, claim } = card;
+        let Attach { volume, mode, read_ahead, policy, attached: _, limit: _, takeover, claim } = card;
         Self::Attach { volume, mode, policy, read_ahead, takeover, claim }
     }
 }
@@ -333,6 +342,11 @@ mod tests {
             Request::VolumeShow { volume: "disk".into() },
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },
+            Request::Limit {
+                volume: Some("disk".into()),
+                limit: Some(Limit { iops: Some(5), ..Limit::default() }),
+            },
+            Request::Limit { volume: None, limit: None },
             Request::DropCaches {},
             Request::Activity {},
             Request::Hold {},

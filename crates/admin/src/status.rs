@@ -1,6 +1,6 @@
 //! What a daemon says about itself and about the volumes it knows.
 
-use cards_config::{Coherence, Mode, PolicySpec, ReadAhead, replacement};
+use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,9 @@ pub struct Status {
     /// The unix socket of its NBD server, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd: Option<std::path::PathBuf>,
+    /// The most that clients of this node may have of all its cards together; none if that is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
     /// If not: what is wrong and what to do, one sentence each.
@@ -203,6 +206,9 @@ pub struct Card {
     pub read_ahead: ReadAhead,
     /// NBD clients that use it now.
     pub clients: u32,
+    /// The most that they may have of it; none if that is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// The local device that it is here, with its (major, minor) (CARDs, section 4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<super::Device>,

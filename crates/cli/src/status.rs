@@ -79,6 +79,7 @@ fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, al
         members(status).to_string() + &encryption(&status.members),
         volume_table(status.volumes.iter().map(without_said)).to_string()
             + &weaker(&status.volumes)
+            + &limits(status)
             + &losses(status),
         io::render(status, before),
         cache(status),
@@ -146,6 +147,18 @@ pub(crate) const MAY_BE_STALE: &str =
 fn weaker(volumes: &[cards_admin::Volume]) -> String {
     let stale = volumes.iter().filter(|volume| volume.may_be_stale());
     stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
+}
+
+/// A line about each limit on what clients may have.
+fn limits(status: &cards_admin::Status) -> String {
+    let of_cards = status.volumes.iter().filter_map(|volume| {
+        let limit = volume.attached.as_ref()?.limit?;
+        Some(format!("  {}: clients here are limited to {limit}\n", volume.name))
+    });
+    let of_node = status.limit.iter();
+    let of_node =
+        of_node.map(|limit| format!("  all volumes: clients here are limited to {limit} together\n"));
+    of_cards.chain(of_node).collect()
 }
 
 /// A line about the volume if a flush of it has failed because writes were lost.
@@ -294,7 +307,7 @@ mod tests {
     use cards_admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
-    use cards_config::{Coherence, Mode, PolicySpec, ReadAhead};
+    use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead};
     use cards_policies::Replacement;
 
     use super::*;
@@ -323,6 +336,7 @@ mod tests {
             time_ms: 0,
             web: None,
             nbd: None,
+            limit: None,
             healthy: true,
             problems: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
@@ -340,6 +354,7 @@ mod tests {
                     mode: Mode::Rw,
                     read_ahead: ReadAhead::Auto,
                     clients: 1,
+                    limit: None,
                     device: None,
                 }),
                 cached_blocks: 16,
@@ -452,6 +467,22 @@ mod tests {
         assert!(text.contains("0 of 1 volume attached") && text.contains(" - "), "{text}");
         assert_eq!(text.matches("has policy").count(), 1, "{text}");
         assert!(volumes(&status.volumes).contains("refused: has policy"));
+    }
+
+    #[test]
+    fn limits_are_shown() {
+        let mut status = sample();
+        assert!(!render(&status, None, false).contains("limited"));
+        let limit = Limit { iops: Some(500), ..Limit::default() };
+        status.volumes[0].attached.as_mut().unwrap().limit = Some(limit);
+        status.limit = Some(Limit { bytes: Some(1 << 30), ..limit });
+        let text = render(&status, None, false);
+        for line in [
+            "  disk: clients here are limited to 500 requests/s, burst 1s\n",
+            "  all volumes: clients here are limited to 500 requests/s, 1 GiB/s, burst 1s together\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

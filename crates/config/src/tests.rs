@@ -18,6 +18,7 @@ peer_timeout = "500ms"
 hedge = false
 disk_wait = "30s"
 lease = "3s"
+limit = { bytes = "1G", burst = "250ms" }
 [[disk]]
 name = "disk"
 path = "/dev/sdb"
@@ -38,6 +39,7 @@ volume = "disk"
 mode = "rw"
 read_ahead = "124K"
 policy = "hscc depth=2"
+limit = { iops = 5000, bytes = "200M" }
 [nbd]
 unix = "/run/cards/nbd.sock"
 tcp = "0.0.0.0:10809"
@@ -91,6 +93,10 @@ fn every_key_is_understood() {
     assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
+    let limit = Limit { bytes: Some(1 << 30), burst: Duration::from_millis(250), ..Limit::default() };
+    assert_eq!(config.limit, Some(limit));
+    let limit = Limit { iops: Some(5000), bytes: Some(200 << 20), burst: Duration::from_secs(1) };
+    assert_eq!(config.attach[0].limit, Some(limit));
     assert_eq!((config.tls("nbd.tcp"), config.clients.len()), (Tls::Required, 2));
     assert_eq!((config.clients[0].mode, config.clients[1].mode), (ClientMode::Ro, ClientMode::Rw));
     assert_eq!(config.admin_socket(), Path::new("/run/cards/admin.sock"));
@@ -127,6 +133,7 @@ fn the_example_is_valid_and_states_the_defaults() {
         "name = \"backup\"",
         "volumes =",
         "mode = \"ro\"",
+        "limit =",
     ];
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") && !examples.iter().any(|example| line.contains(example)) => {
@@ -187,6 +194,21 @@ fn an_unknown_choice_suggests_the_nearest() {
         "name = \"hsc\"",
         &["disk.policy = \"hsc depth=2\"", "did you mean \"hscc\"?", "cards policy list"],
     );
+}
+
+#[test]
+fn limits_that_cannot_work_are_named() {
+    let card = "{ iops = 5000, bytes = \"200M\" }";
+    refused(card, "{ iops = 0 }", &["attach.limit.iops = \"0\"", "1 to 10000000", "leave it out"]);
+    refused(card, "{ iops = 10000001 }", &["attach.limit.iops = \"10000001\""]);
+    refused(card, "{ iops = -1 }", &["iops = -1"]);
+    refused(card, "{ bytes = \"63K\" }", &["attach.limit.bytes = \"63K\"", "64K to 64G"]);
+    refused(card, "{ bytes = \"much\" }", &["\"much\"", "not a size"]);
+    refused(card, "{ iops = 1, burst = \"9ms\" }", &["attach.limit.burst = \"9ms\"", "10ms to 1h"]);
+    refused(card, "{ burst = \"1s\" }", &["attach.limit = \"\"", "limits nothing", "`iops`, `bytes`"]);
+    refused(card, "{ iop = 1 }", &["unknown key \"iop\"", "did you mean \"iops\"?"]);
+    refused("\"250ms\"", "\"2h\"", &["limit.burst = \"2h\"", "10ms to 1h"]);
+    refused("bytes = \"1G\"", "bytes = \"65G\"", &["limit.bytes = \"65G\""]);
 }
 
 /// Copies would stay old for ever, and nobody asked for that.

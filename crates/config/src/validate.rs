@@ -59,6 +59,9 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
         return Err(value("busy_poll", given, "use at most 1s; 50us is a good start"));
     }
     timeouts(config)?;
+    if let Some(limit) = &config.limit {
+        limit.validate("limit")?;
+    }
     socket_path("runtime_dir", &config.admin_socket())?;
     match &config.coordinator {
         None => alone(config)?,
@@ -260,6 +263,9 @@ fn attachments(cards: &[Attach], disks: &[Disk]) -> Result<(), Problem> {
                 size::exact(bytes),
                 "use at most 64M, \"auto\" or \"off\"",
             ));
+        }
+        if let Some(limit) = &card.limit {
+            limit.validate("attach.limit")?;
         }
         if let Some(spec) = &card.policy {
             policy("attach.policy", spec)?;

@@ -12,7 +12,7 @@ use cards_admin::{
     self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
     Volume, VolumeState,
 };
-use cards_config::Attach;
+use cards_config::{Attach, Limit};
 use cards_coordinator::Certificate;
 use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
@@ -186,11 +186,17 @@ async fn answer<'a>(
         }
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
             let attached = None;
-            attach(node, Attach { volume, mode, read_ahead, policy, attached, takeover, claim }).await?;
+            let limit = None;
+            attach(node, Attach { volume, mode, read_ahead, policy, attached, limit, takeover, claim })
+                .await?;
             Reply::Done {}
         }
         Request::Detach { volume } => {
             detach(node, &volume).await?;
+            Reply::Done {}
+        }
+        Request::Limit { volume, limit } => {
+            set_limit(node, volume.as_deref(), limit)?;
             Reply::Done {}
         }
         Request::Watch { volume, claim } => {
@@ -271,6 +277,57 @@ async fn answer<'a>(
     })
 }
 
+<<<<<<< HEAD
+=======
+/// Limits what clients may have of a card, or of all cards of the node together.
+fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<(), Refusal> {
+    let bad = |problem: cards_config::Problem| Refusal {
+        kind: RefusalKind::BadRequest,
+        message: problem.to_string(),
+    };
+    limit.iter().try_for_each(|limit| limit.validate("limit")).map_err(bad)?;
+    let whom = match volume {
+        None => {
+            node.limiter.set(limit);
+            "this node".to_owned()
+        }
+        Some(name) => {
+            let card = node.cards.find(name).filter(|card| card.attach.volume == name);
+            card.ok_or_else(|| not_attached(node, name))?.limiter().set(limit);
+            format!("volume {name}")
+        }
+    };
+    match limit {
+        Some(limit) => tracing::info!("clients of {whom} are limited to {limit}"),
+        None => tracing::info!("clients of {whom} are not limited"),
+    }
+    // Requests that wait under the limit there was ask again under this one.
+    for thread in &node.threads {
+        thread.post(Event::Call(Box::new(|local| {
+            local.clients.borrow().iter().for_each(|client| client.wake())
+        })));
+    }
+    Ok(())
+}
+
+/// Fetches ranges of a volume into the cache, and waits until all is there.
+async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
+    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
+    let card =
+        card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(node, volume))?;
+    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
+    let blocks = front::blocks_to_warm(node, &spec, ranges)?;
+    let (done, wait) = oneshot::channel();
+    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
+    wait.await.map_err(|_| Refusal {
+        kind: RefusalKind::Failed,
+        message: format!(
+            "volume {volume:?} was not warmed: the daemon is ending, or the volume was detached"
+        ),
+    })
+}
+
+>>>>>>> limits
 /// Has the session with the coordinator do something.
 async fn coordinate<R>(
     node: &Node,
@@ -387,7 +444,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
     }
     remove(node, &name).await;
     if let Some(before) = before
-        && node.cards.add(before.attach.clone()).is_some()
+        && node.cards.add(Attach { limit: before.limiter().limit(), ..before.attach.clone() }).is_some()
     {
         node.threads[0].post(Event::ResolveCards);
     }

@@ -14,6 +14,7 @@ use cards_core::{
 };
 
 use crate::failures::{Asked, Failures, REQUESTS_REMEMBERED};
+use crate::limits::Limiter;
 use crate::local::{Local, spawn};
 use crate::node::Node;
 use crate::report;
@@ -40,6 +41,8 @@ pub(crate) struct Card {
     volume: OnceLock<PgId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
+    /// What its clients may have of it.
+    limiter: Limiter,
     /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
     lease_until: AtomicU64,
     /// What is to be flushed.
@@ -73,6 +76,7 @@ impl Card {
             volume: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
+            limiter: Limiter::new(attach.limit),
             lease_until: AtomicU64::new(0),
             unflushed: Mutex::default(),
             gone: Mutex::default(),
@@ -100,6 +104,11 @@ impl Card {
     /// Clients that use it now.
     pub(crate) fn clients(&self) -> u32 {
         self.clients.load(Relaxed)
+    }
+
+    /// What its clients may have of it, all together.
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     fn unflushed(&self) -> MutexGuard<'_, Unflushed> {

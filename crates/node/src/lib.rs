@@ -19,6 +19,7 @@ mod inbox;
 mod inquiry;
 mod journal;
 mod life;
+mod limits;
 mod lobby;
 mod local;
 mod locks;

@@ -24,6 +24,7 @@ use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
+use crate::limits::Limiter;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::metrics::Metrics;
@@ -67,6 +68,8 @@ pub(crate) struct Node {
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
+    /// What clients of this node may have of all cards together.
+    pub(crate) limiter: Limiter,
     pub(crate) devices: Devices,
     pub(crate) locks: Locks,
     pub(crate) inquiries: Inquiries,

@@ -95,6 +95,7 @@ pub(crate) fn status(node: &Node) -> Status {
         time_ms: node.clock.now_and_utc_us().1 / 1_000,
         web: node.web.get().map(ToString::to_string),
         nbd: node.nbd_socket(),
+        limit: node.limiter.limit(),
         healthy: problems.is_empty(),
         problems,
         members,
@@ -152,7 +153,7 @@ fn recent_losses(node: &Node) -> impl Iterator<Item = String> {
 /// Whether anything is under way, as a data thread sees it.
 pub(crate) fn activity(local: &Rc<Local>) -> Activity {
     let mut activity = Activity {
-        busy: local.in_flight.get() > 0,
+        busy: local.in_flight.get() > 0 || local.clients.borrow().iter().any(|client| client.is_throttled()),
         working: local.jobs.borrow().iter().next().is_some(),
         demands: local.demands.get(),
         held: local.node.links.iter().map(Link::held).collect(),
@@ -377,6 +378,7 @@ fn card(node: &Node, card: &Card) -> cards_admin::Card {
         mode: card.attach.mode,
         read_ahead: card.attach.read_ahead,
         clients: card.clients(),
+        limit: card.limiter().limit(),
         device: card.volume().and_then(|volume| node.devices.device(volume)),
     }
 }

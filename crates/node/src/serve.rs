@@ -34,6 +34,7 @@ use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal, OpenError};
 use crate::life::{InUse, Life};
+use crate::limits::Limiter;
 use crate::local;
 use crate::locks::Locks;
 use crate::marks;
@@ -726,6 +727,7 @@ fn build(
         journals,
         changes: Arc::default(),
         own,
+        limiter: Limiter::new(config.limit),
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),

@@ -14,6 +14,7 @@ mod expressions;
 mod failures;
 mod http;
 mod inquiry;
+mod limits;
 mod membership;
 mod metrics;
 mod peers;

@@ -54,6 +54,8 @@ pub(crate) struct Client {
     pub(super) owes: Cell<bool>,
     /// It holds up others: its connection has to end.
     pub(super) sent_away: Cell<bool>,
+    /// Its next request waits for its turn under a limit.
+    pub(super) throttled: Cell<bool>,
     /// Commands under way that change the disk.
     pub(super) commands: Cell<u32>,
     pub(super) gone: Cell<bool>,
@@ -87,6 +89,7 @@ impl Client {
             moved: Cell::new(0),
             owes: Cell::new(false),
             sent_away: Cell::new(false),
+            throttled: Cell::new(false),
             commands: Cell::new(0),
             gone: Cell::new(false),
             waker: RefCell::new(None),
@@ -208,6 +211,11 @@ impl Client {
         if let Some(next) = line.front() {
             next.wake();
         }
+    }
+
+    /// Whether its next request waits for its turn under a limit.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.throttled.get()
     }
 
     /// Requests under way.

@@ -143,7 +143,14 @@ mod tests {
     use cards_admin::Op;
 
     fn ticket(length: u32) -> Ticket {
-        Ticket { start: cards_core::Instant(0), offset: 0, length, op: Op::Read, mark: Mark::Done }
+        Ticket {
+            start: cards_core::Instant(0),
+            offset: 0,
+            length,
+            throttled_ms: 0,
+            op: Op::Read,
+            mark: Mark::Done,
+        }
     }
 
     #[test]

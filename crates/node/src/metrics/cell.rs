@@ -1,6 +1,7 @@
 //! What one data thread has counted of one volume.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use cards_core::Origin;
 
@@ -13,6 +14,8 @@ pub(crate) struct Cell {
     /// By [`Origin`].
     blocks: [AtomicU64; 3],
     lock_waits: AtomicU64,
+    throttled: AtomicU64,
+    throttled_ns: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,12 @@ impl Cell {
         add(&self.lock_waits, 1);
     }
 
+    /// A limit has had a request wait.
+    pub(crate) fn throttled(&self, waited: Duration) {
+        add(&self.throttled, 1);
+        add(&self.throttled_ns, u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
+    }
+
     /// What has been counted.
     pub(super) fn read(&self) -> Io {
         let blocks = |origin| self.blocks[index_of(origin)].load(Relaxed);
@@ -64,6 +73,8 @@ impl Cell {
             remote_hits: blocks(Origin::Remote),
             disk_reads: blocks(Origin::Disk),
             lock_waits: self.lock_waits.load(Relaxed),
+            throttled: self.throttled.load(Relaxed),
+            throttled_us: self.throttled_ns.load(Relaxed) / 1_000,
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn scrape(node: &Node) -> String {
     about_node(&mut text, node);
     let io = node.metrics.io();
     requests(&mut text, &io);
+    limits(&mut text, &io);
     blocks(&mut text, &io);
     volumes(&mut text, node);
     counters(&mut text, node);
@@ -146,6 +147,15 @@ fn volumes(text: &mut Exposition, node: &Node) {
             family.sample(&[("volume", card(*i).0)], bytes);
         }
     }
+}
+
+fn limits(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
+    let help = "Requests of clients that a limit of the volume's card or of the node has had wait.";
+    let mut family = text.counter("cards_throttled_requests", help);
+    volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], io.throttled));
+    let mut family = text.counter("cards_throttled_seconds", "How long these waited for it, together.");
+    let seconds = |io: &Io| io.throttled_us as f64 / 1e6;
+    volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], seconds(io)));
 }
 
 /// What the core and the driver count for the whole node.

@@ -83,6 +83,7 @@ impl Slow {
         waited: Waited,
     ) {
         let wait = match waited {
+            _ if ticket.waited_for_limit(now.since(ticket.start)) => (WaitKind::Limit, None),
             Waited::For(trail) => trail.wait(node.me, volume),
             Waited::Client => (WaitKind::Client, None),
         };
@@ -178,7 +179,14 @@ mod tests {
 
     fn note(at: Duration, took_ms: u64) -> Note {
         let at = Instant(at.as_nanos() as u64);
-        let ticket = Ticket { start: Instant(0), offset: 0, length: 0, op: Op::Read, mark: Mark::Done };
+        let ticket = Ticket {
+            start: Instant(0),
+            offset: 0,
+            length: 0,
+            throttled_ms: 0,
+            op: Op::Read,
+            mark: Mark::Done,
+        };
         let took = Duration::from_millis(took_ms);
         Note { at, volume: PgId(0), ticket, took, failed: false, wait: (WaitKind::Other, None) }
     }

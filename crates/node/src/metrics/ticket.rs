@@ -1,5 +1,7 @@
 //! What goes with a request from its arrival to its reply.
 
+use std::time::Duration;
+
 use cards_core::Instant;
 
 use cards_admin::Op;
@@ -13,10 +15,26 @@ pub(crate) struct Ticket {
     pub(crate) offset: u64,
     /// Its length, in bytes.
     pub(crate) length: u32,
+    /// How long a limit has had it wait, in milliseconds; no more than a minute is told apart.
+    pub(crate) throttled_ms: u16,
     /// Its kind.
     pub(crate) op: Op,
     /// How it ended, or that it has been noted as slow.
     pub(crate) mark: Mark,
+}
+
+impl Ticket {
+    /// It had arrived at `since`, and a limit has had it wait.
+    pub(crate) fn throttled(&mut self, since: Instant, waited: Duration) {
+        self.start = since;
+        self.throttled_ms = u16::try_from(waited.as_millis()).unwrap_or(u16::MAX);
+    }
+
+    /// Whether most of the time that it took was a limit's doing.
+    pub(crate) fn waited_for_limit(&self, took: Duration) -> bool {
+        let is_most = u128::from(self.throttled_ms) * 2 > took.as_millis();
+        is_most || self.throttled_ms == u16::MAX
+    }
 }
 
 /// What is to be said of a request when its reply leaves.

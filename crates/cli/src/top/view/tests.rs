@@ -41,6 +41,7 @@ fn status(number: u64, second: u64) -> Status {
             mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             clients: number as u32,
+            limit: None,
             device: None,
         }),
         cached_blocks,
@@ -68,6 +69,7 @@ fn status(number: u64, second: u64) -> Status {
         time_ms: 1_000 * second,
         web: None,
         nbd: None,
+        limit: None,
         healthy: true,
         problems: Vec::new(),
         members: (1..=3).map(member).collect(),
@@ -137,7 +139,14 @@ fn io(all: u64) -> Io {
         io
     };
     let ops = vec![op(Op::Read, &[(100, 10 * all), (10_000, all)]), op(Op::Write, &[(500, all)])];
-    Io { ops, local_hits: 6 * all, remote_hits: 3 * all, disk_reads: 2 * all, lock_waits: all }
+    Io {
+        ops,
+        local_hits: 6 * all,
+        remote_hits: 3 * all,
+        disk_reads: 2 * all,
+        lock_waits: all,
+        ..Io::default()
+    }
 }
 
 fn at(second: u64) -> Duration {
