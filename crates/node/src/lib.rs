@@ -37,6 +37,7 @@ mod serve;
 mod service_manager;
 mod slab;
 mod spans;
+mod starting;
 mod traffic;
 mod web;
 

@@ -68,6 +68,7 @@ fn status(number: u64, second: u64) -> Status {
         time_ms: 1_000 * second,
         web: None,
         nbd: None,
+        starting: None,
         healthy: true,
         problems: Vec::new(),
         members: (1..=3).map(member).collect(),
