@@ -101,8 +101,17 @@ impl Client {
     /// Everything about the node.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`]; of a daemon that does not serve yet a refusal.
     pub fn status(&mut self) -> Result<Status, ClientError> {
+        let status = self.status_of_start()?;
+        status.refusal().map_or(Ok(status), |refusal| Err(refusal.into()))
+    }
+
+    /// Everything about the node, also if the daemon does not serve yet.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status_of_start(&mut self) -> Result<Status, ClientError> {
         match self.call(&Request::Status {})? {
             Reply::Status(status) => Ok(*status),
             other => Err(self.unexpected(&other)),

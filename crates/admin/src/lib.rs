@@ -21,6 +21,7 @@ mod recording;
 mod sampled;
 mod slow;
 mod spans;
+mod starting;
 mod status;
 mod warmed;
 mod watch;
@@ -42,6 +43,7 @@ pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use sampled::{Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
+pub use starting::Starting;
 pub use status::{
     Cache, Card, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Status, Volume,
     VolumeState,
@@ -278,6 +280,8 @@ pub enum RefusalKind {
     NotAllowed,
     /// The node that has the disk does not answer.
     Unreachable,
+    /// The daemon does not serve yet.
+    Starting,
     /// The coordinator does not let it happen, or there is none.
     Coordinator,
     /// Anything else.

@@ -4,7 +4,7 @@ use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, SlowRequests};
+use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, SlowRequests, Starting};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,9 +42,15 @@ pub struct Status {
     /// The unix socket of its NBD server, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd: Option<std::path::PathBuf>,
+<<<<<<< HEAD
     /// The most that clients of this node may have of all its cards together; none if that is not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+=======
+    /// The daemon does not serve yet, and this is why; the rest of the status is empty then. None once it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<Starting>,
+>>>>>>> finds
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
     /// If not: what is wrong and what to do, one sentence each.
@@ -67,6 +73,15 @@ pub struct Status {
     pub losses: Vec<Lost>,
     /// The disks this node contributes.
     pub disks: Vec<Disk>,
+}
+
+impl Status {
+    /// The answer of a daemon that does not serve yet to every request but [`Status`](super::Request::Status).
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.starting.as_ref()?;
+        Some(Refusal { kind: RefusalKind::Starting, message: self.headline() })
+    }
 }
 
 /// One member, as this node sees it.

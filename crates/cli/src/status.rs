@@ -64,7 +64,7 @@ impl Status {
                 false => output::print(&cluster::render(&cluster)),
             };
         }
-        let status = self.daemon.connect()?.status()?;
+        let status = self.daemon.connect()?.status_of_start()?;
         if self.json {
             return output::print_json(&status);
         }
@@ -74,6 +74,9 @@ impl Status {
 
 /// The status for people; what clients ask for is that since `before`, if there is an earlier one.
 fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, all_counters: bool) -> String {
+    if status.starting.is_some() {
+        return status.headline() + "\n";
+    }
     let sections = [
         heading(status),
         members(status).to_string() + &encryption(&status.members),
@@ -336,7 +339,11 @@ mod tests {
             time_ms: 0,
             web: None,
             nbd: None,
+<<<<<<< HEAD
             limit: None,
+=======
+            starting: None,
+>>>>>>> finds
             healthy: true,
             problems: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
@@ -413,6 +420,15 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn of_a_daemon_that_does_not_serve_yet_one_line_says_why() {
+        let mut status = sample();
+        let starting = cards_admin::Starting { waits_for: Some("a disk".into()), ..Default::default() };
+        (status.healthy, status.problems) = (false, vec![starting.to_string()]);
+        status.starting = Some(starting);
+        assert_eq!(render(&status, None, false), "n1 of cluster lab: starting: waits for a disk for 0 s\n");
     }
 
     #[test]

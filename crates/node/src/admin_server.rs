@@ -19,8 +19,9 @@ use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
 use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use crate::audit;
 use crate::cards::{self, CardState};
@@ -37,7 +38,11 @@ use crate::report;
 use crate::sampling;
 use crate::seldom::Seldom;
 use crate::spans;
+<<<<<<< HEAD
 use crate::warm;
+=======
+use crate::starting::Starting;
+>>>>>>> finds
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 256;
@@ -50,42 +55,96 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Starts the thread. It ends when `ended` is notified; `shutdown` is notified when somebody asks for that.
-pub(crate) fn start(
-    node: &Arc<Node>,
-    listener: StdListener,
-    shutdown: &Arc<Notify>,
-    ended: &Arc<Notify>,
-) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = {
-        let _runtime = runtime.enter();
-        UnixListener::from_std(listener)?
-    };
-    let (node, shutdown, ended) = (Arc::clone(node), Arc::clone(shutdown), Arc::clone(ended));
-    let sampled = Arc::clone(&node);
-    std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                () = accept(node, listener, shutdown) => {}
-                () = sampling::run(&sampled) => {}
-                () = net::watch_silence(&sampled) => {}
-                () = ended.notified() => {}
-            }
-        });
-        runtime.shutdown_background();
-    })
+/// The thread. It answers from the first moment of a daemon on: while there is no node, what the start waits for.
+pub(crate) struct AdminServer {
+    thread: Option<JoinHandle<()>>,
+    node: watch::Sender<Option<Arc<Node>>>,
+    shutdown: Arc<Notify>,
+    ended: Arc<Notify>,
 }
 
-async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
+impl AdminServer {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// There is no thread or no event loop to be had.
+    pub(crate) fn start(listener: StdListener, starting: &Arc<Starting>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _runtime = runtime.enter();
+            UnixListener::from_std(listener)?
+        };
+        let (shutdown, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (node, serves) = watch::channel(None);
+        let desk = Arc::new(Desk {
+            starting: Arc::clone(starting),
+            node: serves.clone(),
+            shutdown: Arc::clone(&shutdown),
+        });
+        let end = Arc::clone(&ended);
+        let thread = std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(desk, listener) => {}
+                    () = attend(serves) => {}
+                    () = end.notified() => {}
+                }
+            });
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { thread: Some(thread), node, shutdown, ended })
+    }
+
+    /// Requests are for this node from now on.
+    pub(crate) fn serve(&self, node: &Arc<Node>) {
+        self.node.send_replace(Some(Arc::clone(node)));
+    }
+
+    /// Waits until somebody asks that the daemon shall end.
+    pub(crate) async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&mut self) {
+        self.ended.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What is done beside the answers once there is a node, for as long as the runtime runs.
+async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
+    let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
+        return std::future::pending().await;
+    };
+    tokio::join!(sampling::run(&node), net::watch_silence(&node));
+}
+
+/// What all connections share.
+struct Desk {
+    starting: Arc<Starting>,
+    /// None while the daemon starts.
+    node: watch::Receiver<Option<Arc<Node>>>,
+    shutdown: Arc<Notify>,
+}
+
+async fn accept(desk: Arc<Desk>, listener: UnixListener) {
     let (permits, seldom) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Seldom::default());
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (node, shutdown) = (Arc::clone(&node), Arc::clone(&shutdown));
+                let desk = Arc::clone(&desk);
                 tokio::spawn(async move {
-                    if let Err(error) = talk(&node, stream, &shutdown).await {
+                    if let Err(error) = talk(&desk, stream).await {
                         tracing::debug!(%error, "an admin connection ended");
                     }
                     drop(permit);
@@ -130,22 +189,40 @@ impl Drop for Held<'_> {
     }
 }
 
-async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Result<()> {
+/// The next request line; without its newline if it is the last one, none after that.
+async fn next_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut bounded = reader.take(REQUEST_BYTES_MAX as u64 + 1);
+    let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
+    Ok((read > 0).then_some(line))
+}
+
+async fn reply(writer: &mut OwnedWriteHalf, reply: &Reply) -> io::Result<()> {
+    tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(reply))).await?
+}
+
+async fn talk(desk: &Desk, stream: UnixStream) -> io::Result<()> {
     let operator = stream.peer_cred().ok();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let mut session = Session::default();
-    loop {
-        let mut line = Vec::new();
-        let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
-        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
-        if read == 0 {
+    let (node, mut line) = loop {
+        let Some(line) = next_line(&mut reader).await? else { return Ok(()) };
+        let node = desk.node.borrow().clone();
+        if let Some(node) = node {
+            break (node, line);
+        }
+        reply(&mut writer, &desk.starting.answer(&line)).await?;
+        if line.last() != Some(&b'\n') {
             return Ok(());
         }
+    };
+    let node = &node;
+    let mut session = Session::default();
+    loop {
         let request = cards_admin::parse_request(&line);
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
-        let reply = match request {
+        let answer = match request {
             Ok(request) => {
                 let entry = audit::Entry::of(&request);
                 let answered = answer(node, &mut session, request).await;
@@ -156,17 +233,19 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
             }
             Err(refusal) => Reply::Error(refusal),
         };
-        let end = ends && matches!(reply, Reply::Done {});
-        tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(&reply))).await??;
+        let end = ends && matches!(answer, Reply::Done {});
+        reply(&mut writer, &answer).await?;
         if let Some(watch) = session.watch.take() {
             return watch.run(&mut reader, &mut writer).await;
         }
         if end {
-            shutdown.notify_one();
+            desk.shutdown.notify_one();
         }
         if last {
             return Ok(());
         }
+        let Some(next) = next_line(&mut reader).await? else { return Ok(()) };
+        line = next;
     }
 }
 

@@ -38,6 +38,7 @@ mod serve;
 mod service_manager;
 mod slab;
 mod spans;
+mod starting;
 mod traffic;
 mod warm;
 mod web;

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::identity::Own;
 use crate::node::Node;
 use crate::serve::ServeError;
+use crate::starting::Starting;
 
 pub use home::HomeError;
 pub(crate) use home::Registry;
@@ -82,20 +83,21 @@ impl Session {
         config: &Config,
         home: &Home,
         own: Option<Arc<Own>>,
+        starting: &Arc<Starting>,
     ) -> Result<(Self, Joined), ServeError> {
         let state = StateFile::open(&config.state_dir)
             .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
         let thread = {
-            let (config, home) = (config.clone(), home.clone());
+            let (config, home, starting) = (config.clone(), home.clone(), Arc::clone(starting));
             std::thread::Builder::new().name("cards-coordinator".into()).spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build_local(tokio::runtime::LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(session::run(config, home, own, state, joined, inbox));
+                        runtime.block_on(session::run(config, home, own, state, starting, joined, inbox));
                         runtime.shutdown_background();
                     }
                     Err(error) => tracing::error!("cannot start an event loop for the coordinator: {error}"),

@@ -37,6 +37,7 @@ mod restart;
 mod service_manager;
 mod sharing;
 mod sim;
+mod starting;
 mod suites;
 mod tls;
 mod top;

@@ -22,6 +22,7 @@ use super::state::{State, StateFile};
 use super::{Members, Order, forget, leave, registrar, renewal};
 use crate::identity::Own;
 use crate::node::Node;
+use crate::starting::Starting;
 
 /// How wrong a clock may run, in millionths: that is what the holder of a lease takes off.
 const DRIFT_PPM: u32 = 10_000;
@@ -75,11 +76,12 @@ pub(super) async fn run(
     home: Home,
     own: Option<Arc<Own>>,
     state: StateFile,
+    starting: Arc<Starting>,
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
     orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, own, state) => begun,
+        begun = Session::begin(config, home, own, state, &starting) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -98,11 +100,13 @@ impl Session {
         home: Home,
         own: Option<Arc<Own>>,
         mut state: StateFile,
+        starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
+        let patience = Patience { home: &home, starting };
         let identity = own.as_ref().map(|own| Identity::clone(own));
         let coordinator =
-            patiently(&home, || home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
+            patience.wait(|| home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
         // The certificate of a keeper that was off for long may have ended, and other nodes would refuse it; and the address is not
         // known yet when the first is made.
@@ -112,20 +116,19 @@ impl Session {
             let _ = renewal::renew(own, address, office.as_ref(), &coordinator).await;
         }
         let registry = home::answer(identity, office.clone(), &coordinator);
-        patiently(&home, || async {
-            let source = |source| HomeError::Coordinator { home: home.describe(), source };
-            renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
-        })
-        .await?;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
-        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        patience
+            .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })
+            .await?;
+        let view = patience.wait(|| async { coordinator.view().await.map_err(failed) }).await?;
         check_disks(&view, &config)?;
-        let (seat, lease, number) = patiently(&home, || {
-            let (coordinator, config, home) = (&coordinator, &config, &home);
-            async move { join(coordinator, config, home, before).await }
-        })
-        .await?;
-        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        let (seat, lease, number) = patience
+            .wait(|| {
+                let (coordinator, config, home) = (&coordinator, &config, &home);
+                async move { join(coordinator, config, home, before, Some(starting)).await }
+            })
+            .await?;
+        let view = patience.wait(|| async { coordinator.view().await.map_err(failed) }).await?;
         let membership = seat.incarnation.0;
         store(&mut state, State { membership, epoch: view.epoch.0.max(before.epoch) });
         let members = Members::of(&view);
@@ -315,7 +318,7 @@ impl Session {
     /// The cluster has gone on without this node. Its clients go on, too: each card has its own lease.
     async fn return_to_cluster(&self) -> Result<(), String> {
         let before = self.state.borrow().state();
-        let joined = join(&self.coordinator, &self.config, &self.home, before).await;
+        let joined = join(&self.coordinator, &self.config, &self.home, before, None).await;
         let (seat, lease, number) = joined.map_err(|error| error.to_string())?;
         if number != self.number {
             return Err(format!(
@@ -426,25 +429,46 @@ fn clock_off(node: WallClock, coordinator: WallClock) -> String {
     )
 }
 
-/// Does something until the coordinator answers, and says from time to time that it does not.
-async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
-    home: &Home,
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, HomeError> {
-    let mut said: Option<Instant> = None;
-    let mut pause = Duration::from_millis(20);
-    loop {
-        match attempt().await {
-            Err(HomeError::Coordinator { source, .. }) if is_passing(&source) => {
-                if said.is_none_or(|said| said.elapsed() > REMIND) {
-                    said = Some(Instant::now());
-                    tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
+/// How a start deals with a coordinator that does not answer.
+struct Patience<'a> {
+    home: &'a Home,
+    starting: &'a Starting,
+}
+
+impl Patience<'_> {
+    /// Does something until the coordinator answers, and says from time to time that it does not.
+    async fn wait<T, F: Future<Output = Result<T, HomeError>>>(
+        &self,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, HomeError> {
+        let Self { home, starting } = self;
+        let mut said: Option<Instant> = None;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            match attempt().await {
+                Err(HomeError::Coordinator { source, .. }) if is_passing(&source) => {
+                    if said.is_none_or(|said| said.elapsed() > REMIND) {
+                        said = Some(Instant::now());
+                        tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
+                    }
+                    starting.waits_for(called(home), Some(cause(&source)));
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(RETRY);
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY);
+                result => {
+                    starting.goes_on();
+                    return result;
+                }
             }
-            result => return result,
         }
+    }
+}
+
+/// The coordinator in the state of a start.
+fn called(home: &Home) -> String {
+    match home {
+        Home::Embedded(embedded) => format!("the coordinator at {}", embedded.address),
+        Home::Etcd(_) => format!("the coordinator, {}", home.describe()),
     }
 }
 
@@ -477,6 +501,7 @@ async fn join(
     config: &Config,
     home: &Home,
     before: State,
+    starting: Option<&Starting>,
 ) -> Result<(Seat, Lease, NodeId), HomeError> {
     let failed = |source| HomeError::Coordinator { home: home.describe(), source };
     let now = WallClock::now();
@@ -511,6 +536,11 @@ async fn join(
                         config.node
                     );
                     waited_until = Some(Instant::now() + wait + RETRY * 2);
+                }
+                if let Some(starting) = starting {
+                    let reason =
+                        format!("a member is called {}, and may be this node's last process", config.node);
+                    starting.waits_for("the end of a lease", Some(reason));
                 }
                 tokio::time::sleep(RETRY.min(wait)).await;
             }
