@@ -21,7 +21,11 @@ use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+<<<<<<< HEAD
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
+=======
+use tokio::sync::{Notify, oneshot};
+>>>>>>> dash
 
 use crate::audit;
 use crate::cards::{self, CardState};
@@ -33,6 +37,7 @@ use crate::local::Local;
 use crate::membership::Order;
 use crate::net::{self, Link};
 use crate::node::Node;
+use crate::places::{Place, Places};
 use crate::record;
 use crate::report;
 use crate::sampling;
@@ -44,7 +49,7 @@ use crate::warm;
 use crate::starting::Starting;
 >>>>>>> finds
 
-/// Connections at a time.
+/// Connections at a time, of which idle ones give way.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a connection may be silent, or leave a reply unread.
 const IDLE: Duration = Duration::from_secs(60);
@@ -63,6 +68,7 @@ pub(crate) struct AdminServer {
     ended: Arc<Notify>,
 }
 
+<<<<<<< HEAD
 impl AdminServer {
     /// Starts it.
     ///
@@ -138,16 +144,30 @@ struct Desk {
 
 async fn accept(desk: Arc<Desk>, listener: UnixListener) {
     let (permits, seldom) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Seldom::default());
+=======
+async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
+    let (places, seldom) = (Places::new(CONNECTIONS_MAX), Seldom::default());
+>>>>>>> dash
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+<<<<<<< HEAD
                 let desk = Arc::clone(&desk);
                 tokio::spawn(async move {
                     if let Err(error) = talk(&desk, stream).await {
+=======
+                let (node, shutdown) = (Arc::clone(&node), Arc::clone(&shutdown));
+                let place = places.admit().await;
+                tokio::spawn(async move {
+                    let talked = tokio::select! {
+                        biased;
+                        () = place.evicted() => Err(io::Error::other("it was idle, and another one needed its place")),
+                        talked = talk(&node, stream, &shutdown, &place) => talked,
+                    };
+                    if let Err(error) = talked {
+>>>>>>> dash
                         tracing::debug!(%error, "an admin connection ended");
                     }
-                    drop(permit);
                 });
             }
             Err(error) => {
@@ -189,6 +209,7 @@ impl Drop for Held<'_> {
     }
 }
 
+<<<<<<< HEAD
 /// The next request line; without its newline if it is the last one, none after that.
 async fn next_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -219,6 +240,32 @@ async fn talk(desk: &Desk, stream: UnixStream) -> io::Result<()> {
     let node = &node;
     let mut session = Session::default();
     loop {
+=======
+impl Session<'_> {
+    /// Nothing is kept for the connection: its end would end nothing else.
+    const fn is_empty(&self) -> bool {
+        self.recording.is_none() && self.held.is_none() && self.watch.is_none()
+    }
+}
+
+async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify, place: &Arc<Place>) -> io::Result<()> {
+    let operator = stream.peer_cred().ok();
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut session = Session::default();
+    let mut busy = None;
+    loop {
+        if session.is_empty() {
+            busy = None;
+        }
+        let mut line = Vec::new();
+        let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
+        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
+        if read == 0 {
+            return Ok(());
+        }
+        busy.get_or_insert_with(|| place.busy());
+>>>>>>> dash
         let request = cards_admin::parse_request(&line);
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));

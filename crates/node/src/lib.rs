@@ -28,6 +28,7 @@ mod membership;
 mod metrics;
 mod net;
 mod node;
+mod places;
 mod prefault;
 mod record;
 mod report;
