@@ -42,15 +42,12 @@ pub struct Status {
     /// The unix socket of its NBD server, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd: Option<std::path::PathBuf>,
-<<<<<<< HEAD
     /// The most that clients of this node may have of all its cards together; none if that is not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-=======
     /// The daemon does not serve yet, and this is why; the rest of the status is empty then. None once it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<Starting>,
->>>>>>> finds
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
     /// If not: what is wrong and what to do, one sentence each.

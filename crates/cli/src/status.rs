@@ -339,11 +339,8 @@ mod tests {
             time_ms: 0,
             web: None,
             nbd: None,
-<<<<<<< HEAD
             limit: None,
-=======
             starting: None,
->>>>>>> finds
             healthy: true,
             problems: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],

@@ -21,11 +21,7 @@ use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-<<<<<<< HEAD
-use tokio::sync::{Notify, Semaphore, oneshot, watch};
-=======
-use tokio::sync::{Notify, oneshot};
->>>>>>> dash
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::audit;
 use crate::cards::{self, CardState};
@@ -43,11 +39,8 @@ use crate::report;
 use crate::sampling;
 use crate::seldom::Seldom;
 use crate::spans;
-<<<<<<< HEAD
-use crate::warm;
-=======
 use crate::starting::Starting;
->>>>>>> finds
+use crate::warm;
 
 /// Connections at a time, of which idle ones give way.
 const CONNECTIONS_MAX: usize = 256;
@@ -68,7 +61,6 @@ pub(crate) struct AdminServer {
     ended: Arc<Notify>,
 }
 
-<<<<<<< HEAD
 impl AdminServer {
     /// Starts it.
     ///
@@ -143,29 +135,19 @@ struct Desk {
 }
 
 async fn accept(desk: Arc<Desk>, listener: UnixListener) {
-    let (permits, seldom) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Seldom::default());
-=======
-async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
     let (places, seldom) = (Places::new(CONNECTIONS_MAX), Seldom::default());
->>>>>>> dash
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-<<<<<<< HEAD
                 let desk = Arc::clone(&desk);
-                tokio::spawn(async move {
-                    if let Err(error) = talk(&desk, stream).await {
-=======
-                let (node, shutdown) = (Arc::clone(&node), Arc::clone(&shutdown));
                 let place = places.admit().await;
                 tokio::spawn(async move {
                     let talked = tokio::select! {
                         biased;
                         () = place.evicted() => Err(io::Error::other("it was idle, and another one needed its place")),
-                        talked = talk(&node, stream, &shutdown, &place) => talked,
+                        talked = talk(&desk, stream, &place) => talked,
                     };
                     if let Err(error) = talked {
->>>>>>> dash
                         tracing::debug!(%error, "an admin connection ended");
                     }
                 });
@@ -209,7 +191,13 @@ impl Drop for Held<'_> {
     }
 }
 
-<<<<<<< HEAD
+impl Session<'_> {
+    /// Nothing is kept for the connection: its end would end nothing else.
+    const fn is_empty(&self) -> bool {
+        self.recording.is_none() && self.held.is_none() && self.watch.is_none()
+    }
+}
+
 /// The next request line; without its newline if it is the last one, none after that.
 async fn next_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -222,7 +210,7 @@ async fn reply(writer: &mut OwnedWriteHalf, reply: &Reply) -> io::Result<()> {
     tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(reply))).await?
 }
 
-async fn talk(desk: &Desk, stream: UnixStream) -> io::Result<()> {
+async fn talk(desk: &Desk, stream: UnixStream, place: &Arc<Place>) -> io::Result<()> {
     let operator = stream.peer_cred().ok();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
@@ -239,33 +227,8 @@ async fn talk(desk: &Desk, stream: UnixStream) -> io::Result<()> {
     };
     let node = &node;
     let mut session = Session::default();
+    let mut busy = Some(place.busy());
     loop {
-=======
-impl Session<'_> {
-    /// Nothing is kept for the connection: its end would end nothing else.
-    const fn is_empty(&self) -> bool {
-        self.recording.is_none() && self.held.is_none() && self.watch.is_none()
-    }
-}
-
-async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify, place: &Arc<Place>) -> io::Result<()> {
-    let operator = stream.peer_cred().ok();
-    let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::new(reader);
-    let mut session = Session::default();
-    let mut busy = None;
-    loop {
-        if session.is_empty() {
-            busy = None;
-        }
-        let mut line = Vec::new();
-        let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
-        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
-        if read == 0 {
-            return Ok(());
-        }
-        busy.get_or_insert_with(|| place.busy());
->>>>>>> dash
         let request = cards_admin::parse_request(&line);
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
@@ -291,7 +254,11 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify, place: &A
         if last {
             return Ok(());
         }
+        if session.is_empty() {
+            busy = None;
+        }
         let Some(next) = next_line(&mut reader).await? else { return Ok(()) };
+        busy.get_or_insert_with(|| place.busy());
         line = next;
     }
 }
@@ -403,8 +370,6 @@ async fn answer<'a>(
     })
 }
 
-<<<<<<< HEAD
-=======
 /// Limits what clients may have of a card, or of all cards of the node together.
 fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<(), Refusal> {
     let bad = |problem: cards_config::Problem| Refusal {
@@ -436,24 +401,6 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
     Ok(())
 }
 
-/// Fetches ranges of a volume into the cache, and waits until all is there.
-async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
-    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
-    let card =
-        card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(node, volume))?;
-    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-    let blocks = front::blocks_to_warm(node, &spec, ranges)?;
-    let (done, wait) = oneshot::channel();
-    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
-    wait.await.map_err(|_| Refusal {
-        kind: RefusalKind::Failed,
-        message: format!(
-            "volume {volume:?} was not warmed: the daemon is ending, or the volume was detached"
-        ),
-    })
-}
-
->>>>>>> limits
 /// Has the session with the coordinator do something.
 async fn coordinate<R>(
     node: &Node,

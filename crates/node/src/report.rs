@@ -95,11 +95,8 @@ pub(crate) fn status(node: &Node) -> Status {
         time_ms: node.clock.now_and_utc_us().1 / 1_000,
         web: node.web.get().map(ToString::to_string),
         nbd: node.nbd_socket(),
-<<<<<<< HEAD
         limit: node.limiter.limit(),
-=======
         starting: None,
->>>>>>> finds
         healthy: problems.is_empty(),
         problems,
         members,

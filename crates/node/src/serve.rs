@@ -32,12 +32,8 @@ use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal, OpenError};
-<<<<<<< HEAD
-use crate::life::{InUse, Life};
-use crate::limits::Limiter;
-=======
 use crate::life::{Claim, InUse, Life};
->>>>>>> finds
+use crate::limits::Limiter;
 use crate::local;
 use crate::locks::Locks;
 use crate::marks;

@@ -69,11 +69,8 @@ fn status(number: u64, second: u64) -> Status {
         time_ms: 1_000 * second,
         web: None,
         nbd: None,
-<<<<<<< HEAD
         limit: None,
-=======
         starting: None,
->>>>>>> finds
         healthy: true,
         problems: Vec::new(),
         members: (1..=3).map(member).collect(),
