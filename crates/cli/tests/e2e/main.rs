@@ -25,6 +25,7 @@ mod kernel;
 mod ktls;
 mod layout;
 mod liar;
+mod limits;
 mod locks;
 mod membership;
 mod metrics;
