@@ -408,9 +408,9 @@ fn engine(node: &Node) -> DiskEngine {
         Some(kind) => DiskEngine {
             kind: match kind {
                 cards_disk::EngineKind::IoUring => DiskEngineKind::IoUring,
-                cards_disk::EngineKind::Threads { .. } | cards_disk::EngineKind::Nbd => {
-                    DiskEngineKind::Threads
-                }
+                cards_disk::EngineKind::Threads { .. }
+                | cards_disk::EngineKind::Nbd
+                | cards_disk::EngineKind::Object => DiskEngineKind::Threads,
             },
             reason: kind.to_string(),
         },
@@ -443,7 +443,7 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 bytes_read: stats.bytes_read,
                 bytes_written: stats.bytes_written,
             };
-            Disk { name: spec.name.clone(), errors: errors.total(), counters }
+            Disk { name: spec.name.clone(), origin: disk.name().to_owned(), errors: errors.total(), counters }
         };
     node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe).collect()
 }
