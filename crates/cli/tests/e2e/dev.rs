@@ -16,6 +16,17 @@ fn the_exit_status_is_the_commands() {
     assert_eq!(dev("--nodes 1 --size 16M", "exit 0").status.code(), Some(0));
 }
 
+/// Two nodes cannot have a volume each for itself: no daemon is started.
+#[test]
+fn a_volume_for_one_node_is_not_for_several() {
+    let refused = dev("--nodes 3 --size 16M --mode exclusive", "touch started").fails();
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    for word in ["--mode exclusive", "3 nodes", "--nodes 1"] {
+        assert!(refused.stderr.contains(word), "no {word:?} in {refused}");
+    }
+    dev("--nodes 1 --size 16M --cache 16M --mode exclusive", "true").ok();
+}
+
 #[test]
 fn the_command_gets_uris_and_a_directory() {
     let script = "test \"$uri\" = \"$uri1\" && test -n \"$uri3\" && test -z \"${uri4-}\" && \
