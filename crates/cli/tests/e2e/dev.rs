@@ -248,6 +248,32 @@ fn the_demonstration_runs_to_its_table() {
     assert_eq!(images, 1, "the image is made once");
 }
 
+/// What is counted is the same on a busy machine. A ratio of times is printed only where the disk made the difference.
+#[test]
+fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_nothing() {
+    let dir = scratch();
+    let place = dir.path().display().to_string();
+    let busy = ["1", "2"].map(|name| {
+        Process::spawn(&["sh", "-c", "exec yes >/dev/null"].map(String::from), &dir.path().join(name))
+    });
+    let done = run(&[CARDS, "demo", "--once", "--size", "32M", "--dir", &place], LONG).ok();
+    drop(busy);
+    let counted =
+        "Of the 512 blocks that node 3 read, 512 came out of the memory of other nodes, 0 from the disk.";
+    assert!(done.stdout.contains(counted), "{done}");
+    match done
+        .stdout
+        .split(" times as fast as node 2")
+        .next()
+        .and_then(|text| text.rsplit(' ').next()?.parse::<f64>().ok())
+    {
+        Some(ratio) => assert!(ratio >= 2.0, "{done}"),
+        None => {
+            assert!(done.stdout.contains("The times do not compare the disk with the caches: "), "{done}")
+        }
+    }
+}
+
 #[test]
 fn a_failing_cluster_is_no_success() {
     let done = dev("--nodes 2 --cache 16M --disk /nonexistent/disk.img", "exit 0").fails();
