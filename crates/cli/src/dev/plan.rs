@@ -83,6 +83,9 @@ impl Plan {
 
     /// The configuration of every node, with files in `dir` and ports that were free a moment ago.
     pub(super) fn configs(&self, dir: &Path) -> Result<Vec<Config>, DevError> {
+        if self.mode == Mode::Exclusive && self.nodes > 1 {
+            return Err(DevError::Exclusive { nodes: self.nodes });
+        }
         let origin = self.origin(dir)?;
         let per_node = if self.tcp { 2 } else { 1 };
         let ports = free_ports(self.nodes * per_node).map_err(DevError::Ports)?;
@@ -248,6 +251,13 @@ mod tests {
             let said = error(plan);
             assert!(said.contains(words), "{said}");
         }
+        let exclusive = |nodes| Plan { nodes, mode: Mode::Exclusive, ..plan() };
+        let said = error(exclusive(3));
+        assert!(
+            said.contains("--mode exclusive: one node has the volume then") && said.contains("--nodes 1"),
+            "{said}"
+        );
+        assert!(exclusive(1).configs(dir.path()).is_ok());
         assert!(
             error(Plan { disk: DiskFrom::File("/nonexistent".into()), ..plan() })
                 .contains("--disk /nonexistent")
