@@ -273,6 +273,13 @@ fn cache(status: &cards_admin::Status) -> String {
             count(c.writes),
             size::human(c.bytes_written)
         );
+        if let Some(room) = disk.room.filter(|room| room.unwritten > 0) {
+            text += &format!(
+                "    room: {} left on its file system for the {} that were never written\n",
+                size::human(room.free),
+                size::human(room.unwritten)
+            );
+        }
     }
     text
 }
@@ -329,6 +336,7 @@ mod tests {
             starting: None,
             healthy: true,
             problems: vec![],
+            failing: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
                 name: "disk".into(),
@@ -366,7 +374,12 @@ mod tests {
             },
             slow: cards_admin::SlowRequests::default(),
             losses: vec![],
-            disks: vec![Disk { name: "disk".into(), errors: 0, counters: DiskCounters::default() }],
+            disks: vec![Disk {
+                name: "disk".into(),
+                errors: 0,
+                room: None,
+                counters: DiskCounters::default(),
+            }],
         }
     }
 

@@ -28,6 +28,7 @@ mod metrics;
 mod net;
 mod node;
 mod prefault;
+mod problems;
 mod record;
 mod report;
 mod rights;

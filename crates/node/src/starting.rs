@@ -118,6 +118,7 @@ impl Starting {
             nbd: None,
             healthy: false,
             problems: vec![starting.to_string()],
+            failing: Vec::new(),
             starting: Some(starting),
             members: Vec::new(),
             volumes: Vec::new(),

@@ -19,6 +19,7 @@ mod disk;
 mod docs;
 mod doctor;
 mod ext4;
+mod failing;
 mod interop;
 mod kernel;
 mod ktls;

@@ -48,6 +48,7 @@ fn status(number: u64, second: u64) -> Status {
     let disk = |name: &str| Disk {
         name: name.into(),
         errors: 0,
+        room: None,
         counters: DiskCounters {
             reads: 300 * second,
             writes: 5 * second,
@@ -71,6 +72,7 @@ fn status(number: u64, second: u64) -> Status {
         starting: None,
         healthy: true,
         problems: Vec::new(),
+        failing: Vec::new(),
         members: (1..=3).map(member).collect(),
         volumes: vec![volume("data", 1 << 30, 100 * number), volume("images", 5 << 40, 7)],
         cache: Cache {
