@@ -6,7 +6,7 @@ use cards_config::Coherence;
 use super::{MemberState, Status, VolumeState};
 
 impl Status {
-    /// One sentence: all is well, or the first thing to do.
+    /// One sentence: all is well, or what fails, or else the first thing to do.
     ///
     /// ```text
     /// n1 of cluster lab: all is well (3 of 3 nodes up in epoch 3, 1 volume attached, version 0.1.0, up 2 min)
@@ -17,7 +17,13 @@ impl Status {
         if self.healthy {
             return format!("{who}: all is well ({})", self.facts());
         }
-        format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
+        match self.failing.as_slice() {
+            // Its problem, with what to do, is the first one.
+            [] | [_] => {
+                format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
+            }
+            failing => format!("{who}: {}", failing.join("; ")),
+        }
     }
 
     /// How many nodes and volumes, which version, and since when.

@@ -50,8 +50,11 @@ pub struct Status {
     pub starting: Option<Starting>,
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
-    /// If not: what is wrong and what to do, one sentence each.
+    /// If not: what is wrong and what to do, one sentence each, the most harmful first.
     pub problems: Vec<String>,
+    /// Of these, what has failed in the last minutes, by disk or volume and cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
     /// All members, in the order of their numbers; this node too.
     pub members: Vec<Member>,
     /// All volumes of the cluster this node knows.
@@ -287,9 +290,21 @@ pub struct Disk {
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,
+    /// The room for what was never written, if the disk is a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
     /// What it was asked for.
     #[serde(flatten)]
     pub counters: DiskCounters,
+}
+
+/// What a disk that is a file still needs of its file system, and what is left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes of the disk that have no place on the file system yet: never written, or trimmed.
+    pub unwritten: u64,
+    /// Bytes that the daemon can still write there.
+    pub free: u64,
 }
 
 /// A number that is never 0, if it is known.

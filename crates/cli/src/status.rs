@@ -287,6 +287,13 @@ fn cache(status: &cards_admin::Status) -> String {
             count(c.writes),
             size::human(c.bytes_written)
         );
+        if let Some(room) = disk.room.filter(|room| room.unwritten > 0) {
+            text += &format!(
+                "    room: {} left on its file system for the {} that were never written\n",
+                size::human(room.free),
+                size::human(room.unwritten)
+            );
+        }
     }
     text
 }
@@ -344,6 +351,7 @@ mod tests {
             starting: None,
             healthy: true,
             problems: vec![],
+            failing: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
                 name: "disk".into(),
@@ -386,6 +394,7 @@ mod tests {
                 name: "disk".into(),
                 origin: "/dev/sdb".into(),
                 errors: 0,
+                room: None,
                 counters: DiskCounters::default(),
             }],
         }

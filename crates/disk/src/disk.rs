@@ -14,6 +14,7 @@ use crate::nbd::Origin;
 use crate::object::Object;
 use crate::options::{Backend, DiskOptions, Source};
 use crate::pool::{Pool, Task};
+use crate::room::Room;
 use crate::stats::DiskStats;
 use crate::throttle::Throttle;
 
@@ -159,6 +160,15 @@ impl Disk {
             Storage::File { holder, .. } => holder.altered(),
             Storage::Nbd(_) => None,
             Storage::Object(object) => object.altered(&self.name),
+        }
+    }
+
+    /// What its file still needs of its file system, and what is left there; none for a device, and for an origin, of which it
+    /// is not known. Blocks for as long as the file system takes.
+    pub fn room(&self) -> Option<Room> {
+        match &self.storage {
+            Storage::File { holder, .. } => holder.room(),
+            Storage::Nbd(_) => None,
         }
     }
 

@@ -30,6 +30,7 @@ mod net;
 mod node;
 mod places;
 mod prefault;
+mod problems;
 mod record;
 mod report;
 mod rights;

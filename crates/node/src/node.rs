@@ -61,6 +61,7 @@ pub(crate) struct Node {
     pub(crate) disk_errors: Vec<Failures>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_watch::Seen>,
+    pub(crate) state_seen: disk_watch::StateSeen,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.

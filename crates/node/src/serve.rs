@@ -24,7 +24,7 @@ use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::devices::{self, Devices};
-use crate::disk_watch::{DiskWatch, Seen};
+use crate::disk_watch::{DiskWatch, Seen, StateSeen};
 use crate::failures::Failures;
 use crate::front;
 use crate::history::History;
@@ -353,7 +353,7 @@ impl Daemon {
             _sockets: sockets,
         };
         daemon.journaling = Some(journal::start(&daemon.node)?);
-        if !daemon.node.disks.is_empty() {
+        if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
         }
         starting.open();
@@ -719,6 +719,7 @@ fn build(
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
+        state_seen: StateSeen::default(),
         disks,
         journals,
         changes: Arc::default(),

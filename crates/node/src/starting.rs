@@ -119,6 +119,7 @@ impl Starting {
             healthy: false,
             problems: vec![starting.to_string()],
             limit: None,
+            failing: Vec::new(),
             starting: Some(starting),
             members: Vec::new(),
             volumes: Vec::new(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_config::{Config, Origin, size};
-use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
+use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Room};
 
 use super::finding::Finding;
 use super::machine::read;
@@ -103,7 +103,15 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
         }
     };
     let options = DiskOptions { read_only: disk.read_only, direct: disk.direct, ..DiskOptions::path(path) };
-    match Disk::open(&options) {
+    let is_used = |opened: &Result<_, DiskError>| match opened {
+        Ok(_) => true,
+        Err(error) => running && matches!(error, DiskError::Busy { .. }),
+    };
+    let opened = Disk::open(&options);
+    if let Some(short) = short_of_room(path).filter(|_| is_used(&opened) && !disk.read_only) {
+        return Finding::warning(check, short, "make room, or writes there fail (ENOSPC)");
+    }
+    match opened {
         Ok(open) => {
             let how = match (disk.read_only, disk.direct) {
                 (true, _) => "can be read",
@@ -139,6 +147,19 @@ fn object(check: String, object: &cards_config::Object) -> Finding {
         // It names the URL itself.
         Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
     }
+}
+
+/// What to say of a file whose file system will be full before the file.
+fn short_of_room(path: &Path) -> Option<String> {
+    let (room, found) = (Room::of(path).ok()??, std::fs::metadata(path).ok()?);
+    room.is_short(found.len()).then(|| {
+        format!(
+            "{}: its file system has {} left, and {} of the disk were never written",
+            path.display(),
+            size::human(room.free),
+            size::human(room.unwritten)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod disk;
 mod docs;
 mod doctor;
 mod ext4;
+mod failing;
 mod image;
 mod interop;
 mod kernel;

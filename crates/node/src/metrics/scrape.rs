@@ -234,6 +234,20 @@ fn disks(text: &mut Exposition, node: &Node) {
         let mut family = text.counter(name, help);
         disks.iter().for_each(|disk| family.sample(&[("disk", &disk.name)], of(&disk.counters)));
     }
+    type Room = fn(&cards_admin::Room) -> u64;
+    let families: [(&str, &str, Room); 2] = [
+        ("cards_disk_unwritten_bytes", "Bytes of a disk's file that have no place yet.", |room| {
+            room.unwritten
+        }),
+        ("cards_disk_room_bytes", "Bytes that are left on the file system of a disk's file.", |room| {
+            room.free
+        }),
+    ];
+    for (name, help, of) in families {
+        let mut family = text.gauge(name, help);
+        let rooms = disks.iter().filter_map(|disk| Some((&disk.name, disk.room?)));
+        rooms.for_each(|(disk, room)| family.sample(&[("disk", disk)], of(&room)));
+    }
     disk_errors(text, node);
 }
 

@@ -94,7 +94,7 @@ impl Link {
             offer: Notify::new(),
             dialled: AtomicU64::new(0),
             traffic: PeerTraffic::default(),
-            damaged: Failures::default(),
+            damaged: Failures::called("checksum"),
             damage_told: Mutex::default(),
             disks: Mutex::default(),
             met: AtomicBool::new(false),

@@ -50,6 +50,7 @@ fn status(number: u64, second: u64) -> Status {
         name: name.into(),
         origin: String::new(),
         errors: 0,
+        room: None,
         counters: DiskCounters {
             reads: 300 * second,
             writes: 5 * second,
@@ -74,6 +75,7 @@ fn status(number: u64, second: u64) -> Status {
         starting: None,
         healthy: true,
         problems: Vec::new(),
+        failing: Vec::new(),
         members: (1..=3).map(member).collect(),
         volumes: vec![volume("data", 1 << 30, 100 * number), volume("images", 5 << 40, 7)],
         cache: Cache {

@@ -18,6 +18,7 @@ pub(crate) mod nginx;
 pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod reference;
+pub(crate) mod small;
 pub(crate) mod tools;
 pub(crate) mod wiretap;
 
