@@ -16,6 +16,7 @@ mod http;
 mod inquiry;
 mod membership;
 mod metrics;
+mod past;
 mod peers;
 mod port;
 mod reads;
