@@ -17,6 +17,7 @@ mod inquiry;
 mod limits;
 mod membership;
 mod metrics;
+mod past;
 mod peers;
 mod port;
 mod reads;
