@@ -168,7 +168,7 @@ impl Disk {
     pub fn room(&self) -> Option<Room> {
         match &self.storage {
             Storage::File { holder, .. } => holder.room(),
-            Storage::Nbd(_) => None,
+            Storage::Nbd(_) | Storage::Object(_) => None,
         }
     }
 

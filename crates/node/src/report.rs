@@ -344,7 +344,13 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 bytes_read: stats.bytes_read,
                 bytes_written: stats.bytes_written,
             };
-            Disk { name: spec.name.clone(), origin: disk.name().to_owned(), errors: errors.total(), counters, room: None }
+            Disk {
+                name: spec.name.clone(),
+                origin: disk.name().to_owned(),
+                errors: errors.total(),
+                counters,
+                room: None,
+            }
         };
     let disks = node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe);
     disks.zip(&node.disks_seen).map(|(disk, seen)| Disk { room: seen.room().map(room), ..disk }).collect()
