@@ -6,22 +6,29 @@ use cards_admin::Op;
 
 /// A request, as far as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     /// When it had arrived.
-    pub(crate) start: Instant,
+    pub start: Instant,
     /// Where it begins in the volume, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Its length, in bytes.
-    pub(crate) length: u32,
+    pub length: u32,
     /// Its kind.
-    pub(crate) op: Op,
+    pub op: Op,
     /// How it ended, or that it has been noted as slow.
-    pub(crate) mark: Mark,
+    pub mark: Mark,
+}
+
+impl Ticket {
+    /// How long it has taken until `now`, in nanoseconds.
+    pub(crate) const fn took_ns(&self, now: Instant) -> u64 {
+        now.0.saturating_sub(self.start.0)
+    }
 }
 
 /// What is to be said of a request when its reply leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub enum Mark {
     /// It has succeeded.
     Done,
     /// It has succeeded, and is among the slow requests already.
