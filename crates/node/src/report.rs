@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cards_admin::{
     self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
-    MemberState, Status, Volume, VolumeState,
+    MemberState, SlowRequests, Status, Volume, VolumeState,
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
@@ -52,10 +52,15 @@ pub(crate) fn status(node: &Node) -> Status {
         cache: cache(node),
         disk_engine: engine(node),
         counters: counters(node),
-        slow: node.metrics.slow.show(node, SLOW_MAX),
+        slow: slow(node, SLOW_MAX),
         losses: losses(node),
         disks: disks(node),
     }
+}
+
+/// Requests that took long, at most so many of each kind.
+pub(crate) fn slow(node: &Node, most: usize) -> SlowRequests {
+    node.probe.slow_requests(node, node.clock.now_and_utc_us(), most)
 }
 
 /// Where other machines may connect without TLS.
@@ -171,7 +176,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             reason,
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
-            io: node.metrics.io_of(spec.id).unwrap_or_default(),
+            io: node.probe.io_of(spec.id).unwrap_or_default(),
             name: spec.name,
         });
     }

@@ -15,6 +15,7 @@ use cards_core::{
 use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
+use cards_probe::{Options, Probe};
 use cards_tls::Service;
 
 use crate::admin_server::AdminServer;
@@ -38,14 +39,10 @@ use crate::local;
 use crate::locks::Locks;
 use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
-use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link, Shelf, Writes};
 use crate::node::{Node, ShardCell};
-use crate::record::Recorder;
 use crate::rights::Configured;
-use crate::sampling::Sampling;
 use crate::service_manager::{ServiceManager, Turns};
-use crate::spans::Spans;
 use crate::starting::Starting;
 use crate::traffic::Traffic;
 
@@ -704,6 +701,16 @@ fn build(
     };
     let threads = config.data_threads.max(1);
     let shelf = Shelf::new(config.cache, block as usize);
+    let probe = Options {
+        me,
+        members: nodes,
+        threads,
+        block: block as usize,
+        cache_blocks: config.cache / block as u64,
+        slow: config.slow,
+        disk_wait: config.disk_wait,
+        trace_one_in: config.trace_sample,
+    };
     Ok(Node {
         identity,
         clients,
@@ -733,10 +740,8 @@ fn build(
         writes: Writes::new(block as usize),
         traffic: Traffic::default(),
         history: History::default(),
-        recorder: Recorder::new(threads, nodes),
-        sampling: Sampling::new(threads),
-        metrics: Metrics::new(Slow::new(config.slow)),
-        spans: Spans::new(config.trace_sample),
+        probe: Arc::new(Probe::new(probe)),
+        started_us: OnceLock::new(),
         web: OnceLock::new(),
         engine: OnceLock::new(),
         holding: AtomicBool::new(false),

@@ -16,7 +16,7 @@ pub(super) async fn answer(node: &Arc<Node>, path: &[&str], query: &str) -> Resu
     let ok = StatusCode::OK;
     Ok(Some(match *path {
         ["metrics"] => text(metrics::MEDIA_TYPE, metrics::scrape(node)),
-        ["v1", "slow"] => json(ok, &node.metrics.slow.show(node, usize::MAX)),
+        ["v1", "slow"] => json(ok, &report::slow(node, usize::MAX)),
         ["v1", "status"] => json(ok, &report::status(node)),
         ["v1", "cluster"] => json(ok, &*inquiry::cluster(node).await),
         ["v1", "why"] => json(ok, &why::why(node, query).await?),

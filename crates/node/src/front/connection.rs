@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use cards_admin::{DemandKind, Op};
+use cards_admin::Op;
 use cards_policies::read_ahead::ReadAhead;
+use cards_probe::{Mark, Ticket};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 
@@ -22,8 +23,6 @@ use super::stream::Stream;
 use crate::buffers::Bytes;
 use crate::limits::Limiter;
 use crate::local::Local;
-use crate::metrics::{Mark, Ticket};
-use crate::sampling::Tap;
 use crate::traffic::Traffic;
 
 /// A write of at least so many bytes is received straight into its buffer.
@@ -76,7 +75,6 @@ pub(super) struct Connection {
     /// When the drain was noticed.
     draining_since: Option<std::time::Instant>,
     read_ahead: ReadAhead,
-    tap: Tap,
     lent: Lent,
 }
 
@@ -102,7 +100,6 @@ impl Connection {
     ) -> Self {
         let key = local.clients.borrow_mut().insert(Rc::clone(&client));
         client.key.set(Some(key));
-        let tap = Tap::new(&local.node, client.volume);
         Self {
             local: Rc::clone(local),
             client,
@@ -117,7 +114,6 @@ impl Connection {
             closing: false,
             draining_since: None,
             read_ahead,
-            tap,
             lent: Lent::default(),
         }
     }
@@ -195,7 +191,7 @@ impl Connection {
             may.then(|| {
                 let waited = parked.pass(now);
                 if !waited.is_zero() {
-                    self.client.cell.throttled(waited);
+                    self.client.tap.throttled(waited);
                 }
                 waited
             })
@@ -325,7 +321,7 @@ impl Connection {
         let over = if self.client.seat.is_over() { Err(Errno::Io) } else { Ok(()) };
         let verdict = validate(&request, &self.client.session).and(over);
         if verdict.is_ok() {
-            self.record(now, &request);
+            self.client.tap.asked(now, ticket.op, (request.offset, request.length));
         }
         if request.command == Command::Write {
             self.large = request.length >= LARGE_WRITE;
@@ -369,23 +365,6 @@ impl Connection {
         }
     }
 
-    /// Lets the recorder know, if it is on, and the sampler.
-    fn record(&self, now: cards_core::Instant, request: &Request) {
-        let kind = match request.command {
-            Command::Read => DemandKind::Read,
-            Command::Write | Command::WriteZeroes => DemandKind::Write,
-            Command::Trim => DemandKind::Trim,
-            Command::Flush => DemandKind::Flush,
-            Command::Cache | Command::BlockStatus | Command::Disc | Command::Other(_) => return,
-        };
-        let (local, client) = (&self.local, &self.client);
-        let range = (request.offset, request.length);
-        if matches!(request.command, Command::Read | Command::Write) {
-            self.tap.note(&local.node, local.index, now, request.command == Command::Write, range);
-        }
-        local.node.recorder.note(local.index, now, client.number, client.volume, kind, range);
-    }
-
     /// Starts the write whose payload has arrived in full, if it has.
     fn arrived(&mut self) {
         let Some(arriving) = self.arriving.take_if(|arriving| arriving.missing == 0) else {
@@ -422,13 +401,15 @@ impl Connection {
             };
             let Poll::Ready(sent) = sent else { break };
             client.moved.set(client.moved.get() + sent as u64);
-            let (local, mut now) = (&self.local, None);
+            let (local, mut leaving) = (&self.local, None);
             let (mut cost, mut requests) = (0, 0);
             replies.sent(sent, &mut self.lent, |ticket| {
                 cost += u64::from(Client::cost(&ticket));
                 requests += 1;
                 // One look at the clock is enough for all that have left together.
-                client.left(local, ticket, *now.get_or_insert_with(|| local.node.now()));
+                leaving
+                    .get_or_insert_with(|| client.tap.leaving(local.node.now()))
+                    .left(ticket, &*local.node);
             });
             drop(replies);
             client.settle(&self.local, cost, requests);

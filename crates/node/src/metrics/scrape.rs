@@ -23,7 +23,7 @@ const USUAL: [Op; 3] = [Op::Read, Op::Write, Op::Flush];
 pub(crate) fn scrape(node: &Node) -> String {
     let mut text = Exposition::default();
     about_node(&mut text, node);
-    let io = node.metrics.io();
+    let io = node.probe.io();
     requests(&mut text, &io);
     limits(&mut text, &io);
     blocks(&mut text, &io);
@@ -61,7 +61,7 @@ fn about_node(text: &mut Exposition, node: &Node) {
         text.counter("cards_certificate_renewal_failures", help).sample(&[], failures);
     }
     let help = "Requests of clients that took at least the time that `slow` in the configuration says.";
-    text.counter("cards_slow_requests", help).sample(&[], node.metrics.slow.count());
+    text.counter("cards_slow_requests", help).sample(&[], node.probe.slow_count());
 }
 
 /// The kinds of requests to show: the usual ones, and those that there were.
@@ -259,7 +259,7 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {
-    let started_us = *node.metrics.started_us.get_or_init(|| {
+    let started_us = *node.started_us.get_or_init(|| {
         let (now, utc_us) = node.clock.now_and_utc_us();
         utc_us.saturating_sub(now.0 / 1_000)
     });

@@ -1,56 +1,30 @@
-//! The recorder: what clients ask for, for whoever wants to replay or simulate it.
+//! The recorder: what clients ask for, to be replayed or simulated.
 //!
 //! Each data thread writes into a ring of its own, which one reader empties over the admin socket. While nobody
-//! records, a request costs one relaxed load. A full ring loses what comes, and counts it: clients never wait for a
-//! reader.
+//! records, a request costs one relaxed load. A full ring loses what comes, and a recording says how much: clients never
+//! wait for a reader.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use cards_admin::{Demand, DemandKind, Recorded, RecordedVolume};
+use cards_admin::{Demand, DemandKind, Op, Recorded};
 use cards_core::{Instant, PgId};
 
-use crate::node::Node;
+use crate::ring::Ring;
 
-/// The volumes of the cluster with their numbers in recordings.
-pub(crate) fn volumes(node: &Node) -> Vec<RecordedVolume> {
-    let members = node.links.len() as u16;
-    let control = node.control();
-    let volumes = control
-        .volumes()
-        .map(|spec| RecordedVolume { number: number_of(spec.id, members), name: spec.name.clone() });
-    volumes.collect()
-}
-
-const fn number_of(volume: PgId, members: u16) -> u16 {
-    volume.disk() * members + volume.disk_node().0
-}
-
-/// Demands a ring holds: half a second of 64,000 a second.
-const ROOM: u64 = 1 << 15;
-/// Words of a demand: time, offset, client and length, volume and kind.
-const WORDS: u64 = 4;
 /// Demands of one [`Session::take`].
 const TAKE_MAX: usize = 1 << 15;
 
-/// A node's recorder.
-pub(crate) struct Recorder {
+/// A daemon's recorder.
+pub struct Recorder {
     on: AtomicBool,
-    /// Somebody records.
+    /// A session has it.
     taken: AtomicBool,
-    /// One for each data thread; made when somebody records for the first time.
+    /// One for each data thread; made for the first recording.
     rings: OnceLock<Box<[Ring]>>,
     threads: usize,
     members: u16,
     clients: AtomicU32,
-}
-
-/// One writer and one reader at a time; a demand is published by `head` and given free by `tail`.
-pub(crate) struct Ring {
-    words: Box<[AtomicU64]>,
-    head: AtomicU64,
-    tail: AtomicU64,
-    lost: AtomicU64,
 }
 
 impl Recorder {
@@ -65,12 +39,17 @@ impl Recorder {
         }
     }
 
+    /// The number of a volume in recordings: no two of the cluster have the same.
+    pub fn number_of(&self, volume: PgId) -> u16 {
+        volume.disk() * self.members + volume.disk_node().0
+    }
+
     /// The number of a new client.
     pub(crate) fn next_client(&self) -> u32 {
         self.clients.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes a demand, if somebody records. `thread` is the caller's.
+    /// Notes a demand, if there is a recording. `thread` is the caller's.
     #[inline]
     pub(crate) fn note(
         &self,
@@ -78,11 +57,11 @@ impl Recorder {
         now: Instant,
         client: u32,
         volume: PgId,
-        kind: DemandKind,
+        op: Op,
         range: (u64, u32),
     ) {
         if self.on.load(Ordering::Relaxed) {
-            self.record(thread, now, client, volume, kind, range);
+            self.record(thread, now, client, volume, op, range);
         }
     }
 
@@ -93,16 +72,17 @@ impl Recorder {
         now: Instant,
         client: u32,
         volume: PgId,
-        kind: DemandKind,
+        op: Op,
         (offset, bytes): (u64, u32),
     ) {
+        let Some(kind) = kind_of_op(op) else { return };
         let Some(ring) = self.rings.get().and_then(|rings| rings.get(usize::from(thread))) else { return };
         let last = u64::from(volume.0) << 8 | kind_code(kind);
         ring.push([now.0, offset, u64::from(client) << 32 | u64::from(bytes), last]);
     }
 
-    /// Begins to record; none if somebody does already.
-    pub(crate) fn begin(&self, now: Instant) -> Option<Session<'_>> {
+    /// Begins to record; none if there is a recording already.
+    pub fn begin(&self, now: Instant) -> Option<Session<'_>> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;
         }
@@ -113,15 +93,15 @@ impl Recorder {
     }
 }
 
-/// Somebody records; no longer when this is dropped.
-pub(crate) struct Session<'a> {
+/// A recording, until this is dropped.
+pub struct Session<'a> {
     recorder: &'a Recorder,
     began: Instant,
 }
 
 impl Session<'_> {
     /// What has come since the last time.
-    pub(crate) fn take(&self, now: Instant) -> Recorded {
+    pub fn take(&self, now: Instant) -> Recorded {
         let mut recorded = Recorded { now_ns: now.0.saturating_sub(self.began.0), ..Recorded::default() };
         for ring in self.recorder.rings.get().into_iter().flatten() {
             recorded.more |= ring.take(TAKE_MAX - recorded.demands.len(), |words| {
@@ -132,12 +112,12 @@ impl Session<'_> {
         recorded
     }
 
-    fn demand(&self, [time, offset, client_and_bytes, volume_and_kind]: [u64; WORDS as usize]) -> Demand {
+    fn demand(&self, [time, offset, client_and_bytes, volume_and_kind]: [u64; 4]) -> Demand {
         let volume = PgId((volume_and_kind >> 8) as u32);
         Demand {
             time_ns: time.saturating_sub(self.began.0),
             client: (client_and_bytes >> 32) as u32,
-            volume: number_of(volume, self.recorder.members),
+            volume: self.recorder.number_of(volume),
             kind: kind_of(volume_and_kind & 0xff),
             offset,
             bytes: client_and_bytes as u32,
@@ -152,55 +132,14 @@ impl Drop for Session<'_> {
     }
 }
 
-impl Ring {
-    pub(crate) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        let words = (0..ROOM * WORDS).map(|_| zero()).collect();
-        Self { words, head: zero(), tail: zero(), lost: zero() }
-    }
-
-    /// Forgets what is left of an earlier recording. Called by the reader.
-    fn clear(&self) {
-        self.tail.store(self.head.load(Ordering::Acquire), Ordering::Release);
-        self.lost.store(0, Ordering::Relaxed);
-    }
-
-    /// Called by the writer.
-    pub(crate) fn push(&self, demand: [u64; WORDS as usize]) {
-        let head = self.head.load(Ordering::Relaxed);
-        if head - self.tail.load(Ordering::Acquire) >= ROOM {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        for (word, value) in self.place(head).iter().zip(demand) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.head.store(head + 1, Ordering::Release);
-    }
-
-    /// Takes up to `most` demands; whether there are more. Called by the reader.
-    pub(crate) fn take(&self, most: usize, mut each: impl FnMut([u64; WORDS as usize])) -> bool {
-        let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
-        let end = head.min(tail + most as u64);
-        for at in tail..end {
-            let mut demand = [0; WORDS as usize];
-            for (value, word) in demand.iter_mut().zip(self.place(at)) {
-                *value = word.load(Ordering::Relaxed);
-            }
-            each(demand);
-        }
-        self.tail.store(end, Ordering::Release);
-        end < head
-    }
-
-    /// Demands that found no room since [`Self::clear`].
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
-    fn place(&self, at: u64) -> &[AtomicU64] {
-        let start = (at % ROOM * WORDS) as usize;
-        &self.words[start..start + WORDS as usize]
+/// What a request is in a recording; none if it is not recorded.
+const fn kind_of_op(op: Op) -> Option<DemandKind> {
+    match op {
+        Op::Read => Some(DemandKind::Read),
+        Op::Write | Op::Zero => Some(DemandKind::Write),
+        Op::Trim => Some(DemandKind::Trim),
+        Op::Flush => Some(DemandKind::Flush),
+        Op::Cache | Op::Status | Op::Other => None,
     }
 }
 
@@ -224,10 +163,11 @@ mod tests {
     use cards_core::NodeId;
 
     use super::*;
+    use crate::ring::ROOM;
 
     fn note(recorder: &Recorder, thread: u8, time: u64) {
         let volume = PgId::plain(NodeId(2), 5);
-        recorder.note(thread, Instant(time), 7, volume, DemandKind::Trim, (1 << 40, u32::MAX));
+        recorder.note(thread, Instant(time), 7, volume, Op::Trim, (1 << 40, u32::MAX));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cards_core::Origin;
 
-use cards_admin::{Io, LATENCY_BUCKETS, Op, OpIo, bucket_of};
+use cards_admin::{Io, LATENCY_BUCKETS, Op, OpIo};
 
 /// Counted by one thread and read by any: no locked instruction, no line that another thread writes.
 #[derive(Debug, Default)]
@@ -34,11 +34,12 @@ impl Default for Ops {
 }
 
 impl Cell {
-    /// A request is over. Only the cell's own thread may say so, and what follows.
+    /// A request is over, after `nanoseconds`, which are in that bucket. Only the cell's own thread may say so, and what
+    /// follows.
     #[inline]
-    pub(crate) fn request(&self, op: Op, nanoseconds: u64, bytes: u32, failed: bool) {
+    pub(crate) fn request(&self, op: Op, (nanoseconds, bucket): (u64, usize), bytes: u32, failed: bool) {
         let ops = &self.ops[op as usize];
-        add(&ops.buckets[bucket_of(nanoseconds)], 1);
+        add(&ops.buckets[bucket], 1);
         add(&ops.nanoseconds, nanoseconds);
         if failed {
             add(&ops.errors, 1);
@@ -47,10 +48,10 @@ impl Cell {
         }
     }
 
-    /// Blocks of a read have been had.
+    /// A block of a read has been had.
     #[inline]
-    pub(crate) fn blocks(&self, origin: Origin, count: u64) {
-        add(&self.blocks[index_of(origin)], count);
+    pub(crate) fn block(&self, origin: Origin) {
+        add(&self.blocks[index_of(origin)], 1);
     }
 
     /// A read waits for a lock.
@@ -65,7 +66,7 @@ impl Cell {
     }
 
     /// What has been counted.
-    pub(super) fn read(&self) -> Io {
+    pub(crate) fn read(&self) -> Io {
         let blocks = |origin| self.blocks[index_of(origin)].load(Relaxed);
         Io {
             ops: Op::ALL.iter().zip(&self.ops).filter_map(|(op, ops)| ops.read(*op)).collect(),

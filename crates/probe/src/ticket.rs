@@ -2,30 +2,34 @@
 
 use std::time::Duration;
 
-use cards_core::Instant;
-
 use cards_admin::Op;
+use cards_core::Instant;
 
 /// A request, as far as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     /// When it had arrived.
-    pub(crate) start: Instant,
+    pub start: Instant,
     /// Where it begins in the volume, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Its length, in bytes.
-    pub(crate) length: u32,
+    pub length: u32,
     /// How long a limit has had it wait, in milliseconds; no more than a minute is told apart.
-    pub(crate) throttled_ms: u16,
+    pub throttled_ms: u16,
     /// Its kind.
-    pub(crate) op: Op,
+    pub op: Op,
     /// How it ended, or that it has been noted as slow.
-    pub(crate) mark: Mark,
+    pub mark: Mark,
 }
 
 impl Ticket {
+    /// How long it has taken until `now`, in nanoseconds.
+    pub(crate) const fn took_ns(&self, now: Instant) -> u64 {
+        now.0.saturating_sub(self.start.0)
+    }
+
     /// It had arrived at `since`, and a limit has had it wait.
-    pub(crate) fn throttled(&mut self, since: Instant, waited: Duration) {
+    pub fn throttled(&mut self, since: Instant, waited: Duration) {
         self.start = since;
         self.throttled_ms = u16::try_from(waited.as_millis()).unwrap_or(u16::MAX);
     }
@@ -39,7 +43,7 @@ impl Ticket {
 
 /// What is to be said of a request when its reply leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub enum Mark {
     /// It has succeeded.
     Done,
     /// It has succeeded, and is among the slow requests already.

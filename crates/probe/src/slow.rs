@@ -7,8 +7,10 @@ use std::time::Duration;
 use cards_admin::{SlowRequest, SlowRequests, WaitKind};
 use cards_core::{Instant, NodeId, PgId};
 
-use super::{Ticket, Trail};
-use crate::node::Node;
+use crate::counts::Counts;
+use crate::names::Names;
+use crate::ticket::Ticket;
+use crate::waits::WaitReasons;
 
 /// So many of the last ones are kept.
 const LAST_MAX: usize = 128;
@@ -17,10 +19,13 @@ const SLOWEST_MAX: usize = 32;
 /// At most one line of the log in this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// See the module's head.
+/// The slow requests of a daemon.
 pub(crate) struct Slow {
     /// In nanoseconds; the largest number if nothing is noted.
     threshold_ns: u64,
+    /// A request that failed after this time may have failed because of it.
+    disk_wait: Duration,
+    me: NodeId,
     kept: Mutex<Kept>,
 }
 
@@ -40,7 +45,7 @@ struct Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waited {
     /// As the core had it.
-    For(Trail),
+    For(WaitReasons),
     /// Its reply was ready, and its client did not take it.
     Client,
 }
@@ -57,12 +62,12 @@ struct Note {
 
 impl Slow {
     /// Notes requests from `threshold` on; none if it is zero.
-    pub(crate) fn new(threshold: Duration) -> Self {
+    pub(crate) fn new(me: NodeId, threshold: Duration, disk_wait: Duration) -> Self {
         let threshold_ns = match u64::try_from(threshold.as_nanos()) {
             Ok(0) | Err(_) => u64::MAX,
             Ok(threshold_ns) => threshold_ns,
         };
-        Self { threshold_ns, kept: Mutex::default() }
+        Self { threshold_ns, disk_wait, me, kept: Mutex::default() }
     }
 
     /// Whether a request that took so many nanoseconds is to be noted.
@@ -75,7 +80,7 @@ impl Slow {
     #[cold]
     pub(crate) fn note(
         &self,
-        node: &Node,
+        (names, counts): (&dyn Names, &Counts),
         volume: PgId,
         ticket: Ticket,
         now: Instant,
@@ -84,12 +89,12 @@ impl Slow {
     ) {
         let wait = match waited {
             _ if ticket.waited_for_limit(now.since(ticket.start)) => (WaitKind::Limit, None),
-            Waited::For(trail) => trail.wait(node.me, volume),
+            Waited::For(reasons) => reasons.wait(self.me, volume),
             Waited::Client => (WaitKind::Client, None),
         };
         let note = Note { at: now, volume, ticket, took: now.since(ticket.start), failed, wait };
         let Some(others) = self.lock().add(note) else { return };
-        let shown = note.show(node, now, 0);
+        let shown = note.show(names, counts, (now, 0));
         tracing::warn!(
             volume = shown.volume,
             op = ticket.op.name(),
@@ -101,18 +106,22 @@ impl Slow {
             at = shown.node.as_deref().unwrap_or("-"),
             more_unlogged = others,
             "a request was slow{}",
-            if failed && note.took >= node.config.disk_wait { ", and failed after disk_wait" } else { "" }
+            if failed && note.took >= self.disk_wait { ", and failed after disk_wait" } else { "" }
         );
     }
 
-    /// What has been noted, at most so many of each.
-    pub(crate) fn show(&self, node: &Node, most: usize) -> SlowRequests {
-        let (now, utc_us) = node.clock.now_and_utc_us();
+    /// What has been noted, at most so many of each. `at`: now, and in microseconds since 1970 (UTC).
+    pub(crate) fn show(
+        &self,
+        (names, counts): (&dyn Names, &Counts),
+        at: (Instant, u64),
+        most: usize,
+    ) -> SlowRequests {
         let (count, last, slowest) = {
             let kept = self.lock();
             (kept.count, kept.last.iter().copied().collect::<Vec<_>>(), kept.slowest.clone())
         };
-        let show = |note: &Note| note.show(node, now, utc_us);
+        let show = |note: &Note| note.show(names, counts, at);
         SlowRequests {
             threshold_ms: (self.threshold_ns < u64::MAX).then_some(self.threshold_ns / 1_000_000),
             count,
@@ -122,7 +131,7 @@ impl Slow {
     }
 
     /// How many there were.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.lock().count
     }
 
@@ -154,19 +163,19 @@ impl Kept {
 }
 
 impl Note {
-    fn show(&self, node: &Node, now: Instant, utc_us: u64) -> SlowRequest {
+    fn show(&self, names: &dyn Names, counts: &Counts, (now, utc_us): (Instant, u64)) -> SlowRequest {
         let ago_us = now.since(self.at).as_micros() as u64;
         let (waited_for, at) = self.wait;
         SlowRequest {
             time_ms: utc_us.saturating_sub(ago_us) / 1_000,
-            volume: node.metrics.name(self.volume).unwrap_or_default(),
+            volume: counts.name(self.volume).unwrap_or_default(),
             op: self.ticket.op,
             offset: self.ticket.offset,
             length: self.ticket.length,
             took_us: self.took.as_micros() as u64,
             failed: self.failed,
             waited_for,
-            node: at.map(|node_id| node.name(node_id)),
+            node: at.map(|at| names.node(at)),
         }
     }
 }
@@ -174,7 +183,7 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Mark;
+    use crate::ticket::Mark;
     use cards_admin::Op;
 
     fn note(at: Duration, took_ms: u64) -> Note {
@@ -213,7 +222,8 @@ mod tests {
 
     #[test]
     fn zero_notes_nothing() {
-        assert!(!Slow::new(Duration::ZERO).is(3_600_000_000_000));
-        assert!(Slow::new(Duration::from_millis(1)).is(1_000_000));
+        let slow = |threshold| Slow::new(NodeId(0), threshold, Duration::ZERO);
+        assert!(!slow(Duration::ZERO).is(3_600_000_000_000));
+        assert!(slow(Duration::from_millis(1)).is(1_000_000));
     }
 }

@@ -2,13 +2,13 @@
 
 use cards_core::{NodeId, OpId, PgId, RequestId, Stamp, mix};
 
-use crate::node::Node;
+use crate::names::Names;
 
-/// A request: who has sent it, and its number there. No two lives of a node use a number twice.
+/// A request: the node that has sent it, and its number there. No two lives of a node use a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Trace {
-    pub(super) requester: NodeId,
-    pub(super) shard: u16,
+pub struct Trace {
+    pub(crate) requester: NodeId,
+    pub(crate) shard: u16,
     number: u64,
     kind: Kind,
 }
@@ -26,37 +26,37 @@ enum Kind {
 
 impl Trace {
     /// A request that is sent to other nodes.
-    pub(super) const fn of(requester: NodeId, shard: u16, request: RequestId) -> Self {
+    pub(crate) const fn of(requester: NodeId, shard: u16, request: RequestId) -> Self {
         Self { requester, shard, number: request.0, kind: Kind::Sent }
     }
 
     /// One that the requester's own disk answers at once.
-    pub(super) const fn of_disk(requester: NodeId, shard: u16, op: OpId) -> Self {
+    pub(crate) const fn of_disk(requester: NodeId, shard: u16, op: OpId) -> Self {
         Self { requester, shard, number: op.0, kind: Kind::Disk }
     }
 
     /// A write to a volume of the requester's own. Each volume counts its writes, so its number is made a part of it.
-    pub(super) const fn of_write(requester: NodeId, shard: u16, volume: PgId, stamp: Stamp) -> Self {
+    pub(crate) const fn of_write(requester: NodeId, shard: u16, volume: PgId, stamp: Stamp) -> Self {
         let number = stamp.0.rotate_left(16) ^ volume.0 as u64;
         Self { requester, shard, number, kind: Kind::Write }
     }
 
     /// Whether it is among those that are traced: one in `one_in`, or none if that is zero. The same at all nodes.
-    pub(super) const fn is_traced(self, one_in: u32) -> bool {
+    pub(crate) const fn is_traced(self, one_in: u32) -> bool {
         let salt = (self.requester.0 as u64) << 18 | (self.shard as u64) << 2 | self.kind as u64;
         one_in != 0 && mix(self.number ^ mix(salt)).is_multiple_of(one_in as u64)
     }
 
     /// How it is called: `n2:3.1a2b3c`, and `n1:3.op1a2b` or `n1:3.w1a2b` if the requester has the disk.
-    pub(super) fn name(self, node: &Node) -> String {
+    pub(crate) fn name(self, names: &dyn Names) -> String {
         let Self { requester, shard, number, kind } = self;
-        format!("{}:{shard:x}.{}{number:x}", node.name(requester), kind.prefix())
+        format!("{}:{shard:x}.{}{number:x}", names.node(requester), kind.prefix())
     }
 
     /// The request of that name; none if it is no name of any. Of a node that is no member, nothing is known.
-    pub(super) fn find(node: &Node, name: &str) -> Option<Self> {
+    pub fn find(names: &dyn Names, name: &str) -> Option<Self> {
         let (requester, shard, number, kind) = split(name)?;
-        let (requester, _) = node.members().find(requester)?;
+        let requester = names.find_node(requester)?;
         Some(Self { requester, shard, number, kind })
     }
 }
@@ -73,7 +73,8 @@ impl Kind {
 }
 
 /// Whether this is how requests are called.
-pub(super) fn is_name(name: &str) -> bool {
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     split(name).is_some()
 }
 

@@ -1,12 +1,11 @@
-//! What is said of a sample.
+//! The samples of this node, and of all: what clients ask for, for `cards advise`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use cards_admin::{Measured, Refusal, Sampled, Samples, Silent};
-use cards_advise::{Rate, Sample};
+use cards_admin::{Refusal, Sampled, Samples, Silent};
 use cards_core::PgId;
 
-use super::measured;
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 
@@ -16,8 +15,24 @@ const REMOTE_MAX: usize = 60_000;
 /// The same of all other nodes together.
 const ALL_MAX: usize = 400_000;
 
+/// How often the threads' rings are emptied while there is much in them, and while there is little.
+const PAUSE_MIN: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+/// References at a time that are much.
+const MUCH: usize = 4096;
+
+/// Empties the threads' rings from time to time; never ends.
+pub(crate) async fn run(node: &Node) {
+    let mut pause = PAUSE_MAX;
+    loop {
+        tokio::time::sleep(pause).await;
+        let taken = node.probe.collect_samples(node.clock.now_and_utc_us());
+        pause = if taken > MUCH { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+    }
+}
+
 /// Blocks that the cache of this node has room for.
-pub(super) fn cache_blocks(node: &Node) -> u64 {
+fn cache_blocks(node: &Node) -> u64 {
     node.config.cache / node.arena.block() as u64
 }
 
@@ -27,16 +42,8 @@ pub(super) fn cache_blocks(node: &Node) -> u64 {
 /// There is no such volume.
 pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Refusal> {
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-    node.sampling.collect(node);
-    let (sample, measured) = match node.sampling.of(spec.id) {
-        Some(stream) => {
-            let mut sample = stream.sample();
-            sample.shrink(most);
-            let (since_us, _) = sample.span_us().unwrap_or_default();
-            (sample, measured(node, spec.id).since(stream.measured_at(since_us)))
-        }
-        None => (Sample::new(spec.id, Rate::ALL), Measured::default()),
-    };
+    node.probe.collect_samples(node.clock.now_and_utc_us());
+    let (sample, measured) = node.probe.sample(spec.id, most);
     let all = cache_blocks(node);
     Ok(Sampled {
         node: node.config.node.clone(),
@@ -48,7 +55,7 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
         block: spec.block_bytes,
         cache_blocks: all,
         share_blocks: all.saturating_sub(cached_of_others(node, spec.id)).max(1),
-        lost: node.sampling.lost(),
+        lost: node.probe.samples_lost(),
         measured,
         sample,
     })

@@ -7,10 +7,11 @@ use cards_admin::SpanName;
 use cards_core::{Instant, NodeId, OpId, PgId, Stamp};
 
 use super::trace::Trace;
+use crate::step::Target;
 
 /// So many may be open. The end of one may never be seen: its node dies, or the request is answered another way.
 const OPEN_MAX: usize = 1024;
-/// After this time nobody waits for the end of a step any more.
+/// After this time the end of a step is not expected any more.
 const LOST: Duration = Duration::from_secs(60);
 
 /// Which step of a request at this node.
@@ -35,36 +36,6 @@ pub(super) struct Begun {
     pub(super) target: Target,
     pub(super) peer: Option<NodeId>,
     pub(super) at: Instant,
-}
-
-/// Blocks of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) volume: PgId,
-    /// The first.
-    pub(super) block: u32,
-    pub(super) count: u32,
-}
-
-impl Target {
-    pub(super) const fn block(volume: PgId, block: u32) -> Self {
-        Self { volume, block, count: 1 }
-    }
-
-    /// The blocks, of `block` bytes each, that a range of bytes touches. A peer may have named any range.
-    pub(super) fn bytes(volume: PgId, offset: u64, length: u32, block: u64) -> Self {
-        let first = offset / block;
-        let end = offset.saturating_add(length.into()).div_ceil(block).max(first);
-        let within = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { volume, block: within(first), count: within(end - first) }
-    }
-
-    fn overlaps(self, other: Self) -> bool {
-        let end = |target: Self| u64::from(target.block) + u64::from(target.count);
-        self.volume == other.volume
-            && u64::from(self.block) < end(other)
-            && u64::from(other.block) < end(self)
-    }
 }
 
 /// What has begun, by request.
@@ -190,18 +161,5 @@ mod tests {
         let around = Target { volume: VOLUME, block: 0, count: 16 };
         assert_eq!(open.command_on(0, around), Some(trace(2)));
         assert_eq!(open.command_on(0, Target { count: 7, ..around }), None);
-    }
-
-    #[test]
-    fn bytes_touch_blocks() {
-        let blocks = |offset, length| {
-            let target = Target::bytes(VOLUME, offset, length, 4096);
-            (target.block, target.count)
-        };
-        assert_eq!(blocks(0, 0), (0, 0));
-        assert_eq!(blocks(4095, 2), (0, 2));
-        assert_eq!(blocks(8192, 4096), (2, 1));
-        assert_eq!(blocks(u64::MAX, u32::MAX), (u32::MAX, 1));
-        assert_eq!(blocks(1 << 50, 4096), (u32::MAX, 1));
     }
 }

@@ -1,16 +1,15 @@
-//! What a client's connection does for each request.
+//! Which blocks of a client's requests are in the sample.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use cards_advise::{Access, place};
-use cards_core::{BlockId, Instant};
+use cards_core::BlockId;
 
 use super::stream::Stream;
-use crate::node::Node;
 
-/// Where the references of one client go.
-pub(crate) struct Tap {
+/// What one client asks for, between two references to blocks of the sample.
+pub(crate) struct Counting {
     /// None if there is no sample of its volume.
     stream: Option<Arc<Stream>>,
     /// Bits of an offset within a block.
@@ -20,19 +19,21 @@ pub(crate) struct Tap {
     writes: Cell<u32>,
 }
 
-impl Tap {
-    /// For a client of a volume.
-    pub(crate) fn new(node: &Node, volume: cards_core::PgId) -> Self {
-        let stream = node.sampling.open(volume, super::told::cache_blocks(node));
-        let shift = node.arena.block().trailing_zeros();
+impl Counting {
+    pub(crate) fn new(stream: Option<Arc<Stream>>, shift: u32) -> Self {
         Self { stream, shift, reads: Cell::new(0), writes: Cell::new(0) }
     }
 
-    /// The client reads, or writes, a range in bytes; `thread` is the caller's.
+    /// Counts the blocks of a range in bytes that the client reads, or writes; those of the sample go to `take`, with what
+    /// was counted until then.
     #[inline]
-    pub(crate) fn note(&self, node: &Node, thread: u8, now: Instant, write: bool, range: (u64, u32)) {
+    pub(crate) fn count(
+        &self,
+        write: bool,
+        (offset, bytes): (u64, u32),
+        take: impl Fn(BlockId, Access, (u32, u32)),
+    ) {
         let Some(stream) = &self.stream else { return };
-        let (offset, bytes) = range;
         if bytes == 0 {
             return;
         }
@@ -52,21 +53,20 @@ impl Tap {
                     (true, false) => Access::PartialWrite,
                 };
                 counts.set(std::mem::take(&mut count));
-                self.take(node, stream, thread, now, id, access);
+                take(id, access, self.counted(stream));
             }
         }
         counts.set(count);
     }
 
-    fn take(&self, node: &Node, stream: &Stream, thread: u8, now: Instant, block: BlockId, access: Access) {
+    /// What was counted since the last time, by this client and by those that are gone.
+    fn counted(&self, stream: &Stream) -> (u32, u32) {
         let (reads, writes) = stream.left();
-        let reads = reads.saturating_add(self.reads.take());
-        let writes = writes.saturating_add(self.writes.take());
-        node.sampling.push(thread, now, block, access, reads, writes);
+        (reads.saturating_add(self.reads.take()), writes.saturating_add(self.writes.take()))
     }
 }
 
-impl Drop for Tap {
+impl Drop for Counting {
     fn drop(&mut self) {
         if let Some(stream) = &self.stream {
             stream.leave(self.reads.take(), self.writes.take());

@@ -5,10 +5,10 @@ use cards_core::{Body, DiskWork, NodeId, Origin, Output, PgId};
 
 use cards_admin::WaitKind;
 
-/// See the module's head.
+/// See the head of the file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trail {
-    /// Who was asked first.
+pub struct WaitReasons {
+    /// The node that was asked first.
     asked: Option<NodeId>,
     /// A lock had to be given up, here or elsewhere.
     lock: bool,
@@ -22,9 +22,9 @@ pub(crate) struct Trail {
     origin: Option<Origin>,
 }
 
-impl Trail {
+impl WaitReasons {
     /// The core wants this done for the request.
-    pub(crate) fn wants(&mut self, output: &Output) {
+    pub fn wants(&mut self, output: &Output) {
         match output {
             Output::Send { to, message, .. } => match message.body {
                 Body::Acquire { .. } => {
@@ -48,17 +48,17 @@ impl Trail {
     }
 
     /// A block has come.
-    pub(crate) fn came(&mut self, origin: Origin) {
+    pub fn came(&mut self, origin: Origin) {
         self.origin = Some(origin);
     }
 
     /// Whether it had to wait for a lock first. One that is asked for beside the blocks delays nothing.
-    pub(crate) fn waited_for_lock(&self) -> bool {
+    pub fn waited_for_lock(&self) -> bool {
         self.lock || self.acquires && !self.blocks
     }
 
     /// What it waited for and at which node, as far as is known.
-    pub(super) fn wait(&self, me: NodeId, volume: PgId) -> (WaitKind, Option<NodeId>) {
+    pub(crate) fn wait(&self, me: NodeId, volume: PgId) -> (WaitKind, Option<NodeId>) {
         let disk_node = volume.disk_node();
         match (self.asked, self.origin) {
             (asked, _) if self.waited_for_lock() => (WaitKind::Lock, asked),
@@ -99,10 +99,10 @@ mod tests {
     }
 
     fn wait(outputs: &[Output], origin: Option<Origin>) -> (WaitKind, Option<NodeId>) {
-        let mut trail = Trail::default();
-        outputs.iter().for_each(|output| trail.wants(output));
-        origin.into_iter().for_each(|origin| trail.came(origin));
-        trail.wait(ME, PgId::plain(NodeId(0), 0))
+        let mut waits = WaitReasons::default();
+        outputs.iter().for_each(|output| waits.wants(output));
+        origin.into_iter().for_each(|origin| waits.came(origin));
+        waits.wait(ME, PgId::plain(NodeId(0), 0))
     }
 
     #[test]

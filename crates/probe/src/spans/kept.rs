@@ -8,8 +8,8 @@ use cards_core::Instant;
 use super::open::Begun;
 use super::trace::Trace;
 
-/// So many are kept.
-pub(super) const KEPT_MAX: usize = 4096;
+/// Steps that a node keeps.
+pub const KEPT_MAX: usize = 4096;
 
 /// A step of a request.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ mod tests {
     use cards_core::{NodeId, PgId, RequestId};
 
     use super::*;
-    use crate::spans::open::Target;
+    use crate::step::Target;
     use cards_admin::SpanName;
 
     #[test]

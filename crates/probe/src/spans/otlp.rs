@@ -12,9 +12,10 @@ const KIND_INTERNAL: u32 = 1;
 const STATUS_OK: u32 = 1;
 const STATUS_ERROR: u32 = 2;
 
-/// One object with a resource for each node. The identifiers follow from what the spans are, so whoever gets them
-/// twice has them once.
-pub(crate) fn otlp(all: &Spans) -> Value {
+/// One object with a resource for each node. The identifiers follow from what the spans are, so a collector that gets
+/// them twice has them once.
+#[must_use]
+pub fn otlp(all: &Spans) -> Value {
     let ids = ids(&all.spans);
     let mut nodes: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for ((span, id), parent) in all.spans.iter().zip(&ids).zip(all.parents()) {

@@ -21,7 +21,7 @@ const REFERENCES_MAX: usize = 1 << 17;
 const BLOCKS_MAX: usize = 1 << 15;
 
 /// References to one volume, as they come.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     volume: PgId,
     /// Blocks are in the sample whose place is below; always that of the sampler's rate.
     limit: AtomicU64,
