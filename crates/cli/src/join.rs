@@ -8,8 +8,9 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use cards_config::{Config, Coordinator, EmbeddedHome, Object, Origin, host_of, size};
+use cards_config::{Config, Coordinator, EmbeddedHome, Origin, host_of, size};
 use cards_coordinator::Token;
+use cards_wire::object::Url;
 use clap::Args;
 use serde::Serialize;
 
@@ -214,7 +215,7 @@ impl Join {
             if is_object(path) {
                 // No word of the URL itself: there may be a password in it.
                 let refused = |error| Error::Usage { problem: format!("--disk {name}: {error}") };
-                Object::new(path.parse().map_err(refused)?);
+                path.parse::<Url>().map_err(refused)?;
                 key = "url";
             }
             file.set_in_list("disk", "name", name, &[(key, path)])?;
