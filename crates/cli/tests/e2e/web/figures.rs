@@ -37,8 +37,8 @@ fn a_burst_is_a_part_of_its_interval_and_no_spike_at_the_edge() {
         return [...Array(heard.ring.length).keys()].map((at) => heard.ring.get(at, 'seconds')).join(); })()";
     assert_eq!(
         page.text(seconds),
-        "6",
-        "the interval that begins a second before its end goes on with the next"
+        "5",
+        "one that begins a second before the end of a step goes on into the next"
     );
     is_well(&mut page, &format!("http://{}/", pages[0]));
 }

@@ -201,7 +201,7 @@ function follow() {
   state.stale = true;
   state.looks = 0;
   const view = asked?.kind ?? "overview";
-  document.querySelectorAll("[data-view]").forEach((part) => (part.hidden = !part.dataset.view.split(" ").includes(view)));
+  document.querySelectorAll("main [data-view]").forEach((part) => (part.hidden = !part.dataset.view.split(" ").includes(view)));
   document.body.dataset.view = view;
   if (!model.cluster) return;
   scrollTo(0, 0);

@@ -86,6 +86,7 @@ export function wrap(text, most, lines) {
     if (longer.length <= most || !all.at(-1)) all[all.length - 1] = longer;
     else all.push(word);
   }
+  if (all.length <= lines) return all.map((line) => cut(line, most));
   const kept = all.slice(0, lines - 1);
   return [...kept, cut(all.slice(kept.length).join(" "), most)];
 }

@@ -19,7 +19,7 @@ const CHARACTER = 6.6;
 const LINE = 18;
 /** Pixels of a line of the reason why a node is away, and lines at most. */
 const REASON = 14.5;
-const REASONS_MAX = 9;
+const REASONS_MAX = 16;
 
 export const stateWord = (state) => ({ here: "up", leaving: "leaving" })[state] ?? state;
 export const isUp = (node) => node.state === "here" || node.state === "up";

@@ -16,7 +16,7 @@ export function draw(model) {
   const reads = recent("local_hits") + recent("remote_hits") + recent("disk_reads");
   const hits = reads ? `${percent(recent("local_hits"), reads)} own cache, ${percent(recent("remote_hits"), reads)} another node's` : "no read in the last minute";
   const content = [
-    ["Reads without the disk", percent(reads - recent("disk_reads"), reads), hits],
+    ["Reads without the disk", percent(reads - recent("disk_reads"), reads), hits.replaceAll(" %", "\u00a0%")],
     ["Clients read", byteRate(recent("bytes_read") / seconds), `and write ${byteRate(recent("bytes_written") / seconds)}`],
     ...({ node: ofNode, volume: ofVolume }[look?.kind] ?? ofAll)(model, { recent }),
   ];
