@@ -15,7 +15,10 @@ impl Status {
     pub fn headline(&self) -> String {
         let who = format!("{} of cluster {}", self.node, self.cluster);
         if self.healthy {
-            return format!("{who}: all is well ({})", self.facts());
+            return match self.suspected() {
+                Some(suspected) => format!("{who}: {suspected}; all else is well ({})", self.facts()),
+                None => format!("{who}: all is well ({})", self.facts()),
+            };
         }
         match self.failing.as_slice() {
             // Its problem, with what to do, is the first one.
@@ -24,6 +27,15 @@ impl Status {
             }
             failing => format!("{who}: {}", failing.join("; ")),
         }
+    }
+
+    /// The members that may stand still: `n2 is silent for 1.4 s`. None if there are none.
+    fn suspected(&self) -> Option<String> {
+        let suspected = self.members.iter().filter(|member| member.state == MemberState::Up);
+        let silent = suspected.filter_map(|member| Some((&member.name, member.silent_ms?)));
+        let silent: Vec<String> =
+            silent.map(|(name, ms)| format!("{name} is silent for {:.1} s", ms as f64 / 1e3)).collect();
+        (!silent.is_empty()).then(|| silent.join(", "))
     }
 
     /// How many nodes and volumes, which version, and since when.
@@ -46,7 +58,7 @@ impl Status {
         };
         format!(
             "{} of {} nodes up{}{}{in_clear}, {attached}{of} volume{} attached{offline}, version {}, up {}",
-            self.members.iter().filter(|member| up(member.state)).count(),
+            self.members.iter().filter(|member| up(member.state) && member.silent_ms.is_none()).count(),
             self.members.iter().filter(|member| member.state != MemberState::Left).count(),
             if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },
             if self.secure || alone { "" } else { ", insecure" },

@@ -96,6 +96,10 @@ pub struct Member {
     /// Why not, if it is known: refused by name, or the last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// For how long it has said nothing although it should, in milliseconds: a suspicion while it is [`MemberState::Up`], and
+    /// certain when it is [`MemberState::Down`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
     /// How what the two nodes say to each other is kept from others; none without a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,

@@ -104,7 +104,12 @@ fn members(status: &cards_admin::Status) -> Table {
     let mut table = Table::new(&[("node", Align::Left), ("address", Align::Left), ("state", Align::Left)]);
     for member in &status.members {
         // The reason is in the heading.
-        table.row([member.name.clone(), member.address.clone(), member_state(member.state).to_owned()]);
+        let silent = match member.silent_ms {
+            Some(ms) => format!(", silent for {:.1} s", ms as f64 / 1e3),
+            None => String::new(),
+        };
+        let state = member_state(member.state).to_owned() + &silent;
+        table.row([member.name.clone(), member.address.clone(), state]);
     }
     table
 }
@@ -329,6 +334,7 @@ mod tests {
             address: format!("{name}:7400"),
             state,
             reason: (state == MemberState::Down).then(|| "no answer for 500ms".into()),
+            silent_ms: None,
             encryption: (state == MemberState::Up).then_some(Encryption::Kernel),
             bytes_sent: 0,
             bytes_received: 0,
@@ -441,6 +447,18 @@ mod tests {
         (status.healthy, status.problems) = (false, vec![starting.to_string()]);
         status.starting = Some(starting);
         assert_eq!(render(&status, None, false), "n1 of cluster lab: starting: waits for a disk for 0 s\n");
+    }
+
+    #[test]
+    fn a_node_that_may_stand_still_is_named_before_that_is_certain() {
+        let mut status = sample();
+        status.members[1].silent_ms = Some(1_400);
+        let first = render(&status, None, false).lines().next().unwrap().to_owned();
+        assert_eq!(
+            first,
+            "n1 of cluster lab: n2 is silent for 1.4 s; all else is well (1 of 2 nodes up, 1 volume attached, \
+             version 0.1.0, up 2 min)"
+        );
     }
 
     #[test]

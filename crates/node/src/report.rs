@@ -249,11 +249,14 @@ fn members(node: &Node) -> Vec<Member> {
         };
         let link = &node.links[usize::from(peer.0)];
         let traffic = &link.traffic;
+        let is_connected = matches!(state, MemberState::Up | MemberState::Down);
+        let quiet = link.quiet_since().filter(|_| is_connected);
         Member {
             name: member.name.clone(),
             address: member.address.clone(),
             state,
             reason,
+            silent_ms: quiet.map(|since| node.now().since(since).as_millis() as u64),
             encryption: link.status().encryption,
             bytes_sent: Traffic::get(&traffic.sent),
             bytes_received: Traffic::get(&traffic.received),

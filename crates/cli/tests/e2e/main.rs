@@ -38,6 +38,7 @@ mod replay;
 mod restart;
 mod service_manager;
 mod sharing;
+mod silence;
 mod sim;
 mod starting;
 mod suites;

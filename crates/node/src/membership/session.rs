@@ -19,7 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::home::{self, HomeError, RETRY, Registry};
 use super::state::{State, StateFile};
-use super::{Members, Order, forget, leave, registrar, renewal};
+use super::{Members, Order, Trouble, forget, leave, registrar, renewal};
 use crate::identity::Own;
 use crate::node::Node;
 use crate::starting::Starting;
@@ -258,7 +258,7 @@ impl Session {
                         _ => {}
                     }
                     off = problem.is_some();
-                    self.say(problem);
+                    self.say(problem.map(Trouble::Said));
                 }
                 // It is no member any more, as it wished; whoever leaves must not join again by that.
                 Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
@@ -281,19 +281,18 @@ impl Session {
                                 over = Some(Instant::now());
                                 tracing::warn!("this node cannot join again: {error}");
                             }
-                            self.say(Some(error));
+                            self.say(Some(Trouble::Said(error)));
                         }
                     }
                 }
                 Err(error) => {
                     let cause = cause(&error);
-                    self.say(Some(format!(
-                        "the coordinator {} has not answered for {} s ({cause}): {}. Until then nobody can join or leave; \
-                         I/O goes on, with the disks of the nodes that are up",
-                        self.home.describe(),
-                        answered.elapsed().as_secs(),
-                        remedy(&self.home)
-                    )));
+                    self.say(Some(Trouble::Silent {
+                        coordinator: self.home.describe(),
+                        answered,
+                        cause: cause.clone(),
+                        remedy: remedy(&self.home),
+                    }));
                     if !std::mem::replace(&mut silent, true) || said.elapsed() > REMIND {
                         said = Instant::now();
                         tracing::warn!("the coordinator {} does not answer: {cause}", self.home.describe());
@@ -382,7 +381,7 @@ impl Session {
     }
 
     /// What is wrong with the membership, for `cards status`.
-    fn say(&self, problem: Option<String>) {
+    fn say(&self, problem: Option<Trouble>) {
         if let Some(node) = &*self.node.borrow() {
             node.membership.set_problem(problem);
         }

@@ -21,6 +21,7 @@ fn status(number: u64, second: u64) -> Status {
         address: format!("10.0.0.{other}:7400"),
         state: if other == number { MemberState::Here } else { MemberState::Up },
         reason: None,
+        silent_ms: None,
         encryption: None,
         bytes_sent: 0,
         bytes_received: 0,
