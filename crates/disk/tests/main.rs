@@ -9,3 +9,4 @@ mod origin;
 mod refused;
 mod slow;
 mod sync;
+mod turns;
