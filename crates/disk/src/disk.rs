@@ -17,6 +17,7 @@ use crate::pool::{Pool, Task};
 use crate::room::Room;
 use crate::stats::DiskStats;
 use crate::throttle::Throttle;
+use crate::turns::Turns;
 
 /// Largest size whose every offset is a file offset of the operating system.
 const SIZE_MAX: u64 = i64::MAX as u64;
@@ -38,6 +39,7 @@ pub struct Disk {
     pub(crate) delivery: Delivery,
     pub(crate) backend: Backend,
     pub(crate) throttle: Throttle,
+    pub(crate) turns: Turns,
     pub(crate) faults: Faults,
     pub(crate) stats: DiskStats,
     sync_failed: AtomicBool,
@@ -81,6 +83,7 @@ impl Disk {
             delivery: options.delivery,
             backend: options.backend,
             throttle: Throttle::new(options.delay, options.rate),
+            turns: Turns::new(options.depth),
             faults,
             stats: DiskStats::new(options.count_block),
             sync_failed: AtomicBool::new(false),

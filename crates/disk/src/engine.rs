@@ -97,6 +97,11 @@ impl Engine {
         };
         let inner = Inner {
             discipline: Discipline::new(disk.delivery),
+            number: disk.turns.enter(),
+            waiting: 0,
+            running: 0,
+            ended: 0,
+            granted: Vec::new(),
             disk: Arc::clone(disk),
             backend,
             jobs: Slab::new(),
@@ -119,13 +124,18 @@ impl Engine {
         &self.kind
     }
 
-    /// Queues `job` and returns at once. For files and devices it makes no system call: the task that awaits
+    /// [`Self::submit_for`] card 0.
+    pub fn submit(&self, job: Job) {
+        self.submit_for(0, job);
+    }
+
+    /// Queues `job` of a card and returns at once. For files and devices it makes no system call: the task that awaits
     /// [`Self::completions`] starts the job.
     ///
     /// Every job is answered by exactly one completion. The queue has no bound of its own: the caller's
     /// buffers are one.
-    pub fn submit(&self, job: Job) {
-        self.inner.borrow_mut().submit(job);
+    pub fn submit_for(&self, card: u32, job: Job) {
+        self.inner.borrow_mut().submit(card, job);
     }
 
     /// Jobs submitted and not yet delivered.
@@ -188,8 +198,18 @@ struct Inner {
     disk: Arc<Disk>,
     backend: BackEnd,
     /// Jobs from submission until they are ready.
-    jobs: Slab<Job>,
+    jobs: Slab<(u32, Job)>,
     discipline: Discipline,
+    /// Among the engines of the disk.
+    number: usize,
+    /// Jobs that wait for their turn at the disk.
+    waiting: usize,
+    /// Jobs that take a place at the disk.
+    running: usize,
+    /// Of these, those that are done there, whose places have not been given back.
+    ended: usize,
+    /// Scratch: jobs whose turn has come.
+    granted: Vec<u32>,
     /// Jobs of a modelled slow disk, by the time they start; the second number keeps equal times in order.
     delayed: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     delayed_seq: u64,
@@ -209,16 +229,16 @@ struct Inner {
 }
 
 impl Inner {
-    fn submit(&mut self, job: Job) {
+    fn submit(&mut self, card: u32, job: Job) {
         self.disk.stats.submitted();
         if let Err(error) = self.disk.check(&job.op) {
             self.disk.stats.completed(&job.op, &Err(error));
             self.ready.push_back(Completion { tag: job.tag, result: Err(error) });
         } else {
-            let id = self.jobs.insert(job);
+            let id = self.jobs.insert((card, job));
             match job.op {
                 Op::Read { .. } => self.discipline.push(id),
-                _ => self.admit(id),
+                _ => self.take_turn(id),
             }
         }
         if let Some(waker) = self.waker.take() {
@@ -230,8 +250,9 @@ impl Inner {
         self.discipline.worker_back();
         loop {
             while let Some(id) = self.discipline.launch() {
-                self.admit(id);
+                self.take_turn(id);
             }
+            self.start_granted(cx);
             self.start_due(cx);
             self.start_sync();
             self.collect(cx);
@@ -243,10 +264,12 @@ impl Inner {
                 self.finish(id, result);
             }
             self.finished = finished;
+            self.give_places_back();
             if !self.ready.is_empty() || !self.reads_ready.is_empty() {
                 break;
             }
         }
+        self.give_places_back();
         let before = out.len();
         out.extend(self.ready.drain(..));
         if let Some(read) = self.reads_ready.pop_front() {
@@ -261,9 +284,43 @@ impl Inner {
         Poll::Pending
     }
 
+    /// Starts a job if there is room at the disk; else it waits for its turn.
+    fn take_turn(&mut self, id: u32) {
+        let (card, Job { op, .. }) = *self.jobs.get_mut(id);
+        if !op.takes_turn() {
+            return self.admit(id);
+        }
+        if self.disk.turns.ask(self.number, card, id, op.transfers()) {
+            self.running += 1;
+            self.admit(id);
+        } else {
+            self.waiting += 1;
+        }
+    }
+
+    /// Starts jobs whose turn has come.
+    fn start_granted(&mut self, cx: &mut Context<'_>) {
+        if self.waiting == 0 {
+            return;
+        }
+        let mut granted = std::mem::take(&mut self.granted);
+        self.disk.turns.granted(self.number, &mut granted, cx.waker());
+        (self.waiting, self.running) = (self.waiting - granted.len(), self.running + granted.len());
+        granted.drain(..).for_each(|id| self.admit(id));
+        self.granted = granted;
+    }
+
+    /// Leaves the places of jobs that are done at the disk to others.
+    fn give_places_back(&mut self) {
+        if self.ended > 0 {
+            self.running -= self.ended;
+            self.disk.turns.done(self.number, std::mem::take(&mut self.ended));
+        }
+    }
+
     /// A job passed the queue: injected faults and the modelled slow disk come before the real one.
     fn admit(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).op;
+        let op = self.jobs.get_mut(id).1.op;
         let faults = &self.disk.faults;
         let fault = match op {
             Op::Read { .. } => faults.hit(Strike::ReadEio).then_some(libc::EIO),
@@ -287,7 +344,7 @@ impl Inner {
     }
 
     fn start(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).op;
+        let op = self.jobs.get_mut(id).1.op;
         if matches!(op, Op::Flush) {
             self.syncs.join(id);
             return;
@@ -385,7 +442,9 @@ impl Inner {
             self.finish_sync(result);
             return;
         }
-        if result.is_ok() && matches!(self.jobs.get_mut(id).op, Op::Write { fua: true, .. }) {
+        let op = self.jobs.get_mut(id).1.op;
+        self.ended += usize::from(op.takes_turn());
+        if result.is_ok() && matches!(op, Op::Write { fua: true, .. }) {
             self.syncs.join(id);
             return;
         }
@@ -407,7 +466,7 @@ impl Inner {
     }
 
     fn complete(&mut self, id: u32, result: Result<Outcome, JobError>) {
-        let job = self.jobs.remove(id);
+        let (_, job) = self.jobs.remove(id);
         self.disk.stats.completed(&job.op, &result);
         let one_by_one = matches!(job.op, Op::Read { .. }) && self.discipline.one_by_one();
         let queue = if one_by_one { &mut self.reads_ready } else { &mut self.ready };
@@ -422,6 +481,7 @@ impl Drop for Inner {
             self.disk.cancel(&self.mailbox);
             self.mailbox.wait_for(self.posted_out);
         }
+        self.disk.turns.leave(self.number, self.running);
         let undelivered = self.jobs.len() + self.ready.len() + self.reads_ready.len();
         self.disk.stats.delivered(undelivered);
     }

@@ -35,6 +35,11 @@
 //!   file description, because the kernel reports an error once per description: no sync can succeed because
 //!   another one took the error away.
 //!
+//! # Whose job is next
+//!
+//! A disk has at most [`DiskOptions::depth`] reads and writes at a time, of all its engines together. Those beyond wait, and
+//! start in turn by the card they are of ([`Engine::submit_for`]), each card with the same bytes.
+//!
 //! # Memory
 //!
 //! Jobs carry [`RawBuf`], a raw address: see its contract. Dropping an [`Engine`] waits until the kernel and
@@ -59,6 +64,7 @@ mod slab;
 mod stats;
 mod sync;
 mod throttle;
+mod turns;
 
 pub use delivery::Delivery;
 pub use disk::Disk;

@@ -69,6 +69,9 @@ pub struct DiskOptions {
     /// Modelled slow disk: bytes per second, reads and writes of all engines together. 0 = off.
     pub rate: u64,
     pub backend: Backend,
+    /// Most reads and writes at the disk at a time, of all engines together; at least 1, default
+    /// [`DiskOptions::DEPTH`].
+    pub depth: usize,
     /// The unit in which [`DiskStats`](crate::DiskStats) counts reads and writes, in bytes. Default 64 KiB.
     pub count_block: u32,
     /// Most threads of the disk's pool; at least 1, default 8.
@@ -81,6 +84,9 @@ pub struct DiskOptions {
 }
 
 impl DiskOptions {
+    /// As many as keep a fast disk busy: with more, requests only wait in its queue, where nobody takes turns.
+    pub const DEPTH: usize = 64;
+
     /// A file or block device, everything else at its default.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self::new(Source::Path(path.into()))
@@ -105,6 +111,7 @@ impl DiskOptions {
             delay: Duration::ZERO,
             rate: 0,
             backend: Backend::Auto,
+            depth: Self::DEPTH,
             count_block: 64 << 10,
             threads: 8,
             reconnect_wait: Duration::from_secs(30),

@@ -10,3 +10,4 @@ mod origin;
 mod refused;
 mod slow;
 mod sync;
+mod turns;
