@@ -7,11 +7,14 @@ use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size};
+use cards_config::{
+    Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Object, Origin, Web, host_of, size,
+};
 use cards_coordinator::{KEY_FILE, Refusal, Remote, RemoteConfig, Token};
 use cards_tls::{Files, Identity, Name, NodeKey};
 use clap::Args;
 
+use crate::dev::is_object;
 use crate::error::Error;
 use crate::serve;
 
@@ -36,6 +39,7 @@ const ASK: Duration = Duration::from_secs(3);
 Examples:
   cards join lab --coordinator n1@10.0.0.1:7400 --node n1 --disk data=/dev/sdb
   cards join lab --coordinator n1@10.0.0.1:7400 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
+  cards join lab --coordinator n1@10.0.0.1:7400 --node n3 --address 10.0.0.3:7400 --disk model=https://host/model.bin
   cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
@@ -73,8 +77,8 @@ pub(crate) struct Join {
     #[arg(long, value_name = "N", default_value_t = 16)]
     shards: u32,
 
-    /// Contribute a disk; any number of times
-    #[arg(long, value_name = "NAME=PATH")]
+    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times
+    #[arg(long, value_name = "NAME=PATH|URL")]
     disk: Vec<String>,
 
     /// Attach a volume; any number of times
@@ -273,6 +277,12 @@ fn disk(text: &str) -> Result<Disk, Error> {
     let (name, path) = text.split_once('=').ok_or_else(|| Error::Usage {
         problem: format!("--disk {text:?}: write its name and path as data=/dev/sdb"),
     })?;
+    if is_object(path) {
+        // No word of the URL itself: there may be a password in it.
+        let url =
+            path.parse().map_err(|error| Error::Usage { problem: format!("--disk {name}: {error}") })?;
+        return Ok(Disk::new(name, Origin::Object(Box::new(Object::new(url)))));
+    }
     Ok(Disk::new(name, Origin::Path(path.into())))
 }
 

@@ -114,6 +114,11 @@ fn the_example_is_valid_and_states_the_defaults() {
     // Keys whose comment is an example, not the default.
     let examples = [
         "uri =",
+        "url =",
+        "region =",
+        "endpoint =",
+        "credentials =",
+        "ca =",
         "allow =",
         "tcp =",
         "tls =",
@@ -143,6 +148,56 @@ fn the_example_is_valid_and_states_the_defaults() {
 fn what_is_written_reads_back() {
     let config = parse(FULL).unwrap();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
+}
+
+/// A disk that is an object, with these lines.
+fn object(lines: &str) -> String {
+    format!("{LEAST}[[disk]]\nname = \"far\"\n{lines}\n")
+}
+
+#[test]
+fn an_object_is_a_disk_that_nobody_writes() {
+    let text = object(
+        "url = \"s3://models/a b\"\nregion = \"eu-west-1\"\nendpoint = \"https://127.0.0.1:9000\"\n\
+         credentials = \"/etc/cards/key\"\nca = \"/etc/cards/ca.pem\"",
+    );
+    let config = parse(&text).unwrap();
+    let disk = &config.disks[0];
+    let Origin::Object(of) = &disk.origin else { panic!("{disk:?}") };
+    assert!(disk.read_only && of.server().is_some_and(|server| server.port == 9000));
+    assert_eq!((of.url.to_string().as_str(), of.region.as_deref()), ("s3://models/a b", Some("eu-west-1")));
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    let web = parse(&object("url = \"https://host/x?sig=hush\"\nread_only = true")).unwrap();
+    assert_eq!(web.disks[0], Disk::new("far", web.disks[0].origin.clone()));
+    assert_eq!(parse(&web.to_toml()).unwrap(), web, "with the query");
+    assert!(!format!("{web:?}").contains("hush"));
+}
+
+#[test]
+fn what_is_no_object_is_refused_and_no_password_is_said() {
+    let url = "url = \"https://host/x\"\n";
+    for (lines, words) in [
+        (format!("{url}path = \"/dev/sdb\""), "both path and url"),
+        (format!("{url}uri = \"nbd://x/y\""), "both uri and url"),
+        ("path = \"/dev/sdb\"\nca = \"/x\"".into(), "has ca, which is of a disk with url"),
+        (format!("{url}read_only = false"), "never written"),
+        (format!("{url}direct = true"), "disk.direct"),
+        (format!("{url}region = \"x\""), "disk.region"),
+        (format!("{url}endpoint = \"http://x\""), "disk.endpoint"),
+        (format!("{url}credentials = \"/x\""), "disk.credentials"),
+        ("url = \"http://host/x\"\nca = \"/x\"".into(), "disk.ca"),
+        ("url = \"s3://b/k\"\nendpoint = \"http://x:1\"\nca = \"/x\"".into(), "disk.ca"),
+        ("url = \"s3://b/k\"\nendpoint = \"http://x:1/y\"".into(), "disk.endpoint"),
+        ("url = \"s3://b/k\"\nendpoint = \"s3://x/y\"".into(), "disk.endpoint"),
+        ("url = \"s3://b/k\"\nregion = \"eu west\"".into(), "disk.region"),
+        ("url = \"s3://b\"".into(), "s3://BUCKET/KEY"),
+        ("url = \"https://me:hush@host/x\"".into(), "a user or a password"),
+        ("url = \"https://host/x?sig=hush hush\"".into(), "' '"),
+    ] {
+        let error = parse(&object(&lines)).expect_err(&lines).to_string();
+        assert!(error.contains(words) && error.contains("node.toml"), "{lines}: {error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
 }
 
 #[test]

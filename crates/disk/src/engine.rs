@@ -39,6 +39,8 @@ pub enum EngineKind {
     },
     /// The disk's connection to another NBD server.
     Nbd,
+    /// The disk's connections to the server of an object.
+    Object,
 }
 
 impl fmt::Display for EngineKind {
@@ -47,17 +49,19 @@ impl fmt::Display for EngineKind {
             Self::IoUring => f.write_str("io_uring"),
             Self::Threads { reason } => write!(f, "threads ({reason})"),
             Self::Nbd => f.write_str("nbd"),
+            Self::Object => f.write_str("object"),
         }
     }
 }
 
 impl EngineKind {
-    /// `io_uring`, `threads` or `nbd`.
+    /// `io_uring`, `threads`, `nbd` or `object`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::IoUring => "io_uring",
             Self::Threads { .. } => "threads",
             Self::Nbd => "nbd",
+            Self::Object => "object",
         }
     }
 }
@@ -79,7 +83,8 @@ impl Engine {
     /// Outside a tokio runtime with I/O and time enabled.
     pub fn new(disk: &Arc<Disk>) -> Self {
         let (kind, backend) = match &disk.storage {
-            Storage::Nbd(_) => (EngineKind::Nbd, BackEnd::Nbd),
+            Storage::Nbd(_) => (EngineKind::Nbd, BackEnd::Server),
+            Storage::Object(_) => (EngineKind::Object, BackEnd::Server),
             Storage::File { holder, .. } => match holder.files() {
                 Ok(files) => file_back_end(disk, Arc::new(files)),
                 Err(error) => {
@@ -170,7 +175,8 @@ enum BackEnd {
         files: Arc<Files>,
         tasks: Vec<Work>,
     },
-    Nbd,
+    /// The thread of the disk that talks to its server.
+    Server,
     /// There are no descriptors to work with.
     None {
         errno: i32,
@@ -304,9 +310,9 @@ impl Inner {
         match &mut self.backend {
             BackEnd::Ring { ring, .. } => ring.push(work),
             BackEnd::Pool { tasks, .. } => tasks.push(work),
-            BackEnd::Nbd => {
+            BackEnd::Server => {
                 self.posted_out += 1;
-                self.disk.origin().submit(work, Reply::new(work.id, &self.mailbox));
+                self.disk.submit_to_server(work, Reply::new(work.id, &self.mailbox));
             }
             BackEnd::None { errno } => self.finished.push((work.id, Err(JobError::Os { errno: *errno }))),
         }
@@ -364,7 +370,7 @@ impl Inner {
                     |work: Work| Task { work, files: Arc::clone(files), reply: Reply::new(work.id, mailbox) };
                 self.disk.submit_to_pool(tasks.drain(..).map(task));
             }
-            BackEnd::Nbd | BackEnd::None { .. } => {}
+            BackEnd::Server | BackEnd::None { .. } => {}
         }
         if self.posted_out > 0 {
             let before = self.finished.len();
@@ -413,10 +419,7 @@ impl Drop for Inner {
     /// Waits until nobody uses a buffer any more. The ring waits by itself.
     fn drop(&mut self) {
         if self.posted_out > 0 {
-            match &self.backend {
-                BackEnd::Nbd => self.disk.origin().cancel(&self.mailbox),
-                _ => self.disk.cancel_in_pool(&self.mailbox),
-            }
+            self.disk.cancel(&self.mailbox);
             self.mailbox.wait_for(self.posted_out);
         }
         let undelivered = self.jobs.len() + self.ready.len() + self.reads_ready.len();

@@ -1,5 +1,5 @@
-//! Disks a node contributes: files, block devices and other NBD servers, read through io_uring where the
-//! kernel allows it.
+//! Disks a node contributes: files and block devices, read through io_uring where the kernel allows it, exports of other
+//! NBD servers, and objects of web servers and object stores.
 //!
 //! A [`Disk`] is opened once and shared by every thread. Each data thread owns one [`Engine`] on it: jobs go
 //! in with [`Engine::submit`], which never blocks; completions come out of [`Engine::completions`], on the same
@@ -50,6 +50,7 @@ mod file;
 mod job;
 mod mailbox;
 mod nbd;
+mod object;
 mod options;
 mod pool;
 mod ring;
@@ -63,5 +64,6 @@ pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
-pub use options::{Backend, DiskOptions, Source};
+pub use object::{ObjectError, ObjectFailure};
+pub use options::{Backend, DiskOptions, ObjectSource, Source};
 pub use stats::{DiskStats, StatsSnapshot};

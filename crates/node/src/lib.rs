@@ -42,7 +42,7 @@ mod web;
 
 pub use identity::{read as read_identity, refuses};
 pub use membership::HomeError;
-pub use serve::{Daemon, ServeError, serve};
+pub use serve::{Daemon, ServeError, object_source, serve};
 
 #[cfg(test)]
 mod tests;

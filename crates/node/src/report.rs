@@ -405,9 +405,9 @@ fn engine(node: &Node) -> DiskEngine {
         Some(kind) => DiskEngine {
             kind: match kind {
                 cards_disk::EngineKind::IoUring => DiskEngineKind::IoUring,
-                cards_disk::EngineKind::Threads { .. } | cards_disk::EngineKind::Nbd => {
-                    DiskEngineKind::Threads
-                }
+                cards_disk::EngineKind::Threads { .. }
+                | cards_disk::EngineKind::Nbd
+                | cards_disk::EngineKind::Object => DiskEngineKind::Threads,
             },
             reason: kind.to_string(),
         },

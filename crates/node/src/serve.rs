@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
+use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin, Problem, size};
 use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
 };
-use cards_disk::{Disk, DiskError, DiskOptions};
+use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
 use cards_tls::Service;
@@ -629,7 +629,8 @@ fn build(
         .into_iter()
         .enumerate()
         .map(|(number, OpenedDisk { disk, spec })| {
-            let content = if spec.read_only { marks::content(disk.name(), incarnation) } else { 0 };
+            let content =
+                if spec.read_only { marks::content(disk.name(), disk.version(), incarnation) } else { 0 };
             let id = PgId::plain(me, number as u16);
             (disk, VolumeSpec { id, primary: me, epoch: incarnation, content, ..spec })
         })
@@ -776,7 +777,7 @@ fn open_disk(name: &str, options: &DiskOptions) -> Result<Arc<Disk>, DiskError> 
     let mut said: Option<Instant> = None;
     loop {
         match Disk::open(options) {
-            Err(error @ DiskError::Unreachable { .. }) => {
+            Err(error) if error.is_transient() => {
                 if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
                     tracing::error!(
                         disk = name,
@@ -857,10 +858,23 @@ fn open_journals(
     opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
 }
 
+/// What [`cards_disk`] wants to know of an object.
+#[must_use]
+pub fn object_source(object: &Object) -> ObjectSource {
+    ObjectSource {
+        url: object.url.clone(),
+        region: object.region.clone(),
+        endpoint: object.server().cloned(),
+        credentials: object.credentials.clone(),
+        ca: object.ca.clone(),
+    }
+}
+
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
     let options = match &disk.origin {
         Origin::Path(path) => DiskOptions::path(Path::new(path)),
         Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
+        Origin::Object(object) => DiskOptions::object(object_source(object)),
     };
     DiskOptions {
         read_only: disk.read_only,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cards_config::{Config, Origin, size};
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
@@ -9,6 +10,9 @@ use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
 use super::finding::Finding;
 use super::machine::read;
 use super::network::reach;
+
+/// How long the server of an object may be silent, twice.
+const OBJECT_WITHIN: Duration = Duration::from_secs(4);
 
 /// Sets a ring up on a file of its own and sees it work, as the daemon does.
 pub(super) fn io_uring() -> Finding {
@@ -24,7 +28,7 @@ pub(super) fn io_uring() -> Finding {
             };
             Finding::warning(CHECK, format!("{reason}; disks are read by threads, at more CPU"), remedy)
         }
-        Ok(EngineKind::Nbd) => Finding::ok(CHECK, "not used"),
+        Ok(EngineKind::Nbd | EngineKind::Object) => Finding::ok(CHECK, "not used"),
         Err(reason) => Finding::warning(CHECK, format!("cannot be tried: {reason}"), "make $TMPDIR writable"),
     }
 }
@@ -85,6 +89,7 @@ fn directory(key: &str, dir: &Path) -> Finding {
 pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
     let check = format!("disk {}", disk.name);
     let path: &PathBuf = match &disk.origin {
+        Origin::Object(of) => return object(check, of),
         Origin::Path(path) => path,
         Origin::Nbd(uri) => {
             return match reach(uri) {
@@ -116,6 +121,22 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
             "set `direct = false`",
         ),
         // It names the disk itself.
+        Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
+    }
+}
+
+/// An object: the server is asked about it as the daemon asks.
+fn object(check: String, object: &cards_config::Object) -> Finding {
+    let options = DiskOptions {
+        reconnect_wait: OBJECT_WITHIN,
+        ..DiskOptions::object(cards_node::object_source(object))
+    };
+    match Disk::open(&options) {
+        Ok(open) => {
+            let version = open.version().map(|tag| format!(", ETag {tag}")).unwrap_or_default();
+            Finding::ok(check, format!("{open}: {}, can be read{version}", size::human(open.size())))
+        }
+        // It names the URL itself.
         Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
     }
 }
