@@ -263,6 +263,9 @@ impl DiskEngineKind {
 pub struct Disk {
     /// Its name.
     pub name: String,
+    /// Its path, or where its server has it, without what may be secret; empty if the daemon is of a release that does not say.
+    #[serde(default)]
+    pub origin: String,
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,

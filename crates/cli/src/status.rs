@@ -262,8 +262,9 @@ fn cache(status: &cards_admin::Status) -> String {
     }
     for disk in &status.disks {
         let c = &disk.counters;
+        let origin = if disk.origin.is_empty() { String::new() } else { format!(" ({})", disk.origin) };
         text += &format!(
-            "  disk {}: {} blocks ({}) read, {} blocks ({}) written\n",
+            "  disk {}{origin}: {} blocks ({}) read, {} blocks ({}) written\n",
             disk.name,
             count(c.reads),
             size::human(c.bytes_read),
@@ -362,7 +363,12 @@ mod tests {
             },
             slow: cards_admin::SlowRequests::default(),
             losses: vec![],
-            disks: vec![Disk { name: "disk".into(), errors: 0, counters: DiskCounters::default() }],
+            disks: vec![Disk {
+                name: "disk".into(),
+                origin: "/dev/sdb".into(),
+                errors: 0,
+                counters: DiskCounters::default(),
+            }],
         }
     }
 

@@ -25,6 +25,7 @@
 //! | `patience` | how long the server may take |
 //! | `client` | a request and its answer |
 //! | `transfer`, `queue` | reads that are one request, and those that wait |
+//! | `health` | how the server does |
 //! | `worker` | the thread |
 
 mod answer;
@@ -32,6 +33,7 @@ mod client;
 mod connection;
 mod credentials;
 mod failure;
+mod health;
 mod patience;
 mod queue;
 mod sign;
@@ -54,6 +56,7 @@ pub use self::failure::{ObjectError, ObjectFailure};
 
 use self::answer::Opened;
 use self::client::Client;
+use self::health::Health;
 use self::target::Target;
 use self::transfer::Part;
 use self::version::Version;
@@ -123,8 +126,8 @@ impl Object {
                     // The opener waits for this; it cannot have gone.
                     let _ = send_opened.send(opened.clone());
                     if let Ok(opened) = opened {
-                        let heard = Mutex::new((Instant::now(), false));
-                        let shared = Shared { name, client, opened, wait, seen: shared_seen, heard };
+                        let (seen, health) = (shared_seen, Health::new());
+                        let shared = Shared { name, client, opened, wait, seen, health };
                         Worker::new(shared, inbox).run().await;
                     }
                 });

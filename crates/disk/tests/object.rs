@@ -127,7 +127,7 @@ fn neighbours_become_one_request() {
         assert!(buffers[64..].concat() == content[1 << 20..2 << 20]);
     });
     assert_eq!(server.requests().len(), OPENING + 64 + 1);
-    assert_eq!(server.requests().last().unwrap().range, Some(1 << 20..2 << 20));
+    assert!(server.requests().iter().any(|request| request.range == Some(1 << 20..2 << 20)));
 }
 
 #[test]
@@ -322,6 +322,45 @@ fn a_server_that_closes_kept_connections_costs_nothing() {
             assert!(bytes == content[block as usize * 4096..][..4096]);
         }
     });
+}
+
+/// As when a firewall between has forgotten them: only the first read after that waits for an answer that never comes.
+#[test]
+fn kept_connections_that_are_dead_are_given_up_together() {
+    let dead = Arc::new(AtomicBool::new(false));
+    let (is_dead, held) = (Arc::clone(&dead), Arc::new(AtomicBool::new(true)));
+    let is_held = Arc::clone(&held);
+    let server = Server::start(&content(), move |request| {
+        // So that each of the first reads has a connection of its own.
+        while request.number >= OPENING && is_held.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if is_dead.load(SeqCst) && request.connection <= 8 { Act::Silence } else { Act::Honest }
+    });
+    let disk = Disk::open(&DiskOptions { reconnect_wait: Duration::from_secs(4), ..options(&server.url()) })
+        .unwrap();
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let mut buffers = vec![vec![0; 512]; 8];
+        for (tag, buf) in buffers.iter_mut().enumerate() {
+            engine
+                .submit(Job { tag: tag as u64, op: Op::Read { offset: tag as u64 * 4096, buf: lend(buf) } });
+        }
+        let mut out = Vec::new();
+        tokio::select! {
+            () = engine.completions(&mut out) => panic!("nothing is answered yet"),
+            () = async {
+                while server.requests().len() < OPENING + 8 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            } => held.store(false, SeqCst),
+        }
+        collect(&engine, 8).await;
+        assert_eq!(server.connections(), 8);
+        dead.store(true, SeqCst);
+        assert!(read(&engine, 8192, 4096).await.unwrap() == content()[8192..12_288]);
+    });
+    assert_eq!(server.requests().len(), OPENING + 8 + 2);
 }
 
 #[test]

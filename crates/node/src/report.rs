@@ -440,7 +440,7 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 bytes_read: stats.bytes_read,
                 bytes_written: stats.bytes_written,
             };
-            Disk { name: spec.name.clone(), errors: errors.total(), counters }
+            Disk { name: spec.name.clone(), origin: disk.name().to_owned(), errors: errors.total(), counters }
         };
     node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe).collect()
 }

@@ -86,7 +86,12 @@ impl Client {
                 None => patience.within(Connection::open(&self.target)).await??,
             };
             let ask = self.target.ask(method.clone(), bytes, SystemTime::now())?;
-            match patience.within(connection.send(ask)).await? {
+            let sent = patience.within(connection.send(ask)).await;
+            if sent.is_err() && connection.is_used {
+                // What is on the way to the server may have forgotten all that were idle.
+                self.idle.clear();
+            }
+            match sent? {
                 Ok(response) if is_denial(response.status().as_u16()) && self.target.renew() => {}
                 Ok(response) => return Ok((response, connection)),
                 // The server has closed it while it was idle, or at this moment: that is no fault.

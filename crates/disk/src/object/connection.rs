@@ -95,6 +95,11 @@ impl Idle {
         self.lock().push((Instant::now(), connection));
     }
 
+    /// Closes all.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<(Instant, Connection)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

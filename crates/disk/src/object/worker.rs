@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -14,6 +14,7 @@ use super::Seen;
 use super::answer::Opened;
 use super::client::Client;
 use super::failure::ObjectFailure;
+use super::health::Health;
 use super::patience::Patience;
 use super::queue::Queue;
 use super::transfer::{Part, Transfer};
@@ -56,8 +57,7 @@ pub(super) struct Shared {
     /// How long jobs wait for the server.
     pub(super) wait: Duration,
     pub(super) seen: Arc<Seen>,
-    /// When the server last gave what it was asked for, and whether something failed since.
-    pub(super) heard: Mutex<(Instant, bool)>,
+    pub(super) health: Health,
 }
 
 impl Worker {
@@ -85,7 +85,7 @@ impl Worker {
             {
                 self.start(transfer, since);
             }
-            let due = self.queue.expire(self.shared.wait, self.shared.heard_at());
+            let due = self.queue.expire(self.shared.wait, self.shared.health.heard());
             tokio::select! {
                 command = self.inbox.recv() => {
                     if command.is_none_or(|command| self.obey(command).is_break()) {
@@ -122,18 +122,15 @@ impl Worker {
 }
 
 impl Shared {
-    fn heard_at(&self) -> Instant {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).0
-    }
-
     /// Asks until everything has come, or nothing can come, or the time is over.
     async fn carry_out(&self, transfer: &Transfer, since: Instant) {
-        let mut patience = Patience::new(self.wait, since.max(self.heard_at()));
+        let mut patience = Patience::new(self.wait, since.max(self.health.heard()));
         let mut pause = PAUSE_MIN;
         while let Some(asked) = transfer.rest() {
             let mut has_come = false;
             let take = |bytes: &[u8]| {
                 has_come = true;
+                self.health.hear();
                 self.seen.copied(bytes.len());
                 transfer.fill(bytes);
             };
@@ -145,7 +142,9 @@ impl Shared {
             }
             let left = patience.left();
             if !failure.error.is_transient() || left < LEFT_MIN {
-                tracing::warn!(disk = self.name, offset = asked.start, %failure, "a read of the object failed");
+                if self.health.may_say() {
+                    tracing::warn!(disk = self.name, offset = asked.start, %failure, "a read of the object failed");
+                }
                 return transfer.fail(JobError::Object(failure.error));
             }
             // Half of what is left, so that the last attempts are made shortly before the end.
@@ -158,20 +157,15 @@ impl Shared {
     /// An attempt has ended so: says in the log when the server begins to fail and when it is back, and for the status what has
     /// become of the object.
     fn note(&self, result: &Result<(), ObjectFailure>) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
-            Ok(()) => {
-                heard.0 = Instant::now();
-                if std::mem::take(&mut heard.1) {
-                    tracing::info!(disk = self.name, "the object can be read again");
-                }
+            Ok(()) if self.health.recover() => {
+                tracing::info!(disk = self.name, "the object can be read again")
             }
-            Err(failure) if failure.error.is_transient() && !std::mem::replace(&mut heard.1, true) => {
+            Err(failure) if failure.error.is_transient() && self.health.fail() => {
                 tracing::warn!(disk = self.name, %failure, "the object cannot be read; it is tried again");
             }
-            Err(_) => {}
+            _ => {}
         }
-        drop(heard);
         self.seen.note(result);
     }
 }

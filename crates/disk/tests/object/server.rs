@@ -18,6 +18,8 @@ pub(crate) const TAG: &str = "\"v1\"";
 pub(crate) struct Request {
     /// How many came before.
     pub(crate) number: usize,
+    /// Number of its connection, from 1.
+    pub(crate) connection: usize,
     pub(crate) head: String,
     /// Of a GET.
     pub(crate) range: Option<Range<usize>>,
@@ -94,12 +96,12 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let shared = Arc::clone(&of_thread);
-                shared.connections.fetch_add(1, SeqCst);
+                let number = shared.connections.fetch_add(1, SeqCst) + 1;
                 thread::spawn(move || match shared.tls.clone() {
-                    None => _ = shared.serve(stream),
+                    None => _ = shared.serve(stream, number),
                     Some(config) => {
                         let end = ServerConnection::new(config).unwrap();
-                        let _ = shared.serve(StreamOwned::new(end, stream));
+                        let _ = shared.serve(StreamOwned::new(end, stream), number);
                     }
                 });
             }
@@ -124,11 +126,11 @@ impl Server {
 }
 
 impl Shared {
-    fn serve(&self, mut stream: impl Stream) -> io::Result<()> {
+    fn serve(&self, mut stream: impl Stream, connection: usize) -> io::Result<()> {
         while let Some(head) = read_head(&mut stream)? {
             let request = {
                 let mut requests = self.requests.lock().unwrap();
-                let mut request = Request { number: requests.len(), head, range: None };
+                let mut request = Request { number: requests.len(), connection, head, range: None };
                 request.range = request.header("range").map(|text| {
                     let (first, last) = text.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
                     first.parse().unwrap()..last.parse::<usize>().unwrap() + 1

@@ -47,6 +47,7 @@ fn status(number: u64, second: u64) -> Status {
     };
     let disk = |name: &str| Disk {
         name: name.into(),
+        origin: String::new(),
         errors: 0,
         counters: DiskCounters {
             reads: 300 * second,

@@ -14,6 +14,7 @@ pub(crate) mod export;
 pub(crate) mod guest;
 pub(crate) mod machine;
 pub(crate) mod network;
+pub(crate) mod nginx;
 pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod reference;
