@@ -170,6 +170,9 @@ mod tests {
 
     use super::*;
 
+    /// A status, lines and what is wrong with them.
+    type Case<'a> = (u16, &'a [(&'a str, &'a str)], ObjectError);
+
     fn head(status: u16, lines: &[(&str, &str)]) -> Parts {
         let mut response = Response::builder().status(status);
         for (name, value) in lines {
@@ -196,7 +199,7 @@ mod tests {
     fn every_other_head_is_an_error_of_its_own() {
         let range = |value| ("content-range", value);
         let other = ("etag", "\"b\"");
-        let cases: &[(u16, &[(&str, &str)], ObjectError)] = &[
+        let cases: &[Case] = &[
             (200, &[TAG, ("content-length", "1000")], ObjectError::NoRanges),
             (200, &[other, ("content-length", "1000")], ObjectError::Changed),
             (412, &[], ObjectError::Changed),
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_a_disk_is_not_opened() {
-        let cases: &[(u16, &[(&str, &str)], ObjectError)] = &[
+        let cases: &[Case] = &[
             (200, &[TAG], ObjectError::NoLength),
             (200, &[TAG, ("content-length", "0")], ObjectError::Empty),
             (200, &[TAG, ("content-length", "9223372036854775808")], ObjectError::TooLarge),
