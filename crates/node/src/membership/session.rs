@@ -101,8 +101,7 @@ impl Session {
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
         let identity = own.as_ref().map(|own| Identity::clone(own));
-        let coordinator =
-            patiently(&home, || home::open(&config, &home, identity.as_ref(), Epoch(before.epoch))).await?;
+        let coordinator = home::open(&config, &home, identity.as_ref(), &before).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
         // The certificate of a keeper that was off for long may have ended, and other nodes would refuse it; and the address is not
         // known yet when the first is made.
@@ -111,7 +110,7 @@ impl Session {
         if let Some(own) = own.as_ref().filter(|own| own.renews && office.is_some()).filter(is_old) {
             let _ = renewal::renew(own, address, office.as_ref(), &coordinator).await;
         }
-        let registry = home::answer(identity, office.clone(), &coordinator);
+        let registry = home::answer(&home, identity, office.clone(), &coordinator);
         patiently(&home, || async {
             let source = |source| HomeError::Coordinator { home: home.describe(), source };
             renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
@@ -121,13 +120,14 @@ impl Session {
         let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
         check_disks(&view, &config)?;
         let (seat, lease, number) = patiently(&home, || {
-            let (coordinator, config, home) = (&coordinator, &config, &home);
+            let (coordinator, config, home, before) = (&coordinator, &config, &home, &before);
             async move { join(coordinator, config, home, before).await }
         })
         .await?;
         let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
         let membership = seat.incarnation.0;
-        store(&mut state, State { membership, epoch: view.epoch.0.max(before.epoch) });
+        let epoch = view.epoch.0.max(before.epoch);
+        store(&mut state, remembered(&coordinator, State { membership, epoch, ..before }));
         let members = Members::of(&view);
         let since = members.get(number).map_or(view.epoch.0, |me| me.since);
         tracing::info!(epoch = %view.epoch, members = view.joined().count(), "joined as member {}", number.0);
@@ -315,7 +315,7 @@ impl Session {
     /// The cluster has gone on without this node. Its clients go on, too: each card has its own lease.
     async fn return_to_cluster(&self) -> Result<(), String> {
         let before = self.state.borrow().state();
-        let joined = join(&self.coordinator, &self.config, &self.home, before).await;
+        let joined = join(&self.coordinator, &self.config, &self.home, &before).await;
         let (seat, lease, number) = joined.map_err(|error| error.to_string())?;
         if number != self.number {
             return Err(format!(
@@ -427,7 +427,7 @@ fn clock_off(node: WallClock, coordinator: WallClock) -> String {
 }
 
 /// Does something until the coordinator answers, and says from time to time that it does not.
-async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
+pub(super) async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
     home: &Home,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, HomeError> {
@@ -451,12 +451,13 @@ async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
 /// The coordinator may answer otherwise in a while, with nobody doing anything about this node.
 fn is_passing(error: &Error) -> bool {
     match error {
-        Error::Refused(_) | Error::File(_) => false,
+        Error::Refused(_) | Error::File(_) | Error::Store(_) => false,
         Error::Remote(error) => matches!(
             error,
             RemoteError::Unreachable { .. }
                 | RemoteError::Unproven { .. }
                 | RemoteError::Slow { .. }
+                | RemoteError::NoLeader { .. }
                 | RemoteError::OutcomeUnknown { .. }
         ),
         Error::Etcd(error) => matches!(
@@ -476,7 +477,7 @@ async fn join(
     coordinator: &Coordinator,
     config: &Config,
     home: &Home,
-    before: State,
+    before: &State,
 ) -> Result<(Seat, Lease, NodeId), HomeError> {
     let failed = |source| HomeError::Coordinator { home: home.describe(), source };
     let now = WallClock::now();
@@ -530,6 +531,16 @@ fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
         }
     }
     Ok(())
+}
+
+/// A state with who keeps the registry, as is known now.
+fn remembered(coordinator: &Coordinator, state: State) -> State {
+    let Coordinator::Local(local) = coordinator else { return state };
+    let (registry, kept) = (local.history().or(state.registry), local.kept());
+    match kept.arbiters.is_empty() {
+        true => State { registry, ..state },
+        false => State { registry, arbiters: kept.arbiters, ..state },
+    }
 }
 
 fn store(file: &mut StateFile, state: State) {
