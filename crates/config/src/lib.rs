@@ -231,7 +231,7 @@ impl Config {
         toml::to_string(self).expect("a configuration has only tables, strings, numbers and booleans")
     }
 
-    /// Whether this node keeps the registry of the cluster.
+    /// Whether this node is the one that begins the registry of the cluster, and where others look for it first.
     #[must_use]
     pub fn is_keeper(&self) -> bool {
         matches!(&self.coordinator, Some(Coordinator::Embedded(home)) if home.keeper == self.node)
@@ -255,7 +255,13 @@ impl Config {
         self.state_dir.join("membership.json")
     }
 
-    /// The file of the registry, at the node that keeps it.
+    /// The file of this node's part of the registry.
+    #[must_use]
+    pub fn register(&self) -> PathBuf {
+        self.state_dir.join("register")
+    }
+
+    /// The file of the registry of releases before this one, at the node that kept it: read once.
     #[must_use]
     pub fn registry(&self) -> PathBuf {
         self.state_dir.join("registry.redb")

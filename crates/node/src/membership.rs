@@ -4,6 +4,7 @@ mod forget;
 mod home;
 mod leave;
 mod members;
+mod patience;
 mod registrar;
 mod renewal;
 mod session;

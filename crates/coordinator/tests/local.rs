@@ -1,14 +1,13 @@
-//! The registry in a file, used as a node uses it.
+//! The registry of a node that keeps it alone, used as that node uses it.
 
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Change, Coordinator, Embedded, Error, FileError, MemberState, Refusal, Revision, Terms,
-    WallClock,
+    AttachMode, Change, Coordinator, Error, Local, MemberState, Opened, Refusal, Revision, Terms, WallClock,
 };
 use tempfile::TempDir;
 
-use crate::common::{join, seat, volume};
+use crate::common::{alone, join, opened, seat, volume};
 
 fn terms(lease_ms: u64) -> Terms {
     Terms { lease: Duration::from_millis(lease_ms), ..Terms::new("lab") }
@@ -16,12 +15,12 @@ fn terms(lease_ms: u64) -> Terms {
 
 fn created(lease_ms: u64) -> (TempDir, Coordinator) {
     let directory = tempfile::tempdir().unwrap();
-    let home = Embedded::create(&directory.path().join("registry"), &terms(lease_ms)).unwrap();
-    (directory, Coordinator::Embedded(home))
+    let home = Local::found(alone(&directory.path().join("registry")), &terms(lease_ms)).unwrap();
+    (directory, Coordinator::Local(home))
 }
 
-fn opened(directory: &TempDir) -> Result<Coordinator, FileError> {
-    Embedded::open(&directory.path().join("registry")).map(Coordinator::Embedded)
+async fn again(directory: &TempDir) -> Coordinator {
+    Coordinator::Local(opened(&directory.path().join("registry")).await.unwrap())
 }
 
 #[tokio::test]
@@ -40,7 +39,7 @@ async fn everything_is_there_again_after_closing_and_opening() {
     let before = home.view().await.unwrap();
     assert_eq!(before.epoch.0, 3);
     drop(home);
-    let home = opened(&directory).unwrap();
+    let home = again(&directory).await;
     assert_eq!(home.view().await.unwrap(), before);
     home.renew(&a, WallClock::now()).await.unwrap();
     home.detach(&a, "v").await.unwrap();
@@ -50,7 +49,7 @@ async fn everything_is_there_again_after_closing_and_opening() {
     home.forget("b").await.unwrap();
     let after = home.view().await.unwrap();
     drop(home);
-    let after_restart = opened(&directory).unwrap().view().await.unwrap();
+    let after_restart = again(&directory).await.view().await.unwrap();
     assert_eq!(after_restart, after);
     assert!(after.disks.is_empty() && after.volumes.is_empty() && after.attachments.is_empty());
     assert_eq!(after.members.len(), 1);
@@ -59,23 +58,15 @@ async fn everything_is_there_again_after_closing_and_opening() {
 #[tokio::test]
 async fn a_registry_is_created_once_and_never_by_opening() {
     let directory = tempfile::tempdir().unwrap();
-    assert!(matches!(opened(&directory), Err(FileError::Missing { .. })));
     let file = directory.path().join("registry");
-    drop(Embedded::create(&file, &terms(1000)).unwrap());
-    let again = Embedded::create(&file, &terms(1000)).unwrap_err();
-    assert!(matches!(again, Error::File(FileError::Exists { .. })), "{again}");
-    assert!(again.to_string().contains("open it, or create the new one elsewhere"));
+    assert!(matches!(Local::open(alone(&file)).await, Ok(Opened::Missing(_))));
+    drop(Local::found(alone(&file), &terms(1000)).unwrap());
+    let again = Local::found(alone(&file), &terms(1000)).unwrap_err();
+    assert!(matches!(again, Error::Store(_)), "{again}");
+    assert!(again.to_string().contains("there is one already; open it"), "{again}");
     let names: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["registry"], "nothing else is left behind");
-}
-
-#[tokio::test]
-async fn a_second_process_is_refused() {
-    let (directory, _home) = created(1000);
-    let refused = opened(&directory).unwrap_err();
-    assert!(matches!(refused, FileError::InUse { .. }), "{refused}");
-    assert!(refused.to_string().contains("stop it first"));
 }
 
 #[tokio::test]
@@ -118,7 +109,7 @@ async fn a_restarted_coordinator_gives_every_member_a_full_lease() {
     drop(home);
     // Longer than the lease would have lasted.
     tokio::time::sleep(Duration::from_millis(2100)).await;
-    let home = opened(&directory).unwrap();
+    let home = again(&directory).await;
     home.renew(&seat("a", 1), WallClock::now()).await.unwrap();
 }
 
