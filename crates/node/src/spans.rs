@@ -182,7 +182,7 @@ impl Spans {
     fn note_wanted(&self, node: &Node, shard: u16, command: Option<CommandKind>, output: &Output) {
         let name = command.map_or(SpanName::Read, name_of);
         let (trace, target) = match output {
-            Output::Disk { op, volume, work } => {
+            Output::Disk { op, volume, work, .. } => {
                 let (_, target) = disk_step(node, *volume, work);
                 (Trace::of_disk(node.me, shard, *op), target)
             }
