@@ -33,6 +33,9 @@ pub struct Disk {
     pub handover: Handover,
     /// How requests of other nodes are answered. Default `event`.
     pub delivery: Delivery,
+    /// Most reads and writes at the disk at a time; those beyond wait here, where the nodes whose they are take turns.
+    /// Default 64.
+    pub depth: usize,
     /// Modelled slow disk: added to each read. Default `0ms`.
     pub delay: Duration,
     /// Modelled slow disk: bytes per second; 0 is no limit. Default 0.
@@ -173,6 +176,11 @@ impl Delivery {
 }
 
 impl Disk {
+    /// Requests at a disk at a time, unless the file says otherwise.
+    pub const DEPTH: usize = 64;
+    /// Those that can be asked for.
+    pub const DEPTHS: std::ops::RangeInclusive<usize> = 1..=1024;
+
     /// The disk `name` at `origin` with the default of every other key.
     #[must_use]
     pub fn new(name: &str, origin: Origin) -> Self {
@@ -188,11 +196,16 @@ impl Disk {
             coherence: Coherence::default(),
             handover: Handover::default(),
             delivery: Delivery::default(),
+            depth: Self::DEPTH,
             delay: Duration::ZERO,
             rate: 0,
             fault: None,
         }
     }
+}
+
+const fn default_depth() -> usize {
+    Disk::DEPTH
 }
 
 /// A disk as written: `path`, `uri` and `url` exclude each other.
@@ -231,6 +244,8 @@ struct DiskToml {
     handover: Handover,
     #[serde(default)]
     delivery: Delivery,
+    #[serde(default = "default_depth")]
+    depth: usize,
     #[serde(with = "duration", default)]
     delay: Duration,
     #[serde(with = "size", default)]
@@ -304,6 +319,7 @@ impl TryFrom<DiskToml> for Disk {
             coherence: raw.coherence,
             handover: raw.handover,
             delivery: raw.delivery,
+            depth: raw.depth,
             delay: raw.delay,
             rate: raw.rate,
             fault: None,
@@ -343,6 +359,7 @@ impl From<Disk> for DiskToml {
             coherence: disk.coherence,
             handover: disk.handover,
             delivery: disk.delivery,
+            depth: disk.depth,
             delay: disk.delay,
             rate: disk.rate,
         }

@@ -29,6 +29,7 @@ attached = "network"
 coherence = "policy"
 handover = "disk"
 delivery = "thread"
+depth = 16
 delay = "10ms"
 rate = "50M"
 [[disk]]
@@ -90,7 +91,7 @@ fn every_key_is_understood() {
     assert_eq!((disk.attached, disk.delivery), (Attached::Network, Delivery::Thread));
     assert_eq!((disk.coherence, config.disks[1].coherence), (Coherence::Policy, Coherence::Confirmed));
     assert_eq!((disk.handover, config.disks[1].handover), (Handover::Disk, Handover::Cache));
-    assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
+    assert_eq!((disk.delay, disk.rate, disk.depth), (Duration::from_millis(10), 50 << 20, 16));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
     let limit = Limit { bytes: Some(1 << 30), burst: Duration::from_millis(250), ..Limit::default() };
@@ -254,6 +255,8 @@ fn an_unknown_choice_suggests_the_nearest() {
 #[test]
 fn limits_that_cannot_work_are_named() {
     let card = "{ iops = 5000, bytes = \"200M\" }";
+    refused("depth = 16", "depth = 0", &["disk.depth = \"0\"", "1 to 1024"]);
+    refused("depth = 16", "depth = 1025", &["disk.depth = \"1025\""]);
     refused(card, "{ iops = 0 }", &["attach.limit.iops = \"0\"", "1 to 10000000", "leave it out"]);
     refused(card, "{ iops = 10000001 }", &["attach.limit.iops = \"10000001\""]);
     refused(card, "{ iops = -1 }", &["iops = -1"]);

@@ -218,6 +218,9 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
         if let Origin::Object(of) = &disk.origin {
             object(disk, of)?;
         }
+        if !Disk::DEPTHS.contains(&disk.depth) {
+            return Err(value("disk.depth", disk.depth, "use 1 to 1024; 64 keeps a fast disk busy"));
+        }
         if disk.delay > Duration::from_secs(60) {
             return Err(value("disk.delay", duration::exact(disk.delay), "use at most 60s"));
         }

@@ -272,6 +272,8 @@ pub enum Output {
         op: OpId,
         /// The volume.
         volume: PgId,
+        /// The node whose card it is for; of several, the first that has asked.
+        card: NodeId,
         /// What to do.
         work: DiskWork,
     },

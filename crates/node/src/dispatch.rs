@@ -133,9 +133,9 @@ impl Local {
                     }
                 }
             }
-            Output::Disk { op, volume, work } => {
+            Output::Disk { op, volume, card, work } => {
                 self.node.probe.disk_asked(shard, op, volume, &work, || self.node.now());
-                self.disk(shard, op, volume, work);
+                self.disk(shard, op, (volume, card), work);
             }
             Output::Ready { token, .. } | Output::Failed { token, .. } | Output::Done { token, .. } => {
                 let (thread, key) = Node::thread_of(token);

@@ -895,6 +895,7 @@ fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
         },
         delay: disk.delay,
         rate: disk.rate,
+        depth: disk.depth,
         fault: disk.fault.clone(),
         count_block: config.block as u32,
         reconnect_wait: config.disk_wait,

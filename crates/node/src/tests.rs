@@ -24,6 +24,7 @@ mod reads;
 mod sampling;
 mod spans;
 mod turns;
+mod turns_at_disk;
 mod visitors;
 mod warm;
 mod writes;

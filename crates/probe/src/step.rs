@@ -130,7 +130,7 @@ impl Step {
     /// A client of this node has to wait until this is done. Requests that are sent to other nodes begin when they are.
     pub(crate) fn wanted(at: At, shard: u16, command: Option<CommandKind>, output: &Output) -> Option<Self> {
         let (trace, target) = match output {
-            Output::Disk { op, volume, work } => {
+            Output::Disk { op, volume, work, .. } => {
                 let (_, target) = disk_step(at, *volume, work);
                 (Trace::of_disk(at.me, shard, *op), target)
             }

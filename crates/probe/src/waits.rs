@@ -114,7 +114,7 @@ mod tests {
             )
         };
         let work = DiskWork::Read { block: 0, slot: Slot(0), read_ahead: false };
-        let disk = Output::Disk { op: OpId(1), volume: PgId::plain(ME, 0), work };
+        let disk = Output::Disk { op: OpId(1), volume: PgId::plain(ME, 0), card: ME, work };
         assert_eq!(wait(&[read(1)], Some(Origin::Remote)), (WaitKind::Peer, Some(NodeId(1))));
         assert_eq!(wait(&[read(1)], Some(Origin::Disk)), (WaitKind::Disk, Some(NodeId(0))));
         assert_eq!(wait(&[acquire()], Some(Origin::Disk)), (WaitKind::Lock, Some(NodeId(0))));
