@@ -7,6 +7,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `sample` | what is kept of a step of five seconds |
+//! | `ring` | the samples of the last hour |
+//! | `volumes` | those of single volumes |
 //! | `event` | what has happened, and when |
 //! | `view` | what a node sees, and what has happened between two looks |
 //! | `past` | what this node keeps of the past of others |
@@ -14,11 +16,12 @@
 
 mod event;
 mod past;
+mod ring;
 mod sample;
 mod sum;
 mod view;
+mod volumes;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,19 +33,16 @@ use crate::report;
 
 use event::Log;
 use past::Pasts;
+use ring::{Ring, SAMPLES_MAX};
 use sample::{Sample, Totals};
 use view::View;
+use volumes::Volumes;
 
 pub(crate) use event::{Event, merge};
-pub(crate) use sum::{cluster, of_node};
+pub(crate) use sum::{cluster, of_node, of_volume};
 
 /// Time between two samples, in milliseconds.
 const STEP_MS: u64 = 5_000;
-/// Samples that are kept: an hour.
-const SAMPLES_MAX: usize = 720;
-/// What was counted in so many steps at most, of which only the last was noted, is shared out to all of them: the node was busy
-/// with something else meanwhile. If they are more, it stood still, and nothing is known of them.
-const SHARED_MAX: u64 = 12;
 /// A step that is noted later after its end than this is not: it would have what was counted in the next.
 const LATE_MS: u64 = STEP_MS / 5;
 
@@ -50,17 +50,10 @@ const LATE_MS: u64 = STEP_MS / 5;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     ring: Mutex<Ring>,
+    volumes: Mutex<Volumes>,
     log: Mutex<Log>,
     pasts: Pasts,
     sum: Round<Told>,
-}
-
-#[derive(Debug, Default)]
-struct Ring {
-    /// By the numbers of their steps since 1970, in order; steps may be missing.
-    samples: VecDeque<(u64, Sample)>,
-    /// What there was at the end of a step, the last one that was noted.
-    totals: Option<(u64, Totals)>,
 }
 
 /// A history as it is told: of one node, or of several together.
@@ -80,25 +73,9 @@ pub(crate) struct Told {
 }
 
 impl History {
-    /// Takes what there is at the end of step `step`. A clock that was set back begins the history anew, unless it was
-    /// so little that the step only ends again: what came in between counts for the next one.
+    /// Takes what there is at the end of step `step`, see [`Ring::note`].
     fn note(&self, step: u64, totals: Totals) {
-        let mut ring = self.ring();
-        match ring.totals {
-            Some((last, _)) if last == step => return,
-            Some((last, _)) if last > step => *ring = Ring::default(),
-            _ => {}
-        }
-        if let Some((last, before)) = ring.totals.take() {
-            let (steps, counted) = (step - last, totals.since(&before));
-            for part in (0..steps).filter(|_| steps <= SHARED_MAX) {
-                if ring.samples.len() == SAMPLES_MAX {
-                    ring.samples.pop_front();
-                }
-                ring.samples.push_back((last + 1 + part, counted.part(part, steps)));
-            }
-        }
-        ring.totals = Some((step, totals));
+        self.ring().note(step, totals);
     }
 
     /// Takes what has happened.
@@ -109,13 +86,15 @@ impl History {
 
     /// What came after the step `after`, or all of it, as that of the node `name`.
     pub(crate) fn tell(&self, name: &str, after: Option<u64>) -> Told {
-        let ring = self.ring();
-        let is_wanted = |step: u64| after.is_none_or(|after| step > after);
-        let wanted = ring.samples.iter().filter(|(step, _)| is_wanted(*step));
-        let samples = wanted.map(|(step, sample)| [&[*step], &sample.values()[..]].concat()).collect();
-        drop(ring);
+        let samples = self.ring().tell(after);
         let since_ms = after.map_or(0, |after| after.saturating_mul(STEP_MS));
         Told { samples, events: self.log().since(since_ms), ..Told::nothing(vec![name.into()]) }
+    }
+
+    /// What clients of the node `name` asked of a volume.
+    pub(crate) fn tell_of(&self, volume: &str, name: &str) -> Told {
+        let samples = self.volumes().tell(volume);
+        Told { samples, ..Told::nothing(vec![name.into()]) }
     }
 
     /// What has happened as the node says itself, in order.
@@ -130,6 +109,10 @@ impl History {
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn volumes(&self) -> MutexGuard<'_, Volumes> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -166,6 +149,7 @@ pub(crate) async fn keep(node: &Arc<Node>) {
         let status = report::status(node);
         if status.time_ms <= end_ms + LATE_MS {
             node.history.note(step, Totals::of(&status));
+            node.history.volumes().note(step, &status.volumes);
         }
         let (view, events) = seen.then(View::of(&status), &status.node, status.time_ms);
         seen = view;
@@ -176,6 +160,7 @@ pub(crate) async fn keep(node: &Arc<Node>) {
 
 #[cfg(test)]
 mod tests {
+    use super::ring::SHARED_MAX;
     use super::*;
 
     #[test]

@@ -1,7 +1,8 @@
-//! `GET /v1/history[?node=N]`: the last hour of the cluster, or of one node.
+//! `GET /v1/history[?node=N|?volume=V]`: the last hour of the cluster, of one node, or of one volume.
 
 use std::sync::Arc;
 
+use cards_admin::Refusal;
 use cards_client::body::ErrorKind;
 use hyper::StatusCode;
 
@@ -17,8 +18,12 @@ pub(super) async fn past(node: &Arc<Node>, query: &str) -> Result<Answer, Failur
         Some(("node", name)) if !name.contains(['=', '&']) => {
             Ok(json(StatusCode::OK, &history::of_node(node, name).await?))
         }
+        Some(("volume", name)) if !name.contains(['=', '&']) => {
+            node.volume(name).ok_or_else(|| Refusal::no_such_volume(name))?;
+            Ok(json(StatusCode::OK, &history::of_volume(node, name).await))
+        }
         _ => {
-            let message = format!("?{} is not understood: ask for node=N, or for nothing", clip(query));
+            let message = format!("?{} is not understood: ask for node=N, volume=V, or nothing", clip(query));
             Err(Failure::new(ErrorKind::BadRequest, message))
         }
     }

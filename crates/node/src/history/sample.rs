@@ -1,6 +1,6 @@
 //! What a node counted in a step.
 
-use cards_admin::{Counters, DiskCounters, Io, Op, OpIo, Status};
+use cards_admin::{Counters, DiskCounters, Io, Op, OpIo, Status, Volume};
 
 macro_rules! sample {
     ($($counter:ident)*; $($disk:ident = $of_disk:ident)*; $($sum:ident)*; $($now:ident)*; $($most:ident)*) => {
@@ -83,14 +83,35 @@ impl Totals {
     pub(super) fn of(status: &Status) -> Self {
         let disks = status.disks.iter().fold(DiskCounters::default(), |sum, disk| sum.plus(disk.counters));
         let io = status.volumes.iter().fold(Io::default(), |sum, volume| sum.plus(&volume.io));
+        Self::with(status.cache.used, &status.counters, &disks, io)
+    }
+
+    /// What clients have asked of one volume: what a node counts for all its volumes together stays zero.
+    pub(super) fn of_volume(volume: &Volume) -> Self {
+        let Io { local_hits, remote_hits, disk_reads, lock_waits, .. } = volume.io;
+        let counters = Counters {
+            reads: local_hits + remote_hits + disk_reads,
+            local_hits,
+            remote_hits,
+            disk_reads,
+            lock_waits,
+            bytes_read: volume.io.op(Op::Read).bytes,
+            bytes_written: volume.io.op(Op::Write).bytes,
+            ..Counters::default()
+        };
+        let used = volume.cached_blocks * u64::from(volume.block);
+        Self::with(used, &counters, &DiskCounters::default(), volume.io.clone())
+    }
+
+    fn with(cache_used: u64, counters: &Counters, disks: &DiskCounters, io: Io) -> Self {
         let (read, write) = (io.op(Op::Read), io.op(Op::Write));
         let sums = Sample {
             read_requests: read.latency.count(),
             read_us: read.total_us,
             write_requests: write.latency.count(),
             write_us: write.total_us,
-            cache_used: status.cache.used,
-            ..Sample::new(&status.counters, &disks)
+            cache_used,
+            ..Sample::new(counters, disks)
         };
         Self { sums, io }
     }

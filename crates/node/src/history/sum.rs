@@ -61,6 +61,16 @@ pub(crate) async fn of_node(node: &Arc<Node>, name: &str) -> Result<Told, Refusa
     Ok(Told { events: event::merge(told.events), ..told })
 }
 
+/// What clients of all nodes that answer asked of a volume in the last hour. Must be called in a runtime.
+pub(crate) async fn of_volume(node: &Arc<Node>, name: &str) -> Told {
+    if node.members().live().count() > NODES_MAX {
+        return Told::nothing(Vec::new());
+    }
+    let question = Question::VolumeHistory { volume: name.into() };
+    let answers = ask_members::<Told>(node, &question).await;
+    sum(super::now(node).1, answers.into_iter().filter_map(|(_, told)| told.ok()))
+}
+
 /// The nodes of which others may know more than they tell themselves; those that have told nothing first.
 fn incomplete<'a>(told: &BTreeMap<String, Told>, members: impl Iterator<Item = &'a str>) -> Vec<String> {
     let begin = |name: &str| told.get(name)?.samples.first().map(|sample| sample[0]);

@@ -50,6 +50,7 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
         }
         Question::Map { volume } => json(&map::of(node, &volume)?),
         Question::History { after } => json(&node.history.tell(&node.config.node, after)),
+        Question::VolumeHistory { volume } => json(&node.history.tell_of(&volume, &node.config.node)),
         Question::Past { node: name } => json(&node.history.past(&name)),
         Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),

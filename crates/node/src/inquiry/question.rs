@@ -48,6 +48,11 @@ pub(crate) enum Question {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
+    /// What its clients asked of a volume in the last hour: a [`Told`](crate::history::Told).
+    VolumeHistory {
+        /// The volume's name.
+        volume: String,
+    },
     /// What it keeps of another node's last hour: a [`Told`](crate::history::Told), or null.
     Past {
         /// That node's name.

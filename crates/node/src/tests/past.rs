@@ -28,6 +28,8 @@ fn what_a_node_did_and_that_it_died_is_told_by_the_others() {
     };
     cluster.wait("both others know of it", || kept(1, &cluster) && kept(2, &cluster));
 
+    let of_volume = |cluster: &Cluster| sum(&json(cluster, 1, "/v1/history?volume=disk"), "reads");
+    cluster.wait("all have told what was asked of the volume", || of_volume(&cluster) >= 16);
     drop(client);
     cluster.kill(3);
     let died = |cluster: &Cluster| {
@@ -56,10 +58,11 @@ fn what_is_no_node_has_no_past() {
         ("node=n9", "no member"),
         ("node=%00", "no member"),
         ("node=n1&x=1", "node=N"),
-        ("volume=disk", "node=N"),
+        ("volume=disk&node=n1", "node=N"),
     ] {
         let (head, body) = ask(address, "GET", &format!("/v1/history?{query}"), "localhost");
         assert!(head.starts_with("HTTP/1.1 400") && body.contains(word), "{query}: {head}\n{body}");
     }
+    assert!(ask(address, "GET", "/v1/history?volume=none", "localhost").0.starts_with("HTTP/1.1 404"));
     assert!(get(&cluster, 1, "/v1/history?node=n1").contains("\"nodes\":[\"n1\"]"));
 }

@@ -21,6 +21,11 @@ fn what_a_dead_node_did_stays_in_the_charts_and_why_it_is_away_is_said_in_full()
         std::thread::sleep(std::time::Duration::from_millis(100));
         (page.js(kept) == true).then_some(())
     });
+    page.js("location.hash = '#/volume/disk'");
+    page.until(
+        "the volume's page has what was asked of it before",
+        "cards.model.looked.sum('bytes_read', 0) >= 3 << 20",
+    );
     drop(client);
     nodes.node(3).kill();
 

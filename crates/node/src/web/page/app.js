@@ -63,7 +63,7 @@ function subject() {
   const text = volume
     ? [volume.state, volume.reason].filter((text) => text).join(": ")
     : "no node of the cluster has a disk of this name";
-  const rest = volume?.disk_node ? `; its disk is at ${volume.disk_node}; its charts begin with this page` : "";
+  const rest = volume?.disk_node ? `; its disk is at ${volume.disk_node}` : "";
   say(byId("condition"), text + rest);
 }
 
@@ -130,11 +130,12 @@ async function recall() {
   state.stale = true;
 }
 
-/** Asks for the past of the node that is looked at. */
+/** Asks for the past of what is looked at. */
 async function recallOne() {
   const { look } = model;
-  if (state.stale && look?.kind === "node" && model.nodes.some(({ name }) => name === look.name)) {
-    const told = await get(`/v1/history?node=${encodeURIComponent(look.name)}`);
+  const known = look?.kind === "node" ? model.nodes : model.volumes();
+  if (state.stale && look && known.some(({ name }) => name === look.name)) {
+    const told = await get(`/v1/history?${look.kind}=${encodeURIComponent(look.name)}`);
     if (look === model.look) model.recallOne(told);
   }
   state.stale = false;

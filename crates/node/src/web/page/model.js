@@ -97,7 +97,7 @@ export class Model {
     this.events = history.events ?? [];
   }
 
-  /** Takes the history of the one node that is looked at. */
+  /** Takes the history of the node or the volume that is looked at. */
   recallOne(history) {
     this.refill(this.looked, history);
   }
