@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, MemberState, REQUEST_BYTES_MAX, RecordedVolume, Recording, Refusal, RefusalKind, Reply,
-    Request, Status, Volume, VolumeState, Warmed,
+    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
+    Volume, VolumeState, Warmed,
 };
 use cards_config::Attach;
 use cards_coordinator::Certificate;
-use cards_core::{ControlInput, Input, Refusal as CoreRefusal, VolumeSpec};
+use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
 use cards_tls::Shown;
@@ -33,8 +33,9 @@ use crate::local::Local;
 use crate::membership::Order;
 use crate::net::{self, Link};
 use crate::node::Node;
+use crate::record;
 use crate::report;
-use crate::samples;
+use crate::sampling;
 use crate::seldom::Seldom;
 use crate::spans;
 
@@ -67,7 +68,7 @@ pub(crate) fn start(
         runtime.block_on(async {
             tokio::select! {
                 () = accept(node, listener, shutdown) => {}
-                () = samples::run(&sampled) => {}
+                () = sampling::run(&sampled) => {}
                 () = net::watch_silence(&sampled) => {}
                 () = ended.notified() => {}
             }
@@ -103,19 +104,9 @@ async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) 
 /// What lasts as long as a connection.
 #[derive(Default)]
 struct Session<'a> {
-    recording: Option<cards_probe::Session<'a>>,
+    recording: Option<record::Session<'a>>,
     held: Option<Held<'a>>,
     watch: Option<devices::Watch>,
-}
-
-/// The volumes of the cluster with their numbers in recordings.
-fn recorded_volumes(node: &Node) -> Vec<RecordedVolume> {
-    let control = node.control();
-    let volume = |spec: &VolumeSpec| RecordedVolume {
-        number: node.probe.recorder.number_of(spec.id),
-        name: spec.name.clone(),
-    };
-    control.volumes().map(volume).collect()
 }
 
 /// Messages to peers are held, and the timers that wait for answers rest.
@@ -237,7 +228,7 @@ async fn answer<'a>(
                 message:
                     "somebody records what this node's clients do already; wait for the end of that".into(),
             })?);
-            let (volumes, members) = (recorded_volumes(node), node.links.len() as u16);
+            let (volumes, members) = (record::volumes(node), node.links.len() as u16);
             Reply::Recording(Recording { node: node.me.0, members, started_us, volumes })
         }
         Request::TakeRecorded {} => {
@@ -248,7 +239,7 @@ async fn answer<'a>(
             })?;
             Reply::Recorded(recording.take(node.now()))
         }
-        Request::Sample { volume } => Reply::Samples(Box::new(samples::tell_all(node, &volume).await?)),
+        Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
         Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
         Request::Warm { volume, ranges } => Reply::Warmed(warm(node, &volume, &ranges).await?),
         Request::Shutdown {} => Reply::Done {},

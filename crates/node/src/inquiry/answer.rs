@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Question, block};
 use crate::node::Node;
 use crate::report;
-use crate::samples;
+use crate::sampling;
 use crate::spans;
 use crate::web::map;
 
@@ -49,7 +49,7 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
         Question::Map { volume } => json(&map::of(node, &volume)?),
         Question::History {} => json(&node.history.tell(&node.config.node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
-        Question::Sample { volume, most } => json(&samples::tell(node, &volume, most)?),
+        Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
     }
 }
 
