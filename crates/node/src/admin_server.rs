@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, MemberState, REQUEST_BYTES_MAX, RecordedVolume, Recording, Refusal, RefusalKind, Reply,
-    Request, Status, Volume, VolumeState,
+    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
+    Volume, VolumeState,
 };
 use cards_config::{Attach, Limit};
 use cards_coordinator::Certificate;
-use cards_core::{ControlInput, Input, Refusal as CoreRefusal, VolumeSpec};
+use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
 use cards_tls::Shown;
@@ -34,8 +34,9 @@ use crate::membership::Order;
 use crate::net::{self, Link};
 use crate::node::Node;
 use crate::places::{Place, Places};
+use crate::record;
 use crate::report;
-use crate::samples;
+use crate::sampling;
 use crate::seldom::Seldom;
 use crate::spans;
 use crate::starting::Starting;
@@ -122,7 +123,7 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
     let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
         return std::future::pending().await;
     };
-    tokio::join!(samples::run(&node), net::watch_silence(&node));
+    tokio::join!(sampling::run(&node), net::watch_silence(&node));
 }
 
 /// What all connections share.
@@ -164,19 +165,9 @@ async fn accept(desk: Arc<Desk>, listener: UnixListener) {
 /// What lasts as long as a connection.
 #[derive(Default)]
 struct Session<'a> {
-    recording: Option<cards_probe::Session<'a>>,
+    recording: Option<record::Session<'a>>,
     held: Option<Held<'a>>,
     watch: Option<devices::Watch>,
-}
-
-/// The volumes of the cluster with their numbers in recordings.
-fn recorded_volumes(node: &Node) -> Vec<RecordedVolume> {
-    let control = node.control();
-    let volume = |spec: &VolumeSpec| RecordedVolume {
-        number: node.probe.recorder.number_of(spec.id),
-        name: spec.name.clone(),
-    };
-    control.volumes().map(volume).collect()
 }
 
 /// Messages to peers are held, and the timers that wait for answers rest.
@@ -336,7 +327,7 @@ async fn answer<'a>(
                 message:
                     "somebody records what this node's clients do already; wait for the end of that".into(),
             })?);
-            let (volumes, members) = (recorded_volumes(node), node.links.len() as u16);
+            let (volumes, members) = (record::volumes(node), node.links.len() as u16);
             Reply::Recording(Recording { node: node.me.0, members, started_us, volumes })
         }
         Request::TakeRecorded {} => {
@@ -347,7 +338,7 @@ async fn answer<'a>(
             })?;
             Reply::Recorded(recording.take(node.now()))
         }
-        Request::Sample { volume } => Reply::Samples(Box::new(samples::tell_all(node, &volume).await?)),
+        Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
         Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
         Request::Warm { volume, ranges, node: None } => {
             Reply::Warmed(warm::here(node, &volume, &ranges).await?)

@@ -103,7 +103,7 @@ const fn index_of(origin: Origin) -> usize {
     }
 }
 
-/// Adds where nobody else does.
+/// Adds to a counter that only this thread writes.
 #[inline]
 fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);

@@ -5,7 +5,7 @@
 //! who want it, on the thread that saw it: counters to a cell of the thread's own, samples and recordings to a ring of the
 //! thread's own, which a reader empties and which counts what it loses, steps of traced requests to [`Spans`]. So counters
 //! are exact. On the way of a request that is answered at once, nothing allocates or waits for another thread, and while
-//! nobody records and nothing is traced, each of these costs one branch.
+//! there is no recording and nothing is traced, each of these costs one branch.
 //!
 //! All that is known of a request rides with its reply as a [`Ticket`]: replies that leave together are counted together,
 //! with one look at the clock. A ring of events between would be written and read in addition.

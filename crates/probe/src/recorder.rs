@@ -1,7 +1,7 @@
 //! The recorder: what clients ask for, to be replayed or simulated.
 //!
-//! Each data thread writes into a ring of its own, which one reader empties over the admin socket. While nobody
-//! records, a request costs one relaxed load. A full ring loses what comes, and a recording says how much: clients never
+//! Each data thread writes into a ring of its own, which one reader empties over the admin socket. Without a
+//! recording, a request costs one relaxed load. A full ring loses what comes, and a recording says how much: clients never
 //! wait for a reader.
 
 use std::sync::OnceLock;

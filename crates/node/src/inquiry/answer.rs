@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Question, block, events};
 use crate::node::Node;
 use crate::report;
-use crate::samples;
+use crate::sampling;
 use crate::spans;
 use crate::warm;
 use crate::web::map;
@@ -54,7 +54,7 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
         Question::Past { node: name } => json(&node.history.past(&name)),
         Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
-        Question::Sample { volume, most } => json(&samples::tell(node, &volume, most)?),
+        Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
         Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }
 }

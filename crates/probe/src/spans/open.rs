@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_works_for_whoever_waits_for_the_same_blocks() {
+    fn the_disk_works_for_the_request_that_waits_for_the_same_blocks() {
         let mut open = Open::default();
         let block = |block| Target::block(VOLUME, block);
         open.begin(trace(1), Part::Root, begun(SpanName::Read, 7, 1));
