@@ -12,8 +12,9 @@ use cards_config::size;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::Daemon;
-use crate::error::Error;
+use crate::context::Context;
+use crate::daemon::Daemon;
+use crate::error::{Error, Failure};
 use crate::output;
 use crate::profile::{File, ProfileError};
 use crate::range;
@@ -95,6 +96,8 @@ pub(crate) enum WarmError {
     Failed { volume: String, failed: u64 },
 }
 
+impl Failure for WarmError {}
+
 /// What was done.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Outcome {
@@ -121,14 +124,14 @@ fn rate(text: &str) -> Result<u64, String> {
 }
 
 impl Play {
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+    pub(crate) fn run(self, cx: &Context) -> Result<ExitCode, Error> {
         let volume = File::open(&self.profile)?.volume;
-        Warm { volume, from: Some(self.profile), range: Vec::new(), how: self.how }.run()
+        Warm { volume, from: Some(self.profile), range: Vec::new(), how: self.how }.run(cx)
     }
 }
 
 impl Warm {
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+    pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         let profile = self.from.as_deref().map(File::open).transpose()?;
         let signals = Signals::block();
         let mut client = self.how.daemon.connect_within(ANSWER_WITHIN)?;

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::harness::SHORT;
+use crate::harness::cluster::CARDS;
+use crate::harness::process::run;
+
 /// Where the README is.
 fn top() -> PathBuf {
     normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
@@ -167,6 +171,33 @@ fn the_readme_lists_every_crate() {
     let crates = fs::read_dir(top().join("crates")).unwrap().flatten();
     let crates: BTreeSet<String> = crates.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert_eq!(linked, crates.iter().map(String::as_str).collect());
+}
+
+/// The page of the command line has the verbs of `cards --help`, in the same groups.
+#[test]
+fn the_page_of_the_command_line_lists_every_verb_in_its_group() {
+    let help = run(&[CARDS, "--help"], SHORT).ok().stdout;
+    let page = read(&top().join("docs/reference/cli.md"));
+    let (mut group, mut verbs) = ("", 0);
+    let lines =
+        help.lines().take_while(|line| *line != "Options:").skip_while(|line| !line.starts_with("Usage:"));
+    for line in lines.skip(1) {
+        match (line.strip_suffix(':'), line.strip_prefix("  ")) {
+            (Some(heading), _) => group = heading,
+            (None, Some(verb)) => {
+                let verb = verb.split(' ').next().unwrap_or_default();
+                let row =
+                    page.lines().find(|row| row.starts_with(&format!("| {group} |"))).unwrap_or_default();
+                assert!(
+                    row.contains(&format!("`{verb}`")),
+                    "`{verb}` is not in the row {group:?} of the page"
+                );
+                verbs += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(verbs > 25, "{help}");
 }
 
 /// What the identifiers of the papers begin with, as `docs/papers/README.md` lists them.
