@@ -7,6 +7,7 @@ mod error;
 mod latencies;
 mod load;
 mod quiet;
+mod replayed;
 mod report;
 mod serial;
 mod steps;
@@ -34,7 +35,8 @@ use crate::signals::{Arrived, Signals};
 use crate::verbs::sim::{Reading, SimError, parse_block};
 use compare::Comparison;
 use load::Load;
-use report::{Outcome, Replayed, Taken};
+use replayed::{Replayed, Taken};
+use report::Outcome;
 
 /// Play a trace on real daemons, and compare what they do with what the simulator predicts
 #[derive(Debug, Args)]

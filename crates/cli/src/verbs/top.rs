@@ -6,6 +6,7 @@ mod line;
 mod rates;
 mod screen;
 mod source;
+mod tables;
 mod terminal;
 mod view;
 
@@ -179,7 +180,7 @@ fn watch(terminal: &mut Terminal, mut screen: Screen, events: &Receiver<Event>) 
                     update.get_or_insert_with(|| Instant::now() + TOGETHER);
                     continue;
                 }
-                Ok(Event::Key(key)) => match screen.key(key, size) {
+                Ok(Event::Key(key)) => match screen.key(key, size.0, view::scroll_max(&screen, size)) {
                     Next::Stay => {}
                     Next::Quit => return Ok(()),
                     Next::Stop => terminal.stop()?,

@@ -5,7 +5,7 @@ use std::fmt;
 use cards_sim::Report;
 use serde::Serialize;
 
-use super::report::Replayed;
+use super::replayed::Replayed;
 use crate::table::{Align, Table, count};
 
 /// Every count that both have.

@@ -5,7 +5,7 @@ use cards_trace::Source;
 use super::connection::Connection;
 use super::load::Load;
 use super::quiet::Quiet;
-use super::report::Times;
+use super::replayed::Times;
 use super::steps::Steps;
 use super::{ReplayError, interrupted};
 use crate::captive::Cluster;

@@ -11,7 +11,7 @@ use cards_trace::{Request, Source};
 
 use super::connection::Connection;
 use super::load::Load;
-use super::report::Times;
+use super::replayed::Times;
 use super::{ReplayError, interrupted};
 use crate::captive::Cluster;
 use crate::error::Error;

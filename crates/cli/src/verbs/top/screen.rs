@@ -7,9 +7,9 @@ use std::time::Duration;
 use cards_admin::Status;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Node, VolumeRow};
 use super::source::Source;
-use super::view;
+use super::tables::{self, Grid, Sort};
 
 /// Looks back that are kept for the history.
 pub(crate) const HISTORY: usize = 240;
@@ -49,15 +49,6 @@ pub(crate) enum Item {
 pub(crate) struct Sorts {
     pub(crate) nodes: Sort,
     pub(crate) volumes: Sort,
-}
-
-/// How a table is sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sort {
-    /// The column, from the left.
-    pub(crate) column: usize,
-    /// Numbers from the least, words from Z.
-    pub(crate) reverse: bool,
 }
 
 /// What comes of a key.
@@ -128,8 +119,8 @@ impl Screen {
         }
     }
 
-    /// Does what `key` asks for on a terminal of `size`, columns and lines.
-    pub(crate) fn key(&mut self, key: KeyEvent, size: (usize, usize)) -> Next {
+    /// Does what `key` asks for on a terminal of `width` columns; a zoom can be scrolled down by `scroll_max` lines.
+    pub(crate) fn key(&mut self, key: KeyEvent, width: usize, scroll_max: usize) -> Next {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Next::Quit,
@@ -149,10 +140,10 @@ impl Screen {
             KeyCode::Char('q') => return Next::Quit,
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.help = true,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Up | KeyCode::Char('k') => self.go(-1, size),
-            KeyCode::Down | KeyCode::Char('j') => self.go(1, size),
-            KeyCode::PageUp => self.go(-10, size),
-            KeyCode::PageDown => self.go(10, size),
+            KeyCode::Up | KeyCode::Char('k') => self.go(-1, scroll_max),
+            KeyCode::Down | KeyCode::Char('j') => self.go(1, scroll_max),
+            KeyCode::PageUp => self.go(-10, scroll_max),
+            KeyCode::PageDown => self.go(10, scroll_max),
             KeyCode::Esc if self.zoom.is_some() => self.zoom = None,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Backspace | KeyCode::Left => self.zoom = None,
@@ -163,8 +154,8 @@ impl Screen {
                 self.scroll = 0;
             }
             KeyCode::Tab | KeyCode::BackTab => self.change_table(),
-            KeyCode::Char('s') => self.next_sort(size.0, 1),
-            KeyCode::Char('S') => self.next_sort(size.0, -1),
+            KeyCode::Char('s') => self.next_sort(width, 1),
+            KeyCode::Char('S') => self.next_sort(width, -1),
             KeyCode::Char('r') => {
                 let sort = self.sort_here();
                 sort.reverse = !sort.reverse;
@@ -188,10 +179,20 @@ impl Screen {
         }
     }
 
+    /// The nodes whose names pass the filter, sorted.
+    pub(crate) fn nodes(&self) -> Grid<'_, Node> {
+        tables::nodes(&self.cluster, &self.filter, self.sort.nodes)
+    }
+
+    /// The volumes whose names pass the filter, sorted.
+    pub(crate) fn volumes(&self) -> Grid<'_, VolumeRow> {
+        tables::volumes(&self.cluster, &self.filter, self.sort.volumes)
+    }
+
     /// The rows in the order in which they are shown.
     fn items(&self) -> Vec<Item> {
-        let nodes = view::nodes(self).rows.into_iter().map(|node| Item::Node(node.name.clone()));
-        let volumes = view::volumes(self).rows.into_iter().map(|row| Item::Volume(row.volume.name.clone()));
+        let nodes = self.nodes().rows.into_iter().map(|node| Item::Node(node.name.clone()));
+        let volumes = self.volumes().rows.into_iter().map(|row| Item::Volume(row.volume.name.clone()));
         nodes.chain(volumes).collect()
     }
 
@@ -200,9 +201,9 @@ impl Screen {
         self.selected.clone().filter(|item| self.items().contains(item))
     }
 
-    fn go(&mut self, rows: isize, size: (usize, usize)) {
+    fn go(&mut self, rows: isize, scroll_max: usize) {
         if self.zoom.is_some() {
-            self.scroll = self.scroll.saturating_add_signed(rows).min(view::scroll_max(self, size));
+            self.scroll = self.scroll.saturating_add_signed(rows).min(scroll_max);
             return;
         }
         let items = self.items();
@@ -230,8 +231,7 @@ impl Screen {
 
     /// Sorts by the next column that is shown.
     fn next_sort(&mut self, width: usize, by: isize) {
-        let shown =
-            if self.in_volumes() { view::volumes(self).fit(width) } else { view::nodes(self).fit(width) };
+        let shown = if self.in_volumes() { self.volumes().fit(width) } else { self.nodes().fit(width) };
         let sort = self.sort_here();
         let at = shown.iter().position(|column| *column == sort.column).unwrap_or(0);
         let next = (at as isize + by).rem_euclid(shown.len().max(1) as isize);

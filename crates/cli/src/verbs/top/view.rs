@@ -1,10 +1,7 @@
 //! From what is known and the size of the terminal to the lines on it: a pure function.
 
-mod grid;
 mod help;
-mod nodes;
 mod overview;
-mod volumes;
 mod zoom;
 
 #[cfg(test)]
@@ -15,8 +12,6 @@ use cards_admin::Latencies;
 use super::line::{Line, Style};
 use super::screen::{Item, Screen};
 
-pub(crate) use nodes::nodes;
-pub(crate) use volumes::volumes;
 pub(crate) use zoom::scroll_max;
 
 /// Characters of the filter that the title repeats.
@@ -39,7 +34,7 @@ pub(crate) fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line> {
 /// The overview, the nodes, the volumes.
 fn tables(screen: &Screen, width: usize, room: usize) -> Vec<Line> {
     let mut lines = overview::lines(screen, width);
-    let (nodes, volumes) = (nodes(screen), volumes(screen));
+    let (nodes, volumes) = (screen.nodes(), screen.volumes());
     // A line above and a heading for each table.
     let rows = room.saturating_sub(lines.len() + 4);
     let for_volumes = volumes.rows.len().min((rows / 3).max(rows.saturating_sub(nodes.rows.len())));
@@ -79,19 +74,10 @@ fn footer(screen: &Screen) -> Line {
     }
     if screen.zoom.is_none() && !screen.help {
         let sorted =
-            if screen.in_volumes() { volumes(screen).sorted_by() } else { nodes(screen).sorted_by() };
+            if screen.in_volumes() { screen.volumes().sorted_by() } else { screen.nodes().sorted_by() };
         line = line.with(Style::Dim, format!("(by {sorted})"));
     }
     line
-}
-
-/// A rate to about three digits.
-fn rate(per_second: f64) -> String {
-    if per_second > 0.0 && per_second < 9.95 {
-        format!("{per_second:.1}")
-    } else {
-        crate::table::short(per_second.round() as u64)
-    }
 }
 
 /// What half of the requests took at most, and what 99 of 100 did; `-` of none.

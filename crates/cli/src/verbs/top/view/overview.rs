@@ -7,7 +7,8 @@ use cards_config::size;
 
 use super::super::line::{Line, Style};
 use super::super::screen::Screen;
-use super::{half_and_most, problems, rate, title};
+use super::super::tables::rate;
+use super::{half_and_most, problems, title};
 use crate::table::{count, time};
 
 /// Lines that problems may take.

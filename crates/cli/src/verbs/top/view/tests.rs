@@ -11,7 +11,7 @@ use cards_policies::Replacement;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::super::screen::{HISTORY, Next, Screen};
-use super::lines;
+use super::{lines, scroll_max};
 
 /// What node `n{number}` of three counted by `second`: `number` times as much as node 1.
 fn status(number: u64, second: u64) -> Status {
@@ -167,8 +167,14 @@ fn text(screen: &Screen, width: usize, height: usize) -> String {
 
 fn press(screen: &mut Screen, codes: &[KeyCode]) {
     for code in codes {
-        assert_eq!(screen.key(KeyEvent::from(*code), (80, 24)), Next::Stay);
+        assert_eq!(press_at(screen, *code, (80, 24)), Next::Stay);
     }
+}
+
+/// On a terminal of this size.
+fn press_at(screen: &mut Screen, code: KeyCode, size: (usize, usize)) -> Next {
+    let scroll_max = scroll_max(screen, size);
+    screen.key(KeyEvent::from(code), size.0, scroll_max)
 }
 
 #[track_caller]
@@ -206,10 +212,10 @@ fn a_zoom_that_is_too_long_is_scrolled_to_its_end() {
     press(&mut screen, &[KeyCode::Enter]);
     assert!(text(&screen, 80, 16).contains("bytes_copied") && !text(&screen, 80, 16).contains("locks_asked"));
     for _ in 0..20 {
-        screen.key(KeyCode::PageDown.into(), (80, 16));
+        press_at(&mut screen, KeyCode::PageDown, (80, 16));
     }
     assert!(text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
-    screen.key(KeyCode::Up.into(), (80, 16));
+    press_at(&mut screen, KeyCode::Up, (80, 16));
     assert!(!text(&screen, 80, 16).contains("locks_asked"), "{}", text(&screen, 80, 16));
 }
 

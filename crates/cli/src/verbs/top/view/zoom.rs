@@ -10,7 +10,8 @@ use super::super::demand::IoNow;
 use super::super::line::{Line, Style};
 use super::super::rates::Answered;
 use super::super::screen::{Item, Screen};
-use super::{half_and_most, problems, rate, title, volumes};
+use super::super::tables::{self, rate};
+use super::{half_and_most, problems, title};
 use crate::table::{Align, Table, count, short, time};
 
 /// Columns of one counter: name, rate, total.
@@ -140,7 +141,7 @@ fn volume(screen: &Screen, name: &str, width: usize) -> (Vec<Line>, Vec<Line>) {
     let mut lines = vec![title(screen, width), Line::default()];
     let state = row.state();
     lines.push(
-        Line::of(Style::Bold, format!("volume {name}  ")).with(volumes::style(state), volumes::word(state)),
+        Line::of(Style::Bold, format!("volume {name}  ")).with(tables::style(state), tables::word(state)),
     );
     lines.extend(problems(volume.reason.as_slice(), width, PROBLEM_LINES));
     let block = u64::from(volume.block);
@@ -186,7 +187,7 @@ fn volume(screen: &Screen, name: &str, width: usize) -> (Vec<Line>, Vec<Line>) {
         table.row([
             at.node.clone(),
             at.card.as_ref().map_or_else(|| "-".into(), card),
-            volumes::word(at.state).into(),
+            tables::word(at.state).into(),
             size::human(at.cached_blocks.saturating_mul(block)),
             count(at.cached_blocks),
             format!("{:.1} %", 100.0 * at.cached_blocks as f64 / blocks as f64),

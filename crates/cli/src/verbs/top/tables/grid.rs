@@ -6,9 +6,16 @@ use std::time::Duration;
 use cards_config::size;
 
 use super::super::line::{Line, Style};
-use super::super::screen::Sort;
-use super::rate;
 use crate::table::Align;
+
+/// How a table is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sort {
+    /// The column, from the left.
+    pub(crate) column: usize,
+    /// Numbers from the least, words from Z.
+    pub(crate) reverse: bool,
+}
 
 /// What is in a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,5 +196,14 @@ fn padded(text: &str, width: usize, align: Align) -> String {
     match align {
         Align::Left => format!("  {text:<width$}"),
         Align::Right => format!("  {text:>width$}"),
+    }
+}
+
+/// A rate to about three digits.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second > 0.0 && per_second < 9.95 {
+        format!("{per_second:.1}")
+    } else {
+        crate::table::short(per_second.round() as u64)
     }
 }

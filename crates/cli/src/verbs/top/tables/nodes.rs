@@ -2,16 +2,15 @@
 
 use cards_admin::{Counters, MemberState};
 
-use super::super::cluster::{Node, NodeState};
+use super::super::cluster::{Cluster, Node, NodeState};
 use super::super::line::Style;
 use super::super::rates::Answered;
-use super::super::screen::Screen;
-use super::grid::{Column, Grid, Value};
+use super::grid::{Column, Grid, Sort, Value};
 
 /// The nodes whose names pass the filter, sorted.
-pub(crate) fn nodes(screen: &Screen) -> Grid<'_, Node> {
-    let rows = screen.cluster.nodes.iter().filter(|node| node.name.contains(&screen.filter));
-    Grid::new(COLUMNS, rows.collect(), screen.sort.nodes)
+pub(crate) fn nodes<'a>(cluster: &'a Cluster, filter: &str, sort: Sort) -> Grid<'a, Node> {
+    let rows = cluster.nodes.iter().filter(|node| node.name.contains(filter));
+    Grid::new(COLUMNS, rows.collect(), sort)
 }
 
 const COLUMNS: &[Column<Node>] = &[

@@ -2,16 +2,15 @@
 
 use cards_admin::{Op, VolumeState};
 
-use super::super::cluster::VolumeRow;
+use super::super::cluster::{Cluster, VolumeRow};
 use super::super::demand::IoNow;
 use super::super::line::Style;
-use super::super::screen::Screen;
-use super::grid::{Column, Grid, Value};
+use super::grid::{Column, Grid, Sort, Value};
 
 /// The volumes whose names pass the filter, sorted.
-pub(crate) fn volumes(screen: &Screen) -> Grid<'_, VolumeRow> {
-    let rows = screen.cluster.volumes.iter().filter(|row| row.volume.name.contains(&screen.filter));
-    Grid::new(COLUMNS, rows.collect(), screen.sort.volumes)
+pub(crate) fn volumes<'a>(cluster: &'a Cluster, filter: &str, sort: Sort) -> Grid<'a, VolumeRow> {
+    let rows = cluster.volumes.iter().filter(|row| row.volume.name.contains(filter));
+    Grid::new(COLUMNS, rows.collect(), sort)
 }
 
 const COLUMNS: &[Column<VolumeRow>] = &[
@@ -36,7 +35,7 @@ const COLUMNS: &[Column<VolumeRow>] = &[
 ];
 
 /// In a word.
-pub(super) const fn word(state: VolumeState) -> &'static str {
+pub(crate) const fn word(state: VolumeState) -> &'static str {
     match state {
         VolumeState::Ready => "ready",
         VolumeState::Waiting => "waiting",
@@ -45,7 +44,7 @@ pub(super) const fn word(state: VolumeState) -> &'static str {
     }
 }
 
-pub(super) const fn style(state: VolumeState) -> Style {
+pub(crate) const fn style(state: VolumeState) -> Style {
     match state {
         VolumeState::Ready => Style::Good,
         VolumeState::Waiting => Style::Warn,
