@@ -1,17 +1,19 @@
-//! The command line: verbs and what they share.
+//! The command line: the verbs in their groups.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use cards_admin::Client;
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::context::Context;
 use crate::error::Error;
-use crate::{
+use crate::verbs::{
     advise, attach, bench, check, cluster, completions, demo, detach, dev, device, disk, doctor, join,
     layout, leave, lock, man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace,
-    umount, volume, warm, why,
+    umount, volume, why,
 };
+use crate::warm;
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
 #[derive(Debug, Parser)]
@@ -23,134 +25,157 @@ use crate::{
 Start with `cards demo`, or with a captive cluster:
   cards dev --nodes 3 --run 'nbdinfo $uri'
 
-Exit status: 0 done, 1 failed, 2 wrong usage."
+Exit status: 0 done, 1 failed, 2 wrong usage. With --json an error is one object on standard output,
+{\"error\":{\"kind\":...,\"message\":...}}, and a line for people on standard error."
 )]
 pub(crate) struct Cli {
-    /// Say more; twice for everything
+    /// Log more; twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
+    verbose: u8,
 
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    verb: Verb,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    Serve(serve::Serve),
-    Cluster(cluster::Cluster),
-    Join(Box<join::Join>),
-    Leave(leave::Leave),
-    Forget(leave::Forget),
-    Dev(Box<dev::Dev>),
-    Device(Box<device::Device>),
-    Demo(demo::Demo),
-    Status(status::Status),
-    Top(top::Top),
-    Why(why::Why),
-    Spans(spans::Spans),
-    Doctor(doctor::Doctor),
-    Advise(advise::Advise),
-    Volume(volume::Volume),
-    Disk(disk::Disk),
-    Layout(layout::Layout),
-    Warm(Box<warm::Warm>),
-    Profile(Box<profile::Profile>),
-    Attach(Box<attach::Attach>),
-    Detach(detach::Detach),
-    Mount(Box<mount::Mount>),
-    Umount(umount::Umount),
-    Lock(Box<lock::Lock>),
-    Policy(policy::Policy),
-    Sim(Box<sim::Sim>),
-    Trace(trace::Trace),
-    Paper(paper::PaperVerb),
-    Replay(Box<replay::Replay>),
-    Check(Box<check::Check>),
-    Bench(bench::Bench),
-    Completions(completions::Completions),
-    Man(man::Man),
+/// The exit status of a verb that got as far as it should.
+trait Exit {
+    fn code(self) -> ExitCode;
 }
 
-impl Cli {
-    /// Runs the verb; its exit status if it got that far.
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let done = |()| ExitCode::SUCCESS;
-        match self.verb {
-            Verb::Serve(verb) => verb.run(self.verbose).map(done),
-            Verb::Cluster(verb) => verb.run().map(done),
-            Verb::Join(verb) => verb.run(self.verbose).map(done),
-            Verb::Leave(verb) => verb.run().map(done),
-            Verb::Forget(verb) => verb.run().map(done),
-            Verb::Dev(verb) => verb.run(self.verbose),
-            Verb::Device(verb) => verb.run(self.verbose).map(done),
-            Verb::Demo(verb) => verb.run(self.verbose).map(done),
-            Verb::Status(verb) => verb.run(self.verbose).map(done),
-            Verb::Top(verb) => verb.run().map(done),
-            Verb::Why(verb) => verb.run().map(done),
-            Verb::Spans(verb) => verb.run().map(done),
-            Verb::Doctor(verb) => verb.run(),
-            Verb::Advise(verb) => verb.run().map(done),
-            Verb::Volume(verb) => verb.run().map(done),
-            Verb::Disk(verb) => verb.run(),
-            Verb::Layout(verb) => verb.run(),
-            Verb::Warm(verb) => verb.run(),
-            Verb::Profile(verb) => verb.run(),
-            Verb::Attach(verb) => verb.run().map(done),
-            Verb::Detach(verb) => verb.run().map(done),
-            Verb::Mount(verb) => verb.run().map(done),
-            Verb::Umount(verb) => verb.run().map(done),
-            Verb::Lock(verb) => Ok(verb.run()),
-            Verb::Policy(verb) => verb.run().map(done),
-            Verb::Sim(verb) => verb.run(),
-            Verb::Trace(verb) => verb.run(),
-            Verb::Paper(verb) => verb.run(),
-            Verb::Replay(verb) => verb.run(self.verbose),
-            Verb::Check(verb) => Ok(verb.run(self.verbose)),
-            Verb::Bench(verb) => verb.run(),
-            Verb::Completions(verb) => verb.run().map(done),
-            Verb::Man(verb) => verb.run().map(done),
+impl Exit for () {
+    fn code(self) -> ExitCode {
+        ExitCode::SUCCESS
+    }
+}
+
+impl Exit for ExitCode {
+    fn code(self) -> ExitCode {
+        self
+    }
+}
+
+/// Declares the verbs in the order of `--help`: `run(self, &Context) -> Result<impl Exit, Error>` each.
+macro_rules! verbs {
+    ($($group:literal { $($name:ident: $verb:ty,)* })*) => {
+        #[derive(Debug, Subcommand)]
+        enum Verb {
+            $($($name($verb),)*)*
+        }
+
+        /// The groups of `--help`, and the verbs of each.
+        const GROUPS: &[(&str, &[&str])] = &[$(($group, &[$(stringify!($name)),*])),*];
+
+        impl Cli {
+            /// Runs the verb; its exit status if it got that far.
+            pub(crate) fn run(self) -> Result<ExitCode, Error> {
+                let cx = Context { verbose: self.verbose, command };
+                match self.verb {
+                    $($(Verb::$name(verb) => verb.run(&cx).map(Exit::code),)*)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    "Cluster" {
+        Serve: serve::Serve,
+        Cluster: cluster::Cluster,
+        Join: Box<join::Join>,
+        Leave: leave::Leave,
+        Forget: leave::Forget,
+    }
+    "Volumes" {
+        Volume: volume::Volume,
+        Attach: Box<attach::Attach>,
+        Detach: detach::Detach,
+        Mount: Box<mount::Mount>,
+        Umount: umount::Umount,
+        Device: Box<device::Device>,
+        Warm: Box<warm::Warm>,
+        Profile: Box<profile::Profile>,
+        Lock: Box<lock::Lock>,
+        Disk: disk::Disk,
+        Layout: layout::Layout,
+    }
+    "See" {
+        Status: status::Status,
+        Top: top::Top,
+        Why: why::Why,
+        Spans: spans::Spans,
+        Doctor: doctor::Doctor,
+        Advise: advise::Advise,
+        Policy: policy::Policy,
+    }
+    "Laboratory" {
+        Demo: demo::Demo,
+        Dev: Box<dev::Dev>,
+        Trace: trace::Trace,
+        Replay: Box<replay::Replay>,
+        Sim: Box<sim::Sim>,
+        Paper: paper::PaperVerb,
+        Check: Box<check::Check>,
+        Bench: bench::Bench,
+    }
+    "Shell" {
+        Completions: completions::Completions,
+        Man: man::Man,
+    }
+}
+
+/// The definition of the command line, with a help that has the verbs in groups.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let mut verbs = String::new();
+    for (group, names) in GROUPS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(verbs, "\n\x1b[1m\x1b[4m{group}:\x1b[0m");
+        for name in names.iter().map(|name| name.to_lowercase()) {
+            let about = command.find_subcommand(&name).and_then(clap::Command::get_about);
+            let _ = writeln!(
+                verbs,
+                "  \x1b[1m{name:<12}\x1b[0m{}",
+                about.map(ToString::to_string).unwrap_or_default()
+            );
         }
     }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{verbs}\n\x1b[1m\x1b[4mOptions:\x1b[0m\n{{options}}{{after-help}}"
+    ))
 }
 
-/// Which daemon to talk to.
-#[derive(Debug, Args)]
-pub(crate) struct Daemon {
-    /// Admin socket of the daemon: admin.sock in its runtime_dir
-    #[arg(long, value_name = "PATH", env = "CARDS_SOCKET", default_value = "/run/cards/admin.sock")]
-    socket: PathBuf,
-}
-
-impl Daemon {
-    /// Its admin socket.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// Connects to its admin socket.
-    pub(crate) fn connect(&self) -> Result<Client, Error> {
-        Ok(Client::connect(&self.socket)?)
-    }
-
-    /// Connects to its admin socket; each request may take `timeout`.
-    pub(crate) fn connect_within(&self, timeout: std::time::Duration) -> Result<Client, Error> {
-        Ok(Client::connect_within(&self.socket, timeout)?)
-    }
+/// Reads a command line, the name of the program first.
+pub(crate) fn parse(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command().try_get_matches_from(words)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
+        super::parse(line.split_whitespace())
     }
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_has_every_verb_once_in_its_group() {
+        let help = command().render_help().to_string();
+        for verb in command().get_subcommands() {
+            let name = format!("\n  {} ", verb.get_name());
+            assert_eq!(help.matches(&name).count(), 1, "{name:?} in {help}");
+        }
+        for (group, _) in GROUPS {
+            assert!(help.contains(&format!("{group}:")), "{group}");
+        }
+        assert!(
+            !help.contains("Commands:") && help.contains("--verbose") && help.contains("Exit status"),
+            "{help}"
+        );
     }
 
     #[test]
@@ -161,7 +186,7 @@ mod tests {
             assert!(!leaf || examples.contains("cards "), "`{}` has no examples", command.get_name());
             command.get_subcommands().filter(|sub| sub.get_name() != "help").for_each(check);
         }
-        check(&Cli::command());
+        check(&command());
     }
 
     #[test]

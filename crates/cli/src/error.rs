@@ -1,68 +1,37 @@
 //! Why a verb failed, as printed: the thing, the reason and the remedy.
 
+use std::error::Error as StdError;
 use std::path::PathBuf;
 
 use cards_admin::ClientError;
-use cards_config::ConfigError;
+use serde::Serialize;
+use serde_json::Value;
 
-use crate::advise::AdviseError;
-use crate::demo::DemoError;
-use crate::dev::DevError;
-use crate::disk::DiskError;
-use crate::layout::LayoutError;
-use crate::paper::PaperError;
-use crate::profile::ProfileError;
-use crate::replay::ReplayError;
-use crate::sim::SimError;
-use crate::warm::WarmError;
+/// A failure that a verb, or what it uses, words itself.
+pub(crate) trait Failure: StdError + Send + Sync + 'static {
+    /// The exit status: 2 if the command line asks for something that cannot be, else 1.
+    fn exit_code(&self) -> u8 {
+        1
+    }
+
+    /// Its kind for programs, if that says more than the exit status.
+    fn kind(&self) -> Option<Value> {
+        None
+    }
+}
 
 /// A verb failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Admin(#[from] ClientError),
-    #[error(transparent)]
-    Local(#[from] crate::local::LocalError),
-    #[error(transparent)]
-    Mount(#[from] crate::mount::MountError),
-    #[error(transparent)]
-    Serve(#[from] cards_node::ServeError),
-    /// The daemon would not start.
-    #[error("{}: refused: the start: {source}", path.display())]
-    Start { path: PathBuf, source: Box<cards_node::ServeError> },
-    #[error(transparent)]
-    Identity(#[from] cards_tls::Error),
-    #[error(transparent)]
-    Admit(#[from] cards_coordinator::AdmitError),
-    #[error(transparent)]
-    Tokens(#[from] cards_coordinator::TokensError),
-    #[error(transparent)]
-    Advise(#[from] AdviseError),
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    #[error(transparent)]
-    Warm(#[from] WarmError),
-    #[error(transparent)]
-    Device(#[from] cards_device::DeviceError),
-    #[error(transparent)]
-    Dev(#[from] DevError),
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error(transparent)]
-    Demo(#[from] DemoError),
-    #[error(transparent)]
-    Sim(#[from] SimError),
-    #[error(transparent)]
-    Paper(#[from] PaperError),
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
+    /// In the words of the verb, or of what it uses.
+    #[error("{0}")]
+    Verb(Box<dyn Failure>),
     /// The command line asks for something that cannot be.
     #[error("{problem}")]
     Usage { problem: String },
+    /// The daemon would not start.
+    #[error("{}: refused: the start: {source}", path.display())]
+    Start { path: PathBuf, source: Box<cards_node::ServeError> },
     /// A file cannot be written.
     #[error("{}: {source}; name a file in a directory that can be written", path.display())]
     Write { path: PathBuf, source: std::io::Error },
@@ -86,25 +55,78 @@ pub(crate) enum Error {
     Bench { path: PathBuf, source: std::io::Error },
 }
 
-impl Error {
-    /// For programs: the daemon's, or `usage` if the command line asks for something that cannot be, else `failed`.
-    pub(crate) fn kind(&self) -> serde_json::Value {
+impl<F: Failure> From<F> for Error {
+    fn from(failure: F) -> Self {
+        Self::Verb(Box::new(failure))
+    }
+}
+
+impl Failure for cards_config::ConfigError {}
+impl Failure for cards_coordinator::AdmitError {}
+impl Failure for cards_coordinator::TokensError {}
+impl Failure for cards_device::DeviceError {}
+impl Failure for cards_node::ServeError {}
+impl Failure for cards_tls::Error {}
+
+impl Failure for ClientError {
+    fn kind(&self) -> Option<Value> {
         match self {
-            Self::Admin(ClientError::Refused(refusal)) => {
-                serde_json::to_value(refusal.kind).unwrap_or_default()
-            }
-            _ if self.exit_code() == 2 => "usage".into(),
-            _ => "failed".into(),
+            Self::Refused(refusal) => serde_json::to_value(refusal.kind).ok(),
+            _ => None,
         }
     }
+}
 
-    /// 2 if the command line asks for something that cannot be, else 1.
+impl Failure for cards_client::Error {
+    fn kind(&self) -> Option<Value> {
+        match self {
+            Self::Refused { kind, .. } => serde_json::to_value(kind).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// What is printed of an error with `--json`, as the HTTP API has it.
+#[derive(Serialize)]
+pub(crate) struct Failed {
+    error: Reason,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    kind: Value,
+    message: String,
+}
+
+impl Failed {
+    /// The command line is not understood: of what people read, the first paragraph.
+    pub(crate) fn usage(text: &str) -> Self {
+        let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+        Self { error: Reason { kind: "usage".into(), message: message.into() } }
+    }
+}
+
+impl From<&Error> for Failed {
+    fn from(error: &Error) -> Self {
+        Self { error: Reason { kind: error.kind(), message: error.to_string() } }
+    }
+}
+
+impl Error {
+    /// For programs: the daemon's, or `usage` if the command line asks for something that cannot be, else `failed`.
+    fn kind(&self) -> Value {
+        let of_verb = match self {
+            Self::Verb(failure) => failure.kind(),
+            _ => None,
+        };
+        of_verb.unwrap_or_else(|| if self.exit_code() == 2 { "usage" } else { "failed" }.into())
+    }
+
+    /// The exit status.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Sim(error) => error.exit_code(),
-            Self::Replay(error) => error.exit_code(),
-            Self::Usage { .. }
-            | Self::Dev(DevError::Options(_) | DevError::Uri(_) | DevError::Exclusive { .. }) => 2,
+            Self::Verb(failure) => failure.exit_code(),
+            Self::Usage { .. } => 2,
             _ => 1,
         }
     }

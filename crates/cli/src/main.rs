@@ -1,66 +1,57 @@
-//! `cards`: cluster-aware remote disks. One file per verb; `cli.rs` has the list.
+//! `cards`: cluster-aware remote disks. `cli.rs` lists the verbs, and `verbs` has them; what stands beside it is what they share,
+//! and imports none of them.
 
-mod advise;
-mod attach;
-mod bench;
-mod check;
+mod attend;
+mod captive;
+mod card_args;
 mod cli;
-mod cluster;
-mod completions;
-mod demo;
-mod detach;
-mod dev;
-mod device;
-mod disk;
-mod doctor;
+mod complete;
+mod context;
+mod daemon;
 mod error;
-mod join;
-mod layout;
-mod leave;
 mod local;
-mod lock;
-mod log_writer;
-mod man;
-mod mount;
+mod log;
 mod output;
-mod paper;
-mod policy;
 mod profile;
 mod progress;
 mod range;
-mod replay;
-mod serve;
 mod signals;
-mod sim;
-mod spans;
-mod status;
 mod table;
 mod this_machine;
-mod top;
-mod trace;
-mod umount;
-mod volume;
+mod verbs;
 mod warm;
-mod why;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use error::Failed;
 
 fn main() -> ExitCode {
-    if let Some(code) = mount::called_as_helper() {
+    if let Some(code) = verbs::mount_helper::called_as_helper() {
         return code;
     }
-    let cli = cli::Cli::parse();
+    complete::answer_shell(cli::command);
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => {
+            if error.use_stderr() && wants_json() {
+                output::print_failure(&Failed::usage(&error.to_string()));
+            }
+            error.exit()
+        }
+    };
     match cli.run() {
         Ok(code) => code,
         Err(error) => {
             eprintln!("cards: {error}");
-            // What follows `--` is another program's.
-            if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
-                output::print_failure(&error);
+            if wants_json() {
+                output::print_failure(&Failed::from(&error));
             }
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// What follows `--` is another program's.
+fn wants_json() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{Error, Failed};
 
 /// Prints `text` as it is.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
@@ -19,24 +19,11 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 /// Something was printed as JSON.
 static HAS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// What is printed of an error with `--json`, as the HTTP API has it.
-#[derive(Serialize)]
-struct Failed<'a> {
-    error: Reason<'a>,
-}
-
-#[derive(Serialize)]
-struct Reason<'a> {
-    kind: serde_json::Value,
-    message: &'a str,
-}
-
 /// Prints an error as JSON, unless what was asked for has been printed before it.
-pub(crate) fn print_failure(error: &Error) {
+pub(crate) fn print_failure(failed: &Failed) {
     if !HAS_JSON.load(Ordering::Relaxed) {
-        let (kind, message) = (error.kind(), error.to_string());
         // Standard error has it as well.
-        let _ = print_json(&Failed { error: Reason { kind, message: &message } });
+        let _ = print_json(failed);
     }
 }
 
@@ -46,4 +33,13 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Error> {
     let mut line = serde_json::to_string(value).expect("printed values have only string keys");
     line.push('\n');
     print(&line)
+}
+
+/// Prints `value` as one line of JSON, or the text for people.
+pub(crate) fn print_either(
+    json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Error> {
+    if json { print_json(value) } else { print(&text()) }
 }

@@ -1,29 +1,11 @@
-//! `cards profile`: which parts of a volume a boot, or a job's start, reads.
+//! A profile: the parts of a volume that a boot, or a job's start, reads, in a file.
 
 mod file;
-mod record;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-
-use crate::error::Error;
-use crate::warm;
-pub(crate) use file::Profile as File;
-
-/// Record which parts of a volume are read, and fetch them before they are read again
-#[derive(Debug, Args)]
-pub(crate) struct Profile {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Record(record::Record),
-    Play(warm::Play),
-}
+use crate::error::Failure;
+pub(crate) use file::{Profile as File, RANGES_MAX};
 
 /// A profile cannot be recorded or played.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +33,4 @@ pub(crate) enum ProfileError {
     Nothing { volume: String, path: PathBuf },
 }
 
-impl Profile {
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        match self.verb {
-            Verb::Record(verb) => verb.run().map(|()| ExitCode::SUCCESS),
-            Verb::Play(verb) => verb.run(),
-        }
-    }
-}
+impl Failure for ProfileError {}

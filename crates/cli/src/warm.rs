@@ -22,8 +22,9 @@ use cards_admin::{Client, ClientError, Refusal, RefusalKind, Volume, VolumeState
 use cards_config::size;
 use clap::Args;
 
-use crate::cli::Daemon;
-use crate::error::Error;
+use crate::context::Context;
+use crate::daemon::Daemon;
+use crate::error::{Error, Failure};
 use crate::output;
 use crate::profile::{File, ProfileError};
 use crate::range;
@@ -126,6 +127,8 @@ pub(crate) enum WarmError {
     TooFew { volume: String, wanted: usize, nodes: Vec<String> },
 }
 
+impl Failure for WarmError {}
+
 /// Nodes and their reasons.
 fn sentence(nodes: &[LeftOut]) -> String {
     // A reason may name the node itself.
@@ -151,14 +154,14 @@ fn rate(text: &str) -> Result<u64, String> {
 }
 
 impl Play {
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+    pub(crate) fn run(self, cx: &Context) -> Result<ExitCode, Error> {
         let volume = File::open(&self.profile)?.volume;
-        Warm { volume, from: Some(self.profile), range: Vec::new(), how: self.how }.run()
+        Warm { volume, from: Some(self.profile), range: Vec::new(), how: self.how }.run(cx)
     }
 }
 
 impl Warm {
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+    pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         let profile = self.from.as_deref().map(File::open).transpose()?;
         let signals = Signals::block();
         let mut client = self.how.daemon.connect_within(ANSWER_WITHIN)?;

@@ -6,6 +6,8 @@ use cards_admin::{ClientError, RefusalKind};
 use cards_config::Mode;
 use cards_device::DirectoryError;
 
+use crate::error::Failure;
+
 /// What was asked for was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocalError {
@@ -89,6 +91,8 @@ pub(crate) enum LocalError {
     )]
     NoNbd,
 }
+
+impl Failure for LocalError {}
 
 impl LocalError {
     /// Another node's card is in the way.

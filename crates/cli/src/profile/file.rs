@@ -11,7 +11,7 @@ use super::ProfileError;
 /// The first line of every profile.
 const MAGIC: &str = "cards-profile 1";
 /// Ranges at most: more than any boot touches, and a bound for memory.
-pub(super) const RANGES_MAX: usize = 1 << 22;
+pub(crate) const RANGES_MAX: usize = 1 << 22;
 /// Bytes of a line at most.
 const LINE_MAX: u64 = 4096;
 
@@ -57,7 +57,7 @@ impl Profile {
     }
 
     /// Writes it as [`Self::open`] reads it.
-    pub(super) fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out, "{MAGIC}\nvolume {}\nsize {}", self.volume, self.size)?;
         for (offset, length) in &self.ranges {
             writeln!(out, "{offset} {length}")?;

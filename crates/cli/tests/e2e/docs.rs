@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::harness::SHORT;
+use crate::harness::cluster::CARDS;
+use crate::harness::process::run;
+
 /// Where the README is.
 fn top() -> PathBuf {
     normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
@@ -158,15 +162,63 @@ fn every_file_that_is_named_exists() {
     assert!(missing.is_empty(), "files that do not exist:\n{}", missing.join("\n"));
 }
 
-/// Whoever adds a crate says in the README what it is.
+/// A crate that is added gets a line in the map.
 #[test]
-fn the_readme_lists_every_crate() {
-    let readme = read(&top().join("README.md"));
+fn contributing_lists_every_crate() {
+    let page = read(&top().join("CONTRIBUTING.md"));
     let linked: BTreeSet<&str> =
-        links(&readme).into_iter().filter_map(|link| link.strip_prefix("crates/")).collect();
+        links(&page).into_iter().filter_map(|link| link.strip_prefix("crates/")).collect();
     let crates = fs::read_dir(top().join("crates")).unwrap().flatten();
     let crates: BTreeSet<String> = crates.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert_eq!(linked, crates.iter().map(String::as_str).collect());
+}
+
+/// The first page is a screen or two, and has the two commands that everybody types.
+#[test]
+fn the_readme_is_short() {
+    let readme = read(&top().join("README.md"));
+    assert!(readme.lines().count() <= 70, "{} lines", readme.lines().count());
+    for command in ["make run", "make test"] {
+        assert!(readme.contains(command), "{command}");
+    }
+}
+
+#[test]
+fn the_index_lists_every_page() {
+    let index = read(&top().join("docs/README.md"));
+    let listed: BTreeSet<PathBuf> =
+        links(&index).into_iter().map(|link| normal(&top().join("docs").join(link))).collect();
+    let pages: BTreeSet<PathBuf> = files(&top().join("docs"), &[".md"]).into_iter().collect();
+    let missing: Vec<&PathBuf> =
+        pages.iter().filter(|page| !listed.contains(*page) && !page.ends_with("docs/README.md")).collect();
+    assert!(missing.is_empty(), "not in docs/README.md: {missing:?}");
+}
+
+/// The page of the command line has the verbs of `cards --help`, in the same groups.
+#[test]
+fn the_page_of_the_command_line_lists_every_verb_in_its_group() {
+    let help = run(&[CARDS, "--help"], SHORT).ok().stdout;
+    let page = read(&top().join("docs/reference/cli.md"));
+    let (mut group, mut verbs) = ("", 0);
+    let lines =
+        help.lines().take_while(|line| *line != "Options:").skip_while(|line| !line.starts_with("Usage:"));
+    for line in lines.skip(1) {
+        match (line.strip_suffix(':'), line.strip_prefix("  ")) {
+            (Some(heading), _) => group = heading,
+            (None, Some(verb)) => {
+                let verb = verb.split(' ').next().unwrap_or_default();
+                let row =
+                    page.lines().find(|row| row.starts_with(&format!("| {group} |"))).unwrap_or_default();
+                assert!(
+                    row.contains(&format!("`{verb}`")),
+                    "`{verb}` is not in the row {group:?} of the page"
+                );
+                verbs += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(verbs > 25, "{help}");
 }
 
 /// What the identifiers of the papers begin with, as `docs/papers/README.md` lists them.

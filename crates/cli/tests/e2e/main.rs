@@ -11,6 +11,7 @@ mod admin;
 mod advise;
 mod check;
 mod cluster;
+mod completions;
 mod config;
 mod conformance;
 mod dev;

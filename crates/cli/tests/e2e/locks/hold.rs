@@ -71,6 +71,10 @@ fn who_is_killed_while_it_holds_a_lock_frees_it() {
     });
     let refused = lock(&mut cluster, 3, "acquire", &["disk", "0+1", "--wait", "none", "--", "true"]).fails();
     assert!(refused.stderr.contains("is locked"), "{refused}");
+    let json = ["disk", "0+1", "--wait", "none", "--json"];
+    let refused = lock(&mut cluster, 3, "acquire", &json).fails();
+    let said: serde_json::Value = serde_json::from_str(&refused.stdout).expect("one object");
+    assert!(said["error"]["message"].as_str().is_some_and(|text| refused.stderr.contains(text)), "{refused}");
     holder.kill();
     lock(&mut cluster, 3, "acquire", &["disk", "0+1", "--wait", "15s", "--", "true"]).ok();
 }

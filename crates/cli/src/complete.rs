@@ -1,0 +1,53 @@
+//! What a shell is offered for values that only a daemon, or this program, knows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cards_admin::Client;
+use cards_policies::policy;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::CompleteEnv;
+
+/// A shell is not kept waiting for a daemon that stands still.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Ends this program with the candidates, if a shell has called it for them.
+pub(crate) fn answer_shell(command: impl Fn() -> clap::Command) {
+    CompleteEnv::with_factory(command).bin("cards").complete();
+}
+
+/// The volumes that the daemon at `$CARDS_SOCKET`, or the usual one, knows.
+pub(crate) fn volumes() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let volumes = daemon().and_then(|mut daemon| daemon.volumes().ok()).unwrap_or_default();
+        volumes
+            .into_iter()
+            .map(|volume| {
+                let node = volume.disk_node.unwrap_or_default();
+                CompletionCandidate::new(volume.name).help(Some(format!("volume of node {node}").into()))
+            })
+            .collect()
+    })
+}
+
+/// The members of the cluster.
+pub(crate) fn nodes() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let members = daemon().and_then(|mut daemon| Some(daemon.status().ok()?.members)).unwrap_or_default();
+        members.into_iter().map(|member| CompletionCandidate::new(member.name)).collect()
+    })
+}
+
+/// The policies that nodes can run.
+pub(crate) fn policies() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let known = policy::registry().iter().filter(|entry| entry.lacks().is_none());
+        known.map(|entry| CompletionCandidate::new(entry.name).help(Some(entry.title.into()))).collect()
+    })
+}
+
+fn daemon() -> Option<Client> {
+    let socket =
+        std::env::var_os("CARDS_SOCKET").map_or_else(|| "/run/cards/admin.sock".into(), PathBuf::from);
+    Client::connect_within(&socket, PATIENCE).ok()
+}

@@ -1,0 +1,34 @@
+//! The verbs: a file each, with a folder where one is not enough.
+
+pub(crate) mod advise;
+pub(crate) mod attach;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod cluster;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod detach;
+pub(crate) mod dev;
+pub(crate) mod device;
+pub(crate) mod disk;
+pub(crate) mod doctor;
+pub(crate) mod join;
+pub(crate) mod layout;
+pub(crate) mod leave;
+pub(crate) mod lock;
+pub(crate) mod man;
+pub(crate) mod mount;
+pub(crate) mod mount_helper;
+pub(crate) mod paper;
+pub(crate) mod policy;
+pub(crate) mod profile;
+pub(crate) mod replay;
+pub(crate) mod serve;
+pub(crate) mod sim;
+pub(crate) mod spans;
+pub(crate) mod status;
+pub(crate) mod top;
+pub(crate) mod trace;
+pub(crate) mod umount;
+pub(crate) mod volume;
+pub(crate) mod why;

@@ -1,0 +1,67 @@
+//! `cards check`: the protocol under random faults.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cards_check::command::{Caller, Command, Verdict};
+use clap::Args;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::signals::{Arrived, Signals};
+
+/// Attack a simulated cluster with random faults, and check what its clients see
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A seed draws everything: nodes, volumes, policies, faults, clients. The same seed gives the same run.
+With -v a single --seed prints its trace: every input and output of every node.
+When a seed fails, simpler runs are tried that fail in the same way: without kinds of faults, with fewer
+nodes, writers and clients, with a shorter storm. The command that replays the simplest one is printed.
+Ctrl-C prints what is finished. With --json the output is exactly one object.
+
+Exit status: 0 nothing found, 1 a promise was broken, 2 wrong usage, 3 something never completed,
+4 a node panicked, 5 a kind of fault never happened or an observer had nothing to judge (with 200 seeds
+or more), 130 stopped by Ctrl-C. `--seeds N..` goes on until it is stopped.
+
+Examples:
+  cards check --seeds 1..40
+  cards check --seeds 1..20 --policy 'hscc depth=3' --no-crashes --loss 100 --json
+  cards check --seed 7 --nodes 2 --storm-ms 500")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    command: Command,
+}
+
+/// How often it looks for signals and for the end, at first and later: short work shall not wait for it.
+const FIRST: Duration = Duration::from_millis(2);
+const LATER: Duration = Duration::from_millis(100);
+
+impl Check {
+    /// Runs the seeds. The first signal stops it, a second one ends this program.
+    pub(crate) fn run(self, cx: &Context) -> Result<ExitCode, Error> {
+        let signals = Signals::block();
+        let stop = AtomicBool::new(false);
+        let caller = Caller { program: "cards check", verbose: cx.verbose > 0, stop: &stop };
+        let (verdict, stopped) = thread::scope(|scope| {
+            let worker = scope.spawn(|| self.command.run(&caller));
+            let (mut pause, mut stopped) = (FIRST, None);
+            while !worker.is_finished() {
+                if let Some(signal) = signals.wait(pause).filter(|signal| Arrived::ends(*signal)) {
+                    if stopped.is_some() {
+                        std::process::exit(128 + signal.number);
+                    }
+                    stopped = Some(signal.number);
+                    stop.store(true, Ordering::Relaxed);
+                }
+                pause = (pause * 2).min(LATER);
+            }
+            (worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), stopped)
+        });
+        Ok(match stopped.filter(|_| verdict == Verdict::Stopped) {
+            Some(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+            None => ExitCode::from(verdict.exit_code()),
+        })
+    }
+}

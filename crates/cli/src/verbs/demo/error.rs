@@ -1,0 +1,44 @@
+//! Why the demonstration failed.
+
+use std::path::PathBuf;
+
+use cards_wire::nbd::client::{HandshakeError, ReplyError, SendError};
+
+use crate::error::Failure;
+
+/// The demonstration failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    /// The disk image cannot be made or read.
+    #[error("disk image {}: {source}; name a directory with room that can be written with --dir", path.display())]
+    Image { path: PathBuf, source: std::io::Error },
+    /// The NBD connection broke.
+    #[error("{}: {source}; see the daemon's log", path.display())]
+    Socket { path: PathBuf, source: std::io::Error },
+    /// The NBD handshake failed.
+    #[error("{}: {source}", path.display())]
+    Handshake { path: PathBuf, source: HandshakeError },
+    /// The NBD replies make no sense.
+    #[error("{}: {source}", path.display())]
+    Reply { path: PathBuf, source: ReplyError },
+    /// More requests than the reader allows itself.
+    #[error("{}: {source}", path.display())]
+    Request { path: PathBuf, source: SendError },
+    /// The server hung up.
+    #[error("{}: the daemon closed the connection; see its log", path.display())]
+    Closed { path: PathBuf },
+    /// The volume has another size than the image.
+    #[error("{}: the volume has {volume} bytes, its disk image {image}; see the daemon's log", path.display())]
+    Size { path: PathBuf, volume: u64, image: u64 },
+    /// A read failed.
+    #[error("{}: reading {length} bytes at {offset}: {reason}; see the daemon's log", path.display())]
+    Read { path: PathBuf, offset: u64, length: u32, reason: String },
+    /// The volume's bytes are not the disk's.
+    #[error("{}: the bytes at {offset} differ from the disk image's; please report this", path.display())]
+    Differs { path: PathBuf, offset: u64 },
+    /// A signal came first.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure for DemoError {}

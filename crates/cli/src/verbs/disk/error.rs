@@ -1,0 +1,46 @@
+//! Why a disk cannot be formatted or shown.
+
+use std::io;
+use std::path::PathBuf;
+
+use cards_layout::format::{SizeError, SuperblockError};
+
+use crate::error::Failure;
+
+/// The verb did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DiskError {
+    /// There is no such file.
+    #[error("{}: there is no such file or device; make a file with `truncate -s 1G FILE`, or correct the path", path.display())]
+    Missing { path: PathBuf },
+    /// Neither a file nor a block device.
+    #[error("{}: is neither a file nor a block device; name one of these", path.display())]
+    Kind { path: PathBuf },
+    /// The device is in use.
+    #[error("{}: is in use, mounted or open in a daemon; unmount it or stop the daemon first", path.display())]
+    Busy { path: PathBuf },
+    /// Another reason of the operating system's.
+    #[error("{}: {action}: {source}", path.display())]
+    Os { path: PathBuf, action: &'static str, source: io::Error },
+    /// The device cannot have that format.
+    #[error("{}: {source}; use a device of another size", path.display())]
+    Size { path: PathBuf, source: SizeError },
+    /// The file name is no name for a disk.
+    #[error("{}: its file name cannot be the name of a disk; give one with --name", path.display())]
+    Name { path: PathBuf },
+    /// There are data on the device.
+    #[error("{}: has {what}; formatting would destroy it. Name another device, or use --force", path.display())]
+    Occupied { path: PathBuf, what: String },
+    /// There are no random numbers for a UUID.
+    #[error("/dev/urandom: {0}; a disk needs a random UUID: is /dev mounted?")]
+    Random(io::Error),
+    /// Neither superblock is valid.
+    #[error(
+        "{}: is no managed disk, or both superblocks are damaged: at byte 0, {a}; at byte 65536, {b}. `cards disk format` makes \
+         one; what was on it is lost then",
+        path.display()
+    )]
+    NoSuperblock { path: PathBuf, a: SuperblockError, b: SuperblockError },
+}
+
+impl Failure for DiskError {}

@@ -1,0 +1,272 @@
+//! `cards volume`: the volumes of the cluster and their attachments here.
+
+use std::time::Duration;
+
+use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, duration, size};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::card_args::CardArgs;
+use crate::complete;
+use crate::context::Context;
+use crate::daemon::Daemon;
+use crate::error::Error;
+use crate::output;
+use crate::verbs::status;
+
+/// List, show, attach, limit and detach volumes
+#[derive(Debug, Args)]
+pub(crate) struct Volume {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the volumes of the cluster, as this node knows them
+    #[command(after_help = "Examples:\n  cards volume list\n  cards volume list --json | jq -r '.[].name'")]
+    List {
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one volume
+    #[command(after_help = "Examples:\n  cards volume show disk")]
+    Show {
+        /// Its name
+        #[arg(add = complete::volumes())]
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Attach a volume at this node, until the daemon ends
+    #[command(after_help = "\
+To attach it at every start, add [[attach]] to node.toml.
+
+Examples:
+  cards volume attach disk
+  cards volume attach disk --mode ro --read-ahead 1M
+  cards volume attach disk --mode exclusive --takeover")]
+    Attach {
+        /// Its name
+        #[arg(add = complete::volumes())]
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        #[command(flatten)]
+        card: CardArgs,
+        /// The policy it is expected to have; another one is refused [default: any]
+        #[arg(long, value_name = "POLICY", add = complete::policies())]
+        policy: Option<PolicySpec>,
+        /// With --mode exclusive: cards of other nodes are given up for it, once they can write no more
+        #[arg(long)]
+        takeover: bool,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Limit what clients of this node may have of a volume, until it is detached
+    #[command(after_help = "\
+What is not named is not limited. To have it at every start, write `limit` into node.toml; see
+docs/operating/limits.md.
+
+Examples:
+  cards volume limit disk --iops 5000 --bytes 200M
+  cards volume limit disk --bytes 200M --burst 250ms
+  cards volume limit disk --clear
+  cards volume limit --node --bytes 1G")]
+    Limit {
+        /// Its name
+        #[arg(required_unless_present = "node")]
+        volume: Option<String>,
+        /// Limit what they may have of all volumes together, in place of one
+        #[arg(long, conflicts_with = "volume")]
+        node: bool,
+        #[command(flatten)]
+        limit: LimitArgs,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Detach a volume that no client uses from this node
+    #[command(after_help = "Examples:\n  cards volume detach disk")]
+    Detach {
+        /// Its name
+        #[arg(add = complete::volumes())]
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What `--json` prints of a volume that was attached or detached.
+#[derive(Serialize)]
+struct Changed<'a> {
+    volume: &'a str,
+    /// It is now.
+    attached: bool,
+}
+
+/// What clients may have.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = true, id = "limits", args = ["iops", "bytes", "clear"])]
+struct LimitArgs {
+    /// Requests per second
+    #[arg(long, value_name = "N")]
+    iops: Option<u64>,
+    /// Bytes per second that are read and written, such as 200M
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    bytes: Option<u64>,
+    /// After a pause, as much is served at once as the rates allow in this time
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    burst: Duration,
+    /// Any amount again
+    #[arg(long, conflicts_with_all = ["iops", "bytes", "burst"])]
+    clear: bool,
+}
+
+impl LimitArgs {
+    fn limit(&self) -> Option<Limit> {
+        (!self.clear).then_some(Limit { iops: self.iops, bytes: self.bytes, burst: self.burst })
+    }
+}
+
+/// What `--json` prints of a limit that was set.
+#[derive(Serialize)]
+struct Limited<'a> {
+    /// None: the node.
+    volume: Option<&'a str>,
+    /// None: any amount.
+    limit: Option<Limit>,
+}
+
+/// Says what was done.
+fn changed(volume: &str, attached: bool, json: bool) -> Result<(), Error> {
+    match json {
+        true => output::print_json(&Changed { volume, attached }),
+        false => {
+            let what = if attached { "attached" } else { "detached" };
+            output::print(&format!("volume {volume} is {what}\n"))
+        }
+    }
+}
+
+impl Volume {
+    pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
+        match self.verb {
+            Verb::List { daemon, json } => {
+                let volumes = daemon.connect()?.volumes()?;
+                if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
+            }
+            Verb::Show { volume, daemon, json } => {
+                let mut client = daemon.connect()?;
+                let volume = client.volume(&volume)?;
+                if json {
+                    return output::print_json(&volume);
+                }
+                output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
+            }
+            Verb::Attach { volume, daemon, card, policy, takeover, json } => {
+                let CardArgs { mode, read_ahead } = card;
+                if takeover && mode != Mode::Exclusive {
+                    return Err(Error::Usage {
+                        problem: "--takeover: only --mode exclusive takes a volume from others".into(),
+                    });
+                }
+                let attached = None;
+                let name = volume.clone();
+                let attach =
+                    Attach { volume, mode, read_ahead, policy, attached, limit: None, takeover, claim: None };
+                daemon.connect()?.attach(attach)?;
+                changed(&name, true, json)
+            }
+            Verb::Limit { volume, node: _, limit, daemon, json } => {
+                let (volume, limit) = (volume.as_deref(), limit.limit());
+                daemon.connect()?.limit(volume, limit)?;
+                if json {
+                    return output::print_json(&Limited { volume, limit });
+                }
+                let whom = volume.map_or_else(|| "this node".to_owned(), |volume| format!("volume {volume}"));
+                let limit =
+                    limit.map_or_else(|| "not limited".to_owned(), |limit| format!("limited to {limit}"));
+                output::print(&format!("clients of {whom} are {limit}\n"))
+            }
+            Verb::Detach { volume, daemon, json } => {
+                daemon.connect()?.detach(&volume)?;
+                changed(&volume, false, json)
+            }
+        }
+    }
+}
+
+fn list(volumes: &[cards_admin::Volume]) -> String {
+    if volumes.is_empty() {
+        return "No volumes: no node of the cluster that is up contributes a disk.\n".into();
+    }
+    status::volumes(volumes)
+}
+
+fn show(volume: &cards_admin::Volume) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
+    line("volume", volume.name.clone());
+    line("state", status::state_name(volume.state).into());
+    if let Some(reason) = &volume.reason {
+        line("reason", reason.clone());
+    }
+    line("disk node", volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into()));
+    let known = |bytes: u64, text: String| if bytes == 0 { "unknown".into() } else { text };
+    line("size", known(volume.size, format!("{} ({} bytes)", size::human(volume.size), volume.size)));
+    line("block", known(volume.block.into(), size::human(volume.block.into())));
+    line("policy", volume.policy.as_ref().map_or_else(|| "unknown".into(), ToString::to_string));
+    line(
+        "coherence",
+        match volume.coherence.map(Coherence::name) {
+            None => "unknown".into(),
+            Some(name) if volume.may_be_stale() => format!("{name}, {}", status::MAY_BE_STALE),
+            Some(name) => name.into(),
+        },
+    );
+    let read_only = volume.read_only.map_or("unknown", |read_only| if read_only { "yes" } else { "no" });
+    line("read only", read_only.into());
+    line(
+        "attached",
+        match &volume.attached {
+            None => "no".into(),
+            Some(card) => {
+                format!("{}, read-ahead {}, clients {}", card.mode.name(), card.read_ahead, card.clients)
+            }
+        },
+    );
+    if let Some(limit) = volume.attached.as_ref().and_then(|card| card.limit) {
+        line("limit", limit.to_string());
+    }
+    line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn only_the_exclusive_mode_takes_a_volume_over() {
+        for line in ["cards volume attach d --takeover", "cards volume attach d --takeover --mode ro"] {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap().run().unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains("--mode exclusive"), "{error}");
+        }
+    }
+}
