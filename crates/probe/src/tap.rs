@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn ticket(start_ms: u64, op: Op, mark: Mark) -> Ticket {
-        Ticket { start: Instant(start_ms * MS), offset: 0, length: 512, op, mark }
+        Ticket { start: Instant(start_ms * MS), offset: 0, length: 512, throttled_ms: 0, op, mark }
     }
 
     /// However requests come and leave together, each is counted with its own time.
