@@ -21,6 +21,7 @@ mod doctor;
 mod ext4;
 mod failing;
 mod interop;
+mod kept;
 mod kernel;
 mod ktls;
 mod layout;
