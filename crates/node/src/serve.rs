@@ -184,6 +184,24 @@ pub enum ServeError {
         /// The path.
         path: PathBuf,
     },
+    /// A daemon of another user has left a socket behind, or runs.
+    #[error(
+        "{key}: {} belongs to user {owner}, and this daemon is user {uid}: a daemon that was started as {owner} left it behind, or \
+         runs. Stop that one; then, as root, `rm {}` and give what else it has made in runtime_dir and state_dir to the user of \
+         this daemon (chown -R)",
+        path.display(),
+        path.display()
+    )]
+    LeftBehind {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user of this process.
+        uid: u32,
+    },
     /// The runtime directory cannot be made.
     #[error("runtime_dir: cannot create {}: {source}; create it for the daemon's user or set another one", path.display())]
     RuntimeDir {

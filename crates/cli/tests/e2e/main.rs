@@ -23,6 +23,7 @@ mod ext4;
 mod failing;
 mod image;
 mod interop;
+mod kept;
 mod kernel;
 mod ktls;
 mod layout;
