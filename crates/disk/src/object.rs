@@ -45,7 +45,7 @@ mod worker;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -92,16 +92,18 @@ impl Seen {
         self.copied.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// What became of an attempt.
-    fn note(&self, result: &Result<(), ObjectFailure>) {
-        let mut altered = self.altered.lock().unwrap_or_else(PoisonError::into_inner);
-        match result {
-            Ok(()) => *altered = None,
-            Err(failure) if matches!(failure.error, ObjectError::Changed | ObjectError::Missing) => {
-                *altered = Some(failure.clone());
-            }
-            Err(_) => {}
-        }
+    /// The object is another one, or gone.
+    fn altered(&self, failure: &ObjectFailure) {
+        *self.lock() = Some(failure.clone());
+    }
+
+    /// It is the one that was opened.
+    fn unaltered(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ObjectFailure>> {
+        self.altered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,8 +162,8 @@ impl Object {
 
     /// What has become of the object since it was opened, as far as requests have shown.
     pub(crate) fn altered(&self, url: &str) -> Option<Altered> {
-        let altered = self.seen.altered.lock().unwrap_or_else(PoisonError::into_inner);
-        altered.clone().map(|failure| Altered::Object { url: url.to_owned(), failure })
+        let altered = self.seen.lock().clone();
+        altered.map(|failure| Altered::Object { url: url.to_owned(), failure })
     }
 
     /// Does `work`; the answer comes through `reply`.

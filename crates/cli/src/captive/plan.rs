@@ -263,6 +263,17 @@ mod tests {
                 .contains("--disk /nonexistent")
         );
         assert!(error(Plan { disk: DiskFrom::Uri("ftp://x".into()), ..plan() }).contains("ftp://x"));
+        let password = error(Plan { disk: DiskFrom::Uri("https://me:hush@x/".into()), ..plan() });
+        assert!(password.contains("a user or a password") && !password.contains("hush"), "{password}");
+    }
+
+    #[test]
+    fn an_object_is_never_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { disk: DiskFrom::Uri("s3://bucket/key".into()), ..plan() };
+        let configs = plan.configs(dir.path()).unwrap();
+        let disk = &configs[0].disks[0];
+        assert!(disk.read_only && matches!(disk.origin, Origin::Object(_)), "{disk:?}");
     }
 
     #[test]

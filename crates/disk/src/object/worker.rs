@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Seen;
 use super::answer::Opened;
 use super::client::Client;
-use super::failure::ObjectFailure;
+use super::failure::{ObjectError, ObjectFailure};
 use super::health::Health;
 use super::patience::Patience;
 use super::queue::Queue;
@@ -129,14 +129,17 @@ impl Shared {
         while let Some(asked) = transfer.rest() {
             let mut has_come = false;
             let take = |bytes: &[u8]| {
-                has_come = true;
+                if !std::mem::replace(&mut has_come, true) {
+                    // Before a read is answered: its reader may ask at once what has become of the object.
+                    self.note_bytes();
+                }
                 self.health.hear();
                 self.seen.copied(bytes.len());
                 transfer.fill(bytes);
             };
             let result = self.client.fetch(&self.opened, &asked, &mut patience, take).await;
-            self.note(&result);
             let Err(failure) = result else { continue };
+            self.note_failure(&failure);
             if has_come {
                 pause = PAUSE_MIN;
             }
@@ -154,19 +157,22 @@ impl Shared {
         }
     }
 
-    /// An attempt has ended so: says in the log when the server begins to fail and when it is back, and for the status what has
-    /// become of the object.
-    fn note(&self, result: &Result<(), ObjectFailure>) {
-        match result {
-            Ok(()) if self.health.recover() => {
-                tracing::info!(disk = self.name, "the object can be read again")
-            }
-            Err(failure) if failure.error.is_transient() && self.health.fail() => {
-                tracing::warn!(disk = self.name, %failure, "the object cannot be read; it is tried again");
-            }
-            _ => {}
+    /// Bytes of the version that was opened have come.
+    fn note_bytes(&self) {
+        if self.health.recover() {
+            tracing::info!(disk = self.name, "the object can be read again");
         }
-        self.seen.note(result);
+        self.seen.unaltered();
+    }
+
+    /// An attempt has failed: the log says when that begins, and the status what has become of the object.
+    fn note_failure(&self, failure: &ObjectFailure) {
+        if failure.error.is_transient() && self.health.fail() {
+            tracing::warn!(disk = self.name, %failure, "the object cannot be read; it is tried again");
+        }
+        if matches!(failure.error, ObjectError::Changed | ObjectError::Missing) {
+            self.seen.altered(failure);
+        }
     }
 }
 

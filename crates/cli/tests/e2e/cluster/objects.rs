@@ -1,6 +1,7 @@
 //! An object of a real web server as the disk.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -108,6 +109,29 @@ fn an_object_that_was_replaced_is_eio_and_never_a_mixture() {
     for said in [doctor.stdout, doctor.stderr, status.stdout, cluster.node(1).log(), cluster.node(2).log()] {
         assert!(!said.contains("hush"), "{said}");
     }
+}
+
+/// nginx takes a bucket for a directory and looks at no signature: what is seen is TLS, paths and headers.
+#[test]
+fn an_object_of_a_store_is_read_over_https() {
+    need!("nginx", "openssl");
+    let dir = scratch();
+    let nginx = Nginx::start_tls(dir.path());
+    fs::create_dir(nginx.file("models")).unwrap();
+    fs::rename(image(dir.path(), "made.img"), nginx.file("models/a b.img")).unwrap();
+    let key = dir.path().join("key");
+    fs::write(&key, "[default]\naws_access_key_id = AK\naws_secret_access_key = hush\n").unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    let mut disk = Disk::object("s3://models/a b.img");
+    let (server, ca, key) = (nginx.url(""), nginx.authority(), key.display());
+    disk.origin += &format!("\nendpoint = \"{server}\"\nca = \"{}\"\ncredentials = \"{key}\"", ca.display());
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(disk));
+    cluster.export(2, "disk").check_all(SEED);
+    let requests = nginx.requests();
+    let is_signed = |line: &str| line.contains(" AWS4-HMAC-SHA256 Credential=AK/");
+    assert!(requests.lines().count() > 2 && requests.lines().all(is_signed), "{requests}");
+    assert_eq!(cluster.node(1).status()["disks"][0]["origin"], "s3://models/a b.img");
+    assert!(!cluster.node(1).log().contains("hush"));
 }
 
 /// Nothing that was cached is asked for again: the object is the one that it was.
