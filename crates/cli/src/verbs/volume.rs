@@ -33,7 +33,7 @@ enum Verb {
     /// Show one volume
     #[command(after_help = "Examples:\n  cards volume show disk")]
     Show {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -51,7 +51,7 @@ Examples:
   cards volume attach disk --mode ro --read-ahead 1M
   cards volume attach disk --mode exclusive --takeover")]
     Attach {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -71,7 +71,7 @@ Examples:
     /// Detach a volume that no client uses from this node
     #[command(after_help = "Examples:\n  cards volume detach disk")]
     Detach {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -106,7 +106,7 @@ impl Volume {
         match self.verb {
             Verb::List { daemon, json } => {
                 let volumes = daemon.connect()?.volumes()?;
-                if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
+                output::print_either(json, &volumes, || list(&volumes))
             }
             Verb::Show { volume, daemon, json } => {
                 let mut client = daemon.connect()?;
