@@ -71,6 +71,36 @@ pub(crate) enum DiskFrom {
 }
 
 impl Plan {
+    /// So many nodes with this disk, and the defaults of `cards dev` for everything else.
+    pub(crate) fn new(nodes: usize, disk: DiskFrom) -> Self {
+        Self {
+            nodes,
+            cache: 256 << 20,
+            block: 64 << 10,
+            policy: PolicySpec::default(),
+            replacement: Replacement::default(),
+            disk,
+            read_only: false,
+            direct: false,
+            disk_delay: Duration::ZERO,
+            disk_rate: 0,
+            delivery: Delivery::Event,
+            attached: Attached::Computer,
+            handover: Handover::Cache,
+            mode: Mode::Rw,
+            read_ahead: ReadAhead::Auto,
+            shards: None,
+            data_threads: 1,
+            prefault: false,
+            peer_timeout: Duration::from_millis(500),
+            disk_wait: Duration::from_secs(30),
+            lease: Duration::from_secs(3),
+            tcp: false,
+            insecure: false,
+            verbose: 0,
+        }
+    }
+
     /// Gives the nodes what they prove themselves with. Their authority is forgotten then: nobody joins later.
     pub(super) fn equip(&self, configs: &[Config]) -> Result<(), CaptiveError> {
         if self.insecure {
@@ -181,32 +211,7 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        Plan {
-            nodes: 3,
-            cache: 256 << 20,
-            block: 64 << 10,
-            policy: PolicySpec::default(),
-            replacement: Replacement::default(),
-            disk: DiskFrom::Sparse(1 << 20),
-            read_only: false,
-            direct: false,
-            disk_delay: Duration::from_millis(10),
-            disk_rate: 0,
-            delivery: Delivery::Event,
-            attached: Attached::Computer,
-            handover: Handover::Cache,
-            mode: Mode::Rw,
-            read_ahead: ReadAhead::Auto,
-            shards: None,
-            data_threads: 1,
-            prefault: false,
-            peer_timeout: Duration::from_millis(500),
-            disk_wait: Duration::from_secs(30),
-            lease: Duration::from_secs(3),
-            tcp: true,
-            insecure: false,
-            verbose: 0,
-        }
+        Plan { disk_delay: Duration::from_millis(10), tcp: true, ..Plan::new(3, DiskFrom::Sparse(1 << 20)) }
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Advise {
         let advice = self.advise(&samples.nodes, &signals)?;
         let silent = samples.silent.into_iter().map(|silent| silent.reason).collect();
         let advice = Advice { silent, ..advice };
-        if self.json { output::print_json(&advice) } else { output::print(&advice.to_string()) }
+        output::print_either(self.json, &advice, || advice.to_string())
     }
 
     fn advise(&self, nodes: &[Sampled], signals: &Signals) -> Result<Advice, AdviseError> {

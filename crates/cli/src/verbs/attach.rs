@@ -37,7 +37,7 @@ pub(crate) struct Attach {
     #[command(flatten)]
     daemon: Daemon,
 
-    /// ro: reads; rw: reads and writes, as others may elsewhere; exclusive: nobody else has the volume
+    /// ro: reads; rw: reads and writes, as others may elsewhere; exclusive: no other node has the volume
     /// [default: that of the card that is there, else rw]
     #[arg(long, value_parser = card_args::mode())]
     mode: Option<Mode>,

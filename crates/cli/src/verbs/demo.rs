@@ -10,8 +10,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cards_config::{Attached, Delivery, Handover, Mode, PolicySpec, ReadAhead, duration, size};
-use cards_policies::Replacement;
+use cards_config::{PolicySpec, duration, size};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -125,32 +124,20 @@ impl Demo {
 
     fn plan(&self, image: &std::path::Path, verbose: u8) -> Plan {
         Plan {
-            nodes: 3,
             // The whole volume fits, and a quarter more.
             cache: (self.size + self.size / 4).max(16 << 20),
             block: BLOCK,
             policy: self.policy.clone(),
-            replacement: Replacement::default(),
-            disk: DiskFrom::File(image.into()),
             read_only: true,
-            direct: false,
             disk_delay: self.disk_delay,
             disk_rate: self.disk_rate,
-            delivery: Delivery::Event,
-            attached: Attached::Computer,
-            handover: Handover::Cache,
-            mode: Mode::Rw,
-            read_ahead: ReadAhead::Auto,
-            shards: None,
-            data_threads: 1,
             prefault: true,
             // On a busy machine a node that answers late is waited for: to read its blocks from the disk would show nothing.
             peer_timeout: Duration::from_secs(5),
-            disk_wait: Duration::from_secs(30),
             lease: Duration::from_secs(10),
             tcp: true,
-            insecure: false,
             verbose,
+            ..Plan::new(3, DiskFrom::File(image.into()))
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Dev {
     #[arg(long, default_value = "1G", value_parser = size::parse)]
     size: u64,
 
-    /// Nobody may write the disk
+    /// The disk cannot be written
     #[arg(long)]
     read_only: bool,
 
@@ -185,11 +185,7 @@ impl Dev {
         };
         let report = report::Report::collect(&cluster);
         cluster.stop();
-        if self.json {
-            output::print_json(&report)?
-        } else {
-            output::print(&report.to_string())?
-        }
+        output::print_either(self.json, &report, || report.to_string())?;
         Ok(ExitCode::from(code))
     }
 

@@ -54,7 +54,7 @@ impl Leave {
 /// Forget a node that is dead or has left, and free its number
 ///
 /// Its machine must be off, or at least its daemon: the number can be given to another node. A node that has disks is
-/// forgotten only with them: nobody knows of their volumes any more, until a node that has the disks joins again. What is
+/// forgotten only with them: their volumes are unknown until a node that has the disks joins again. What is
 /// on the disks stays.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -81,9 +81,6 @@ pub(crate) struct Forget {
 impl Forget {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
         let forgotten = self.daemon.connect_within(PATIENCE)?.forget(&self.node, self.with_disks)?;
-        match self.json {
-            true => output::print_json(&forgotten),
-            false => output::print(&format!("{forgotten}\n")),
-        }
+        output::print_either(self.json, &forgotten, || format!("{forgotten}\n"))
     }
 }

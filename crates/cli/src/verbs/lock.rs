@@ -68,7 +68,7 @@ Examples:
     /// Show one group
     #[command(after_help = "Examples:\n  cards lock show 0.6791c0a400001.3")]
     Show {
-        /// Its name
+        /// Name of the group
         group: String,
         #[command(flatten)]
         api: Api,
@@ -84,9 +84,9 @@ Examples:
   cards lock acquire disk 0+1M -- sh -c '
     write-header && cards lock downgrade $CARDS_LOCK_GROUP --session $CARDS_LOCK_SESSION && verify'")]
     Downgrade {
-        /// Its name
+        /// Name of the group
         group: String,
-        /// The session it belongs to
+        /// The session of the group
         #[arg(long)]
         session: String,
         #[command(flatten)]
@@ -95,12 +95,12 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Release a group of a session of this node, whoever holds it
+    /// Release a group of any session of this node
     #[command(after_help = "Examples:\n  cards lock release 0.6791c0a400001.3 --session 0.6791c0a400001")]
     Release {
-        /// Its name
+        /// Name of the group
         group: String,
-        /// The session it belongs to
+        /// The session of the group
         #[arg(long)]
         session: String,
         #[command(flatten)]
@@ -120,10 +120,10 @@ struct Acquire {
     /// The part of the volume to lock
     #[arg(value_name = range::SYNTAX, value_parser = range::parse)]
     range: (u64, u64),
-    /// write: nobody else has it; read: only readers do
+    /// write: no other group has the range; read: only readers have it
     #[arg(long, default_value = "write", value_parser = PossibleValuesParser::new(["read", "write"]).map(mode))]
     mode: Mode,
-    /// How long to wait while others have it: none, forever or a time
+    /// How long to wait while other groups have the range: none, forever or a time
     #[arg(long, default_value = "forever", value_name = "TIME", value_parser = wait)]
     wait: Wait,
     /// How long after the death of this program the lock is free

@@ -92,11 +92,7 @@ impl PaperVerb {
         if let Some(directory) = &self.out {
             write(directory, &findings)?;
         }
-        if self.json {
-            output::print_json(&findings)?
-        } else {
-            output::print(&verdicts(&findings))?
-        }
+        output::print_either(self.json, &findings, || verdicts(&findings))?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Umount {
     #[command(flatten)]
     daemon: Daemon,
 
-    /// Although it is in use; see below
+    /// Unmount although it is in use (see below)
     #[arg(short, long)]
     lazy: bool,
 

@@ -35,7 +35,7 @@ enum Verb {
     /// Show one volume
     #[command(after_help = "Examples:\n  cards volume show disk")]
     Show {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -53,7 +53,7 @@ Examples:
   cards volume attach disk --mode ro --read-ahead 1M
   cards volume attach disk --mode exclusive --takeover")]
     Attach {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -98,7 +98,7 @@ Examples:
     /// Detach a volume that no client uses from this node
     #[command(after_help = "Examples:\n  cards volume detach disk")]
     Detach {
-        /// Its name
+        /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
         #[command(flatten)]
@@ -166,7 +166,7 @@ impl Volume {
         match self.verb {
             Verb::List { daemon, json } => {
                 let volumes = daemon.connect()?.volumes()?;
-                if json { output::print_json(&volumes) } else { output::print(&list(&volumes)) }
+                output::print_either(json, &volumes, || list(&volumes))
             }
             Verb::Show { volume, daemon, json } => {
                 let mut client = daemon.connect()?;

@@ -41,9 +41,6 @@ pub(crate) struct Why {
 impl Why {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
         let why = self.daemon.connect()?.why(&self.volume, self.offset)?;
-        if self.json {
-            return output::print_json(&why);
-        }
-        output::print(&show::render(&why))
+        output::print_either(self.json, &why, || show::render(&why))
     }
 }

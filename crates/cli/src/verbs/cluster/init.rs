@@ -15,8 +15,8 @@ use crate::this_machine::{self, identity_dir, with_state_dir};
 
 /// Make the authority of a new cluster here, and this node's identity
 ///
-/// The authority signs for each node who it is; nodes believe nobody else. This node is to keep the registry: it signs for
-/// machines that join with a token. Whoever has authority.key can be any node: keep a copy where it is safe.
+/// The authority signs for each node who it is; nodes believe no other signature. This node is to keep the registry: it signs for
+/// machines that join with a token. A machine with authority.key can be any node: keep a copy where it is safe.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use crate::output;
 ///
 /// A daemon does that by itself when two thirds of its certificate's life are over. The keeper signs for the name, the hosts and
 /// the key that the node has. Connections that are open go on, and new ones begin with the new certificate. Certificates that
-/// `[identity]` names are renewed by whoever has made them: put the new files in the place of the old ones.
+/// `[identity]` names are renewed by their maker: put the new files in the place of the old ones.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -23,8 +23,8 @@ const ASK: Duration = Duration::from_secs(2);
 
 /// Make a token with which machines join; list tokens, or revoke one
 ///
-/// On the machine of the keeper, where `cards cluster init` has run. The token alone goes to standard output. Whoever has it
-/// can become a node until it is used up, revoked or expired; nobody can read it here again.
+/// On the machine of the keeper, where `cards cluster init` has run. The token alone goes to standard output. A machine that has
+/// it can become a node until it is used up, revoked or expired; it cannot be read here again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -87,7 +87,7 @@ impl Token {
         let tokens = Tokens::within(&dir);
         if self.list {
             let all = tokens.list()?;
-            return if self.json { output::print_json(&all) } else { output::print(&list(&all, now())) };
+            return output::print_either(self.json, &all, || list(&all, now()));
         }
         if let Some(id) = self.revoke {
             tokens.revoke(id)?;

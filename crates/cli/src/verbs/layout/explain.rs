@@ -118,7 +118,7 @@ const SHOWN: usize = 16;
 impl Explain {
     pub(super) fn run(&self) -> Result<(), Error> {
         let report = self.report()?;
-        if self.json { output::print_json(&report) } else { output::print(&report.text()) }
+        output::print_either(self.json, &report, || report.text())
     }
 
     fn report(&self) -> Result<Report, LayoutError> {

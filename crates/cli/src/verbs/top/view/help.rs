@@ -16,12 +16,12 @@ cards top: what the nodes of a cluster do, from the counters of their daemons
   disk           ... from the disk. The rest is what the caches spared it
   evicted        left a cache for want of room; sent to another node, or dropped
   taken in       evicted blocks of other nodes; in vain if never used there
-  given up       locks on ranges given up for somebody's write
+  given up       locks on ranges given up for another node's write
   invalidated    copies dropped because the block was written
 
   All rates are of the last interval, in blocks a second unless they say bytes.
   A node that is not asked (--socket, --dir) has no numbers: others speak of it.
-  A dash is a number that nobody has told.";
+  A dash is a number that no node has told.";
 
 /// The page.
 pub(super) fn lines() -> Vec<Line> {
