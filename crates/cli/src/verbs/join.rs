@@ -368,21 +368,44 @@ fn warn_of_no_identity(config: &Config) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser as _;
 
     use crate::cli::Cli;
 
+    /// Joins with these arguments, and everything in `dir`.
+    fn join(dir: &Path, line: &str) -> Result<(), String> {
+        let under = |what: &str| dir.join(what).display().to_string();
+        let (config, state, runtime) = (under("node.toml"), under("state"), under("run"));
+        let places = ["--config", &config, "--state-dir", &state, "--runtime-dir", &runtime];
+        let line = "cards join lab --node n2 ".to_owned() + line;
+        let line = line.split(' ').chain(places);
+        Cli::try_parse_from(line).unwrap().run().map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_object_is_contributed_by_its_url() {
+        let dir = tempfile::tempdir().unwrap();
+        let away = "--coordinator n1@127.0.0.1:1 --write-only --address 127.0.0.1:7400";
+        let refused = join(dir.path(), &format!("{away} --disk model=https://me:hush@host/x")).unwrap_err();
+        assert!(
+            refused.contains("--disk model: the URL has a user") && !refused.contains("hush"),
+            "{refused}"
+        );
+        join(dir.path(), &format!("{away} --disk model=https://host/x?sig=1 --disk s3=s3://bucket/key"))
+            .unwrap();
+        let written = std::fs::read_to_string(dir.path().join("node.toml")).unwrap();
+        for line in ["url = \"https://host/x?sig=1\"", "url = \"s3://bucket/key\""] {
+            assert!(written.contains(line), "{written}");
+        }
+        assert!(!written.contains("read_only"), "it goes without saying: {written}");
+    }
+
     #[test]
     fn what_cannot_work_here_is_refused_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = |line: &str| {
-            let under = |what: &str| dir.path().join(what).display().to_string();
-            let (config, state, runtime) = (under("node.toml"), under("state"), under("run"));
-            let places = ["--config", &config, "--state-dir", &state, "--runtime-dir", &runtime];
-            let line = "cards join lab --node n2 ".to_owned() + line;
-            let line = line.split(' ').chain(places);
-            Cli::try_parse_from(line).unwrap().run().map(drop).map_err(|error| error.to_string())
-        };
+        let cards = |line: &str| join(dir.path(), line);
         let away = "--coordinator n1@127.0.0.1:1 --write-only";
         for (line, words) in [
             // TEST-NET-1 is nobody's.
