@@ -193,12 +193,22 @@ enum BackEnd {
     },
 }
 
+/// A job until it is ready.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Whose it is.
+    card: u32,
+    /// When it came, if it has waited for its turn.
+    since: Option<Instant>,
+    job: Job,
+}
+
 #[derive(Debug)]
 struct Inner {
     disk: Arc<Disk>,
     backend: BackEnd,
     /// Jobs from submission until they are ready.
-    jobs: Slab<(u32, Job)>,
+    jobs: Slab<Entry>,
     discipline: Discipline,
     /// Among the engines of the disk.
     number: usize,
@@ -235,7 +245,7 @@ impl Inner {
             self.disk.stats.completed(&job.op, &Err(error));
             self.ready.push_back(Completion { tag: job.tag, result: Err(error) });
         } else {
-            let id = self.jobs.insert((card, job));
+            let id = self.jobs.insert(Entry { card, since: None, job });
             match job.op {
                 Op::Read { .. } => self.discipline.push(id),
                 _ => self.take_turn(id),
@@ -286,7 +296,7 @@ impl Inner {
 
     /// Starts a job if there is room at the disk; else it waits for its turn.
     fn take_turn(&mut self, id: u32) {
-        let (card, Job { op, .. }) = *self.jobs.get_mut(id);
+        let Entry { card, job: Job { op, .. }, .. } = *self.jobs.get_mut(id);
         if !op.takes_turn() {
             return self.admit(id);
         }
@@ -294,6 +304,7 @@ impl Inner {
             self.running += 1;
             self.admit(id);
         } else {
+            self.jobs.get_mut(id).since = Some(Instant::now());
             self.waiting += 1;
         }
     }
@@ -320,7 +331,7 @@ impl Inner {
 
     /// A job passed the queue: injected faults and the modelled slow disk come before the real one.
     fn admit(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).1.op;
+        let op = self.jobs.get_mut(id).job.op;
         let faults = &self.disk.faults;
         let fault = match op {
             Op::Read { .. } => faults.hit(Strike::ReadEio).then_some(libc::EIO),
@@ -344,7 +355,7 @@ impl Inner {
     }
 
     fn start(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).1.op;
+        let op = self.jobs.get_mut(id).job.op;
         if matches!(op, Op::Flush) {
             self.syncs.join(id);
             return;
@@ -360,7 +371,8 @@ impl Inner {
             _ => false,
         };
         let first_max = if short { (op.transfers() as usize / 2).max(1) } else { usize::MAX };
-        self.push(Work { id, op, first_max });
+        let since = self.jobs.get_mut(id).since;
+        self.push(Work { id, op, since, first_max });
     }
 
     fn push(&mut self, work: Work) {
@@ -405,7 +417,7 @@ impl Inner {
         } else if self.disk.faults.hit(Strike::SyncEio) {
             self.finished.push((SYNC, Err(JobError::Os { errno: libc::EIO })));
         } else {
-            self.push(Work { id: SYNC, op: Op::Flush, first_max: usize::MAX });
+            self.push(Work { id: SYNC, op: Op::Flush, since: None, first_max: usize::MAX });
         }
     }
 
@@ -442,7 +454,7 @@ impl Inner {
             self.finish_sync(result);
             return;
         }
-        let op = self.jobs.get_mut(id).1.op;
+        let op = self.jobs.get_mut(id).job.op;
         self.ended += usize::from(op.takes_turn());
         if result.is_ok() && matches!(op, Op::Write { fua: true, .. }) {
             self.syncs.join(id);
@@ -466,7 +478,7 @@ impl Inner {
     }
 
     fn complete(&mut self, id: u32, result: Result<Outcome, JobError>) {
-        let (_, job) = self.jobs.remove(id);
+        let Entry { job, .. } = self.jobs.remove(id);
         self.disk.stats.completed(&job.op, &result);
         let one_by_one = matches!(job.op, Op::Read { .. }) && self.discipline.one_by_one();
         let queue = if one_by_one { &mut self.reads_ready } else { &mut self.ready };

@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 
+use tokio::time::Instant;
+
 use crate::error::JobError;
 
 /// Most entries one [`Op::Extents`] returns; the answer then covers only the start of the range.
@@ -163,6 +165,8 @@ pub(crate) struct Work {
     /// The engine's number for it.
     pub(crate) id: u32,
     pub(crate) op: Op,
+    /// When it came, if it has waited for its turn since.
+    pub(crate) since: Option<Instant>,
     /// Most bytes of the first transfer; below the whole length only where a fault shortens it.
     pub(crate) first_max: usize,
 }

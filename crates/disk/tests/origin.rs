@@ -446,6 +446,30 @@ fn a_stalled_server_is_an_error_after_one_wait() {
     }
 }
 
+/// Those beyond the disk's depth have waited as long as those before them.
+#[test]
+fn a_stalled_server_costs_many_jobs_one_wait_together() {
+    const JOBS: usize = 5 * DiskOptions::DEPTH;
+    let forget: Script = |_, _| Act::Forget;
+    for connections in [1, 10] {
+        let disk = Scripted::start(vec![forget; connections]).open(WAIT);
+        data_thread(async {
+            let engine = Engine::new(&disk);
+            let mut bytes = vec![0; JOBS];
+            for (tag, byte) in bytes.chunks_mut(1).enumerate() {
+                engine.submit(Job { tag: tag as u64, op: Op::Read { offset: 0, buf: lend(byte) } });
+            }
+            fails_in_time(async {
+                let done = collect(&engine, JOBS).await;
+                let results: Vec<_> = done.into_iter().map(|done| done.result).collect();
+                assert!(results.iter().all(|result| *result == results[0]), "{results:?}");
+                results[0].clone()
+            })
+            .await;
+        });
+    }
+}
+
 #[test]
 fn a_request_that_is_never_answered_fails_while_others_are_answered() {
     let script: Script = |nth, _| if nth == 1 { Act::Forget } else { Act::Answer };

@@ -1,4 +1,5 @@
-//! Limits, with clients that take what they can get: no more than the rate, nobody else waits, and nothing is left of them.
+//! Limits, with clients that take what they can get: no more than the rate, nobody else waits, and nothing is left of them. And
+//! turns at a disk, which nodes take without any limit.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, Process, run, sh};
 use crate::harness::tools::need;
-use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
+use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
 
 const SEED: u64 = 11;
 const SIZE: u64 = 32 * MIB;
@@ -180,4 +181,41 @@ fn limits_that_cannot_work_are_refused_by_name() {
         }
     }
     assert_eq!(of(&mut cluster, "slow")["attached"]["limit"]["bytes"], "8M", "it has what it had");
+}
+
+/// A client at node 2 asks a slow disk for hundreds of blocks at once. One at node 1 reads a few, each without waiting for those.
+#[test]
+fn nodes_take_turns_at_a_disk() {
+    const FLOOD: u64 = 256;
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, SIZE, SEED);
+    let mut disk = Disk::file(&image);
+    // A block takes ten milliseconds, one after the other.
+    disk.origin += "\nrate = \"6400K\"\ndepth = 4";
+    let mut plan = Plan::new(dir.path(), 2).disk(disk);
+    plan.read_ahead = "off";
+    let mut cluster = Cluster::start(plan);
+    let (mut flood, mut single) = (cluster.export(2, "disk").open(), cluster.export(1, "disk").open());
+    let block = 64 * KIB;
+    let read = |cluster: &mut Cluster| {
+        cluster.node(1).status()["disks"][0]["reads"].as_u64().expect("blocks that the disk has read")
+    };
+    let before = read(&mut cluster);
+    for i in 1..=FLOOD {
+        flood.send(CMD_READ, i * block, block as u32, &[]).expect("a request");
+    }
+    eventually("the flood has begun", SHORT, || (read(&mut cluster) > before).then_some(()));
+    for i in 1..=2 {
+        let before = read(&mut cluster);
+        let offset = (FLOOD + i) * block;
+        content::check(&single.read(offset, block as usize).expect("a read"), offset, SEED);
+        let meanwhile = read(&mut cluster) - before;
+        println!("read {i}: {meanwhile} of {FLOOD} blocks meanwhile");
+        // The looks themselves take time.
+        assert!(
+            meanwhile < FLOOD / 2,
+            "{meanwhile} of {FLOOD} blocks were read before read {i} was answered"
+        );
+    }
 }

@@ -100,7 +100,8 @@ impl Jobs {
     }
 
     pub(super) fn push(&mut self, work: Work, reply: Reply) {
-        let since = Instant::now();
+        // An origin that is away costs a job one wait, also one that was not at the disk yet.
+        let since = work.since.unwrap_or_else(Instant::now);
         self.waiting.push_back(Task {
             work,
             reply: Some(reply),
@@ -112,7 +113,8 @@ impl Jobs {
             extents: Vec::new(),
             extents_cut: false,
         });
-        self.next_expiry.get_or_insert(since + self.wait);
+        let expiry = since + self.wait;
+        self.next_expiry = Some(self.next_expiry.map_or(expiry, |next| next.min(expiry)));
     }
 
     /// The server said something.
