@@ -7,5 +7,5 @@ mod process;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use error::CaptiveError;
-pub(crate) use plan::{DiskFrom, Plan};
+pub(crate) use plan::{DiskFrom, Plan, is_object};
 pub(crate) use process::Daemon;

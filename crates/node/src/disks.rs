@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, OpId, Payload, PgId};
+use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
 use crate::buffers::Bytes;
@@ -60,8 +60,8 @@ impl Local {
         }
     }
 
-    /// Carries out a shard's disk operation.
-    pub(crate) fn disk(&self, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
+    /// Carries out a shard's disk operation, for the card of a volume that a node has: in its turn.
+    pub(crate) fn disk(&self, shard: u16, op: OpId, (volume, card): (PgId, NodeId), work: DiskWork) {
         if usize::from(volume.disk()) >= self.engines.len() {
             let result = Err(IoError::Invalid);
             let now = self.node.now();
@@ -110,17 +110,22 @@ impl Local {
                 Op::Flush
             }
         };
-        self.submit(volume, job, work);
+        self.submit(volume, card, job, work);
     }
 
     /// Asks a disk of this node for its holes.
     pub(crate) fn read_extents(&self, op: OpId, volume: PgId, offset: u64, length: u32) {
-        self.submit(volume, DiskJob::Extents { op }, Op::Extents { offset, len: u64::from(length) });
+        self.submit(
+            volume,
+            self.node.me,
+            DiskJob::Extents { op },
+            Op::Extents { offset, len: u64::from(length) },
+        );
     }
 
-    fn submit(&self, volume: PgId, job: DiskJob, op: Op) {
+    fn submit(&self, volume: PgId, card: NodeId, job: DiskJob, op: Op) {
         let tag = self.jobs.borrow_mut().insert((job, Asked::of(&op))).0;
-        self.engines[usize::from(volume.disk())].submit(Job { tag, op });
+        self.engines[usize::from(volume.disk())].submit_for(card.0.into(), Job { tag, op });
     }
 
     fn job_done(&self, tag: u64) -> (DiskJob, Asked) {
@@ -131,7 +136,7 @@ impl Local {
         match (job, result) {
             (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
                 let job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: Some(volume) };
-                self.submit(volume, job, Op::Flush);
+                self.submit(volume, self.node.me, job, Op::Flush);
             }
             (DiskJob::Block { shard, op, bytes, syncs, .. }, result) => {
                 drop(bytes);
@@ -143,7 +148,7 @@ impl Local {
                     Err(_) if lost => Err(IoError::SyncFailed),
                     Err(error) => Err(io_error(error)),
                 };
-                self.node.spans.disk_done(&self.node, shard, op, now, result.is_err());
+                self.node.probe.disk_done(shard, op, result.is_err(), now);
                 self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
             }
             (DiskJob::Extents { op }, result) => {

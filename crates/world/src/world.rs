@@ -730,7 +730,7 @@ impl<M: Models> World<M> {
                 assert_eq!(bytes, payload != Payload::None, "{message:?} is sent with {payload:?}");
                 self.send(node, to, EnvelopeBody::Shard { message, tags });
             }
-            Output::Disk { op, volume, work } => self.disk_start(node, shard, op, volume, work),
+            Output::Disk { op, volume, work, .. } => self.disk_start(node, shard, op, volume, work),
             Output::Ready { token, block, slot, origin } => {
                 let tags = self.lend(node, shard, slot, Lent::Client(block.volume));
                 self.complete(token, Outcome::Read { tags, origin: Some(origin) });

@@ -23,6 +23,9 @@ pub(crate) enum CaptiveError {
     /// The disk's URI.
     #[error("--disk: {0}")]
     Uri(#[from] cards_wire::nbd::client::UriError),
+    /// The URL of the disk's object.
+    #[error("--disk: {0}")]
+    Url(#[from] cards_wire::object::UrlError),
     /// The options make no valid configuration.
     #[error("{}", with_options(.0))]
     Options(#[from] Problem),

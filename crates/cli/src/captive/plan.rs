@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_config::{
-    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Origin, PolicySpec,
-    ReadAhead, Web,
+    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Object, Origin,
+    PolicySpec, ReadAhead, Web,
 };
 use cards_policies::Replacement;
 use cards_tls::Authority;
@@ -18,6 +18,11 @@ const SHARDS: u32 = 16;
 /// Blocks a shard should hold: sixteen neighbours share a shard, so one of little more would evict what a
 /// sequential reader has just fetched ahead.
 const SHARD_BLOCKS: u64 = 64;
+
+/// Whether the text is meant to be the URL of an object.
+pub(crate) fn is_object(text: &str) -> bool {
+    ["http://", "https://", "s3://"].iter().any(|scheme| text.starts_with(scheme))
+}
 
 /// What a captive cluster shall be.
 #[derive(Clone, Debug)]
@@ -156,7 +161,7 @@ impl Plan {
     fn disk(&self, origin: Origin) -> Disk {
         let mut disk = Disk::new("disk", origin);
         disk.policy = self.policy.clone();
-        disk.read_only = self.read_only;
+        disk.read_only |= self.read_only;
         disk.direct = self.direct;
         disk.attached = self.attached;
         disk.handover = self.handover;
@@ -168,6 +173,7 @@ impl Plan {
 
     fn origin(&self, dir: &Path) -> Result<Origin, CaptiveError> {
         match &self.disk {
+            DiskFrom::Uri(uri) if is_object(uri) => Ok(Origin::Object(Box::new(Object::new(uri.parse()?)))),
             DiskFrom::Uri(uri) => Ok(Origin::Nbd(uri.parse()?)),
             // Absolute, because the command may look into the configuration from elsewhere.
             DiskFrom::File(path) => std::fs::canonicalize(path)
@@ -262,6 +268,17 @@ mod tests {
                 .contains("--disk /nonexistent")
         );
         assert!(error(Plan { disk: DiskFrom::Uri("ftp://x".into()), ..plan() }).contains("ftp://x"));
+        let password = error(Plan { disk: DiskFrom::Uri("https://me:hush@x/".into()), ..plan() });
+        assert!(password.contains("a user or a password") && !password.contains("hush"), "{password}");
+    }
+
+    #[test]
+    fn an_object_is_never_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { disk: DiskFrom::Uri("s3://bucket/key".into()), ..plan() };
+        let configs = plan.configs(dir.path()).unwrap();
+        let disk = &configs[0].disks[0];
+        assert!(disk.read_only && matches!(disk.origin, Origin::Object(_)), "{disk:?}");
     }
 
     #[test]

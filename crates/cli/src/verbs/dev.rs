@@ -66,7 +66,7 @@ pub(crate) struct Dev {
     #[arg(long, default_value = "s3-fifo", value_parser = replacement())]
     replacement: Replacement,
 
-    /// A file, a block device or an NBD URI as the disk [default: a new sparse file]
+    /// A file, a block device, an NBD URI or the URL of an object (https://, http://, s3://) as the disk [default: a new sparse file]
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     disk: Option<String>,
 

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use cards_config::{Config, Coordinator, EmbeddedHome, Origin, host_of, size};
 use cards_coordinator::Token;
+use cards_wire::object::Url;
 use clap::Args;
 use serde::Serialize;
 
+use crate::captive::is_object;
 use crate::context::Context;
 use crate::error::Error;
 use crate::verbs::serve;
@@ -35,6 +37,7 @@ not there are refused before anything is changed.
 Examples:
   cards join lab --coordinator n1@10.0.0.1:7400 --node n1 --disk data=/dev/sdb
   cards join lab --coordinator n1@10.0.0.1:7400 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
+  cards join lab --coordinator n1@10.0.0.1:7400 --node n3 --address 10.0.0.3:7400 --disk model=https://host/model.bin
   cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
@@ -72,8 +75,8 @@ pub(crate) struct Join {
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
 
-    /// Contribute a disk; any number of times
-    #[arg(long, value_name = "NAME=PATH")]
+    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times
+    #[arg(long, value_name = "NAME=PATH|URL")]
     disk: Vec<String>,
 
     /// Attach a volume; any number of times
@@ -210,7 +213,14 @@ impl Join {
             let (name, path) = text.split_once('=').ok_or_else(|| Error::Usage {
                 problem: format!("--disk {text:?}: write its name and path as data=/dev/sdb"),
             })?;
-            file.set_in_list("disk", "name", name, &[("path", path)])?;
+            let mut key = "path";
+            if is_object(path) {
+                // No word of the URL itself: there may be a password in it.
+                let refused = |error| Error::Usage { problem: format!("--disk {name}: {error}") };
+                path.parse::<Url>().map_err(refused)?;
+                key = "url";
+            }
+            file.set_in_list("disk", "name", name, &[(key, path)])?;
         }
         self.attach.iter().try_for_each(|volume| file.set_in_list("attach", "volume", volume, &[]))
     }

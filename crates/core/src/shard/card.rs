@@ -198,6 +198,12 @@ impl Shard {
         if volume.primary.is_some() || makes(Mistake::KeepAfterSuspension) {
             return;
         }
+        if volume.spec.read_only {
+            // Nothing was written since they were read, and nothing will be: without a card no copy is used, and with the next
+            // one they are good again. Other contents come with another description of the volume, which drops them.
+            self.forget_leaving_of(id);
+            return;
+        }
         if volume.needs_no_lease() {
             self.drop_copies(id);
             return;

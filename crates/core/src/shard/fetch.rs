@@ -326,10 +326,11 @@ impl Shard {
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.overtaken = false;
         let read_ahead = fetch.ahead;
+        let card = fetch.waiters.first_peer().unwrap_or(self.config.node);
         self.fetches.by_op.insert(op, request);
         self.wait_in(request, State::Disk(op));
         let work = DiskWork::Read { block: block.index, slot, read_ahead };
-        self.outputs.push_back(Output::Disk { op, volume: block.volume, work });
+        self.outputs.push_back(Output::Disk { op, volume: block.volume, card, work });
     }
 
     /// Enters a state; a node that was asked has a limited time to answer.

@@ -261,6 +261,28 @@ fn a_sealed_volume_is_read_without_locks_and_written_by_nobody() {
     assert!(!c.log.iter().any(|line| line.contains("acquire")), "{:?}", c.log);
 }
 
+/// What was read of a volume that nobody can write is good again when there is a card again, and is given to nobody before; other
+/// contents come with another description.
+#[test]
+fn copies_of_a_read_only_volume_outlive_their_card() {
+    let mut c = Cluster::new(Setup { read_only: true, ..RD });
+    c.read(1, 3);
+    let before = c.disk_reads;
+    assert!(c.has(1, 3));
+    c.give(1, Input::Suspended { volume: V });
+    assert!(c.has(1, 3));
+    let attach = |c: &mut Cluster, generation| {
+        c.give(1, Input::Attached { volume: V, generation: Generation(generation), access: Access::Read });
+    };
+    attach(&mut c, 50);
+    let said = c.read(1, 3);
+    assert!(said.is_empty() && c.disk_reads == before, "{said:?}");
+    c.give(1, Input::Suspended { volume: V });
+    let spec = VolumeSpec { content: 7, ..c.setup.spec() };
+    (0..3).for_each(|node| c.give(node, Input::Volume { spec: spec.clone() }));
+    assert!(!c.has(1, 3));
+}
+
 /// A command that was taken over and not begun when the role moves on is still one that an earlier primary may have done.
 #[test]
 fn a_command_in_doubt_stays_one_over_two_moves() {

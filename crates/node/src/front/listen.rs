@@ -1,7 +1,7 @@
 //! NBD endpoints: accept, count, and hand to the data threads in turn.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,12 +56,18 @@ pub(crate) fn bind_unix(
         if !meta.file_type().is_socket() {
             return Err(ServeError::NotASocket { key, path: path.into() });
         }
+        let denied = |source: io::Error| match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                left_behind(key, path, meta.uid()).unwrap_or_else(|| failed(source))
+            }
+            _ => failed(source),
+        };
         match UnixStream::connect(path) {
             Ok(_) => return Err(failed(io::ErrorKind::AddrInUse.into())),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(failed)?;
+                std::fs::remove_file(path).map_err(denied)?;
             }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(denied(error)),
         }
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
@@ -71,6 +77,13 @@ pub(crate) fn bind_unix(
     socket.listen(BACKLOG).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     Ok(socket.into())
+}
+
+/// That a daemon of another user has left a socket; none if it is this user's.
+fn left_behind(key: &'static str, path: &Path, owner: u32) -> Option<ServeError> {
+    // SAFETY: takes nothing and gives a number.
+    let uid = unsafe { libc::geteuid() };
+    (owner != uid).then(|| ServeError::LeftBehind { key, path: path.into(), owner, uid })
 }
 
 /// Binds the endpoints of the configuration; the paths of unix sockets go to `sockets`.

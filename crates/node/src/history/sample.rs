@@ -1,6 +1,6 @@
 //! What a node counted in a step.
 
-use cards_admin::{Counters, DiskCounters, Io, Op, OpIo, Status};
+use cards_admin::{Counters, DiskCounters, Io, Op, OpIo, Status, Volume};
 
 macro_rules! sample {
     ($($counter:ident)*; $($disk:ident = $of_disk:ident)*; $($sum:ident)*; $($now:ident)*; $($most:ident)*) => {
@@ -38,6 +38,21 @@ macro_rules! sample {
                 }
             }
 
+            /// The part `part` of `parts`, from 0, of what was counted; together they are all of it. Values are as they are.
+            pub(super) const fn part(&self, part: u64, parts: u64) -> Self {
+                const fn share(counted: u64, part: u64, parts: u64) -> u64 {
+                    let each = counted / parts;
+                    each + if part < counted % parts { 1 } else { 0 }
+                }
+                Self {
+                    $($counter: share(self.$counter, part, parts),)*
+                    $($disk: share(self.$disk, part, parts),)*
+                    $($sum: share(self.$sum, part, parts),)*
+                    $($now: self.$now,)*
+                    $($most: self.$most,)*
+                }
+            }
+
             /// Its numbers.
             pub(super) fn values(&self) -> Vec<u64> {
                 vec![
@@ -68,14 +83,35 @@ impl Totals {
     pub(super) fn of(status: &Status) -> Self {
         let disks = status.disks.iter().fold(DiskCounters::default(), |sum, disk| sum.plus(disk.counters));
         let io = status.volumes.iter().fold(Io::default(), |sum, volume| sum.plus(&volume.io));
+        Self::with(status.cache.used, &status.counters, &disks, io)
+    }
+
+    /// What clients have asked of one volume: what a node counts for all its volumes together stays zero.
+    pub(super) fn of_volume(volume: &Volume) -> Self {
+        let Io { local_hits, remote_hits, disk_reads, lock_waits, .. } = volume.io;
+        let counters = Counters {
+            reads: local_hits + remote_hits + disk_reads,
+            local_hits,
+            remote_hits,
+            disk_reads,
+            lock_waits,
+            bytes_read: volume.io.op(Op::Read).bytes,
+            bytes_written: volume.io.op(Op::Write).bytes,
+            ..Counters::default()
+        };
+        let used = volume.cached_blocks * u64::from(volume.block);
+        Self::with(used, &counters, &DiskCounters::default(), volume.io.clone())
+    }
+
+    fn with(cache_used: u64, counters: &Counters, disks: &DiskCounters, io: Io) -> Self {
         let (read, write) = (io.op(Op::Read), io.op(Op::Write));
         let sums = Sample {
             read_requests: read.latency.count(),
             read_us: read.total_us,
             write_requests: write.latency.count(),
             write_us: write.total_us,
-            cache_used: status.cache.used,
-            ..Sample::new(&status.counters, &disks)
+            cache_used,
+            ..Sample::new(counters, disks)
         };
         Self { sums, io }
     }

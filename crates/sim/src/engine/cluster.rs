@@ -200,7 +200,7 @@ impl Cluster {
                 Output::Send { to, message, payload } => {
                     self.send(kernel, now, shard, to, message, payload);
                 }
-                Output::Disk { op, volume, work } => {
+                Output::Disk { op, volume, work, .. } => {
                     let number = self.volume_number(volume);
                     let bytes = u64::from(self.setup.block_bytes);
                     let at = match work {

@@ -3,6 +3,7 @@
 
 mod file;
 mod machine;
+mod owner;
 
 use std::path::Path;
 

@@ -1,10 +1,11 @@
 //! The daemon dies and comes back; who uses the device only waits.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Device, cluster, missing_fuse};
 use crate::harness::cluster::Cluster;
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Attach, Disk, Plan};
 use crate::harness::process::{Process, sh};
 use crate::harness::tools::{need, skip};
 use crate::harness::{LONG, MIB, scratch};
@@ -86,20 +87,7 @@ fn a_file_system_and_a_database_see_no_error_when_the_disk_node_is_restarted() {
         std::fs::create_dir(&mount).unwrap();
         let (mount, stop) = (mount.display().to_string(), dir.path().join("stop").display().to_string());
         sh(&format!("set -e; mkfs.ext4 -q {block}; mount {block} {mount}"), LONG).ok();
-        let script = format!(
-            "import os, sqlite3\n\
-             db = sqlite3.connect('{mount}/db')\n\
-             db.execute('create table t (a integer, b blob)')\n\
-             a = 0\n\
-             while not os.path.exists('{stop}') or a < 100:\n\
-             \x20   with db: db.execute('insert into t values (?, ?)', (a, os.urandom(3000)))\n\
-             \x20   a += 1\n\
-             assert db.execute('select count(*) from t').fetchone()[0] == a\n\
-             assert db.execute('pragma integrity_check').fetchone()[0] == 'ok'\n\
-             db.close()"
-        );
-        let argv = ["python3", "-c", &script].map(String::from);
-        let mut database = Process::spawn(&argv, &dir.path().join("database.log"));
+        let mut database = database(dir.path(), &mount, &stop);
         let away: &[u64] = if full { &[200, 2_000, 4_000, 6_000] } else { &[4_000] };
         for (killed, &millis) in away.iter().flat_map(|away| [(false, away), (true, away)]) {
             std::thread::sleep(Duration::from_secs(1));
@@ -115,6 +103,72 @@ fn a_file_system_and_a_database_see_no_error_when_the_disk_node_is_restarted() {
         let status = database.wait(LONG);
         let unmounted = sh(&format!("umount {mount}"), LONG);
         assert!(status.success(), "{mode}: {status}\n{}", database.log());
+        unmounted.ok();
+        sh(&format!("fsck.ext4 -fn {block}"), LONG).ok();
+        device.stop();
+    }
+}
+
+/// Commits to a database below `mount`, with a journal, until there is a file `stop`; then looks whether all is there.
+fn database(dir: &Path, mount: &str, stop: &str) -> Process {
+    let script = format!(
+        "import os, sqlite3\n\
+         db = sqlite3.connect('{mount}/db')\n\
+         db.execute('create table t (a integer, b blob)')\n\
+         a = 0\n\
+         while not os.path.exists('{stop}') or a < 100:\n\
+         \x20   with db: db.execute('insert into t values (?, ?)', (a, os.urandom(3000)))\n\
+         \x20   a += 1\n\
+         assert db.execute('select count(*) from t').fetchone()[0] == a\n\
+         assert db.execute('pragma integrity_check').fetchone()[0] == 'ok'\n\
+         db.close()"
+    );
+    let argv = ["python3", "-c", &script].map(String::from);
+    Process::spawn(&argv, &dir.join("database.log"))
+}
+
+/// What the package does: SIGTERM, and the same program again; at the disk node, at the node with the mount, and at one that has
+/// neither, while a file system is made, and under a database. The mount is at the disk node, or at another.
+#[test]
+fn an_upgrade_of_each_node_in_turn_gives_a_file_system_and_a_database_no_error() {
+    need!("mkfs.ext4", "fsck.ext4", "losetup", "python3");
+    if let Some(reason) = missing_fuse() {
+        return skip(&reason);
+    }
+    for place in [2, 1] {
+        let dir = scratch();
+        let image = dir.path().join("disk.img");
+        std::fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+        let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3).disk(Disk::file(&image)) };
+        plan.nodes.iter_mut().for_each(|node| node.attach.clear());
+        plan.nodes[place - 1].attach =
+            vec![Attach { volume: "disk".into(), mode: "exclusive", policy: None }];
+        let mut cluster = Cluster::start(plan);
+        let upgrade = |cluster: &mut Cluster, number: usize| {
+            let status = cluster.node(number).terminate();
+            assert!(status.success(), "{status}: {}", cluster.node(number).log());
+            cluster.node(number).restart();
+        };
+        let mut device = Device::start(&mut cluster, place, &["--block"]);
+        let (block, mount) = (device.block(), dir.path().join("mnt"));
+        std::fs::create_dir(&mount).unwrap();
+        let (mount, stop) = (mount.display().to_string(), dir.path().join("stop").display().to_string());
+        let argv = ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &block];
+        let mut made = Process::spawn(&argv.map(String::from), &dir.path().join("mkfs.log"));
+        upgrade(&mut cluster, 1);
+        let status = made.wait(LONG);
+        assert!(status.success(), "{status}: {}", made.log());
+        sh(&format!("mount {block} {mount}"), LONG).ok();
+        let mut database = database(dir.path(), &mount, &stop);
+        for number in [1, 2, 3] {
+            std::thread::sleep(Duration::from_millis(700));
+            upgrade(&mut cluster, number);
+            assert!(database.is_alive(), "node {number}: {}", database.log());
+        }
+        std::fs::write(&stop, "").unwrap();
+        let status = database.wait(LONG);
+        let unmounted = sh(&format!("umount {mount}"), LONG);
+        assert!(status.success(), "mounted at node {place}: {status}\n{}", database.log());
         unmounted.ok();
         sh(&format!("fsck.ext4 -fn {block}"), LONG).ok();
         device.stop();

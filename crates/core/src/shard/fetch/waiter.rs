@@ -63,6 +63,14 @@ impl Waiters {
         clients
     }
 
+    /// The node whose card has asked first; none if that is this node's, or nobody's yet.
+    pub(super) fn first_peer(&self) -> Option<NodeId> {
+        match self.first {
+            Some(Waiter::Peer { node, .. }) => Some(node),
+            Some(Waiter::Client(_)) | None => None,
+        }
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.first.is_some() as usize + self.others.len()
     }
@@ -93,6 +101,7 @@ mod tests {
         assert_eq!(added, [true, true, true, false, true]);
         let all: Vec<Waiter> = waiters.iter().copied().collect();
         assert_eq!(all, vec![peer(1), client, peer(2), client]);
+        assert_eq!(waiters.first_peer(), Some(NodeId(1)));
         assert_eq!((waiters.take_clients(3), waiters.len()), (vec![Token(7)], 3));
         let left: Vec<Waiter> = waiters.iter().copied().collect();
         assert_eq!(left, vec![peer(1), peer(2), client]);

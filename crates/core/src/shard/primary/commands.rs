@@ -445,7 +445,11 @@ impl Shard {
         }
         let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
         let volume = command.volume;
-        self.outputs.push_back(Output::Disk { op, volume, work });
+        let card = match command.client {
+            Client::Local { .. } => self.config.node,
+            Client::Peer { node, .. } => node,
+        };
+        self.outputs.push_back(Output::Disk { op, volume, card, work });
     }
 
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {

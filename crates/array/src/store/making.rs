@@ -1,0 +1,229 @@
+//! Columns that come and go, one at a time.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use cards_layout::format::{COLUMNS, Column, Owner, Piece, SumPage, UNIT};
+
+use super::place::sum_page_at;
+use super::{Answer, ColumnKey, Effect, Purpose, Store, StoreError, Ticket, Wait, answer, tables};
+
+/// Pages of checksums in one write.
+const BATCH: u64 = 64;
+
+/// A column that comes or goes.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub(super) ticket: Ticket,
+    work: Work,
+    pieces: Vec<u32>,
+    step: Step,
+    /// It waits for an I/O or a cycle.
+    waits: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Create(Column),
+    Remove(ColumnKey),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Data of a piece, by its position in the column.
+    Clear(usize),
+    /// Checksums of a piece, from a page on.
+    Sums(usize, u64),
+    /// The pieces belong to the column, or to nobody.
+    Pieces,
+    /// The column is in the table, or is not.
+    Column,
+    Answer,
+}
+
+impl Store {
+    /// Makes a column of so many pieces, all zero. The answer comes when it is durable.
+    pub fn create_column(
+        &mut self,
+        ticket: Ticket,
+        column: Column,
+        pieces: u32,
+        now: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.choose(&column, pieces) {
+            Err(error) => answer(ticket, Err(error), out),
+            Ok(chosen) => {
+                // Taken at once; if that is all that reaches the disk, they are free when it is opened next.
+                self.give(&chosen, &column, true);
+                let work = Work::Create(column);
+                self.makings.push_back(Making {
+                    ticket,
+                    work,
+                    pieces: chosen,
+                    step: Step::Clear(0),
+                    waits: false,
+                });
+            }
+        }
+        self.advance(now, out);
+    }
+
+    /// Removes a column for which no request is open. The answer comes when its pieces are free.
+    pub fn remove_column(&mut self, ticket: Ticket, key: ColumnKey, now: u64, out: &mut Vec<Effect>) {
+        let is_busy = self.requests.values().any(|request| request.key == key);
+        let found = match self.refusal() {
+            Some(error) => Err(error),
+            None if is_busy => Err(StoreError::Busy),
+            None => self.columns.remove(&key).ok_or(StoreError::NoColumn),
+        };
+        match found {
+            Err(error) => answer(ticket, Err(error), out),
+            Ok(pieces) => {
+                let work = Work::Remove(key);
+                self.makings.push_back(Making { ticket, work, pieces, step: Step::Column, waits: false });
+            }
+        }
+        self.advance(now, out);
+    }
+
+    /// Free pieces for a new column.
+    fn choose(&self, column: &Column, pieces: u32) -> Result<Vec<u32>, StoreError> {
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        let key = ColumnKey::from(column);
+        let is_coming =
+            |making: &Making| matches!(&making.work, Work::Create(other) if ColumnKey::from(other) == key);
+        if self.entry(key).is_some() || self.makings.iter().any(is_coming) {
+            return Err(StoreError::Exists);
+        }
+        let coming = self.makings.iter().filter(|making| matches!(making.work, Work::Create(_))).count();
+        if self.columns().count() + coming >= self.tables.columns.len() * COLUMNS {
+            return Err(StoreError::NoColumns);
+        }
+        let free = (0..self.sizes().pieces).filter(|piece| self.tables.piece(*piece) == Piece::Free);
+        let chosen: Vec<u32> = free.take(pieces as usize).collect();
+        if chosen.len() < pieces as usize {
+            return Err(StoreError::NoSpace { free: chosen.len() as u32, needed: pieces });
+        }
+        Ok(chosen)
+    }
+
+    /// Gives pieces to a column. The cycle after which that is durable.
+    fn give(&mut self, pieces: &[u32], column: &Column, filling: bool) -> Option<u64> {
+        let owner = |index: usize| Owner {
+            volume: column.volume,
+            group: column.group,
+            column: column.column,
+            index: index as u32,
+            epoch: column.sealed_epoch,
+            filling,
+        };
+        let set = |(index, piece): (usize, &u32)| self.tables.set_piece(*piece, Piece::Owned(owner(index)));
+        pieces.iter().enumerate().map(set).max()
+    }
+
+    /// Goes on with the first making, unless it waits.
+    pub(super) fn begin_making(&mut self, now: u64, out: &mut Vec<Effect>) {
+        if self.makings.front().is_some_and(|making| !making.waits) {
+            self.make(now, out);
+        }
+    }
+
+    /// The next step of the first making.
+    pub(super) fn make(&mut self, now: u64, out: &mut Vec<Effect>) {
+        let Some(mut making) = self.makings.pop_front() else { return };
+        let sizes = *self.sizes();
+        making.waits = true;
+        match (making.step, making.work) {
+            (Step::Clear(i), _) => match making.pieces.get(i) {
+                None => {
+                    making.step = Step::Pieces;
+                    let io = self.io(Purpose::Making);
+                    out.push(Effect::Sync { io });
+                }
+                Some(piece) => {
+                    making.step = Step::Sums(i, 0);
+                    let io = self.io(Purpose::Making);
+                    out.push(Effect::Clear { io, at: sizes.data_at(*piece), length: sizes.piece() });
+                }
+            },
+            (Step::Sums(i, page), _) if page >= sizes.sum_pages() => {
+                making.step = Step::Clear(i + 1);
+                making.waits = false;
+            }
+            (Step::Sums(i, page), _) => {
+                let end = sizes.sum_pages().min(page + BATCH);
+                let base = u64::from(making.pieces[i]) * sizes.sum_pages();
+                let disk = self.superblock().disk.key();
+                let encode = |page| Box::new(SumPage::never_written().encode(disk, base + page));
+                let pages: Vec<Box<[u8; UNIT]>> = (page..end).map(encode).collect();
+                making.step = Step::Sums(i, end);
+                let io = self.io(Purpose::Making);
+                out.push(Effect::WritePages { io, at: sum_page_at(&sizes, base + page), pages });
+            }
+            (Step::Pieces, Work::Create(column)) => {
+                let cycle = self.give(&making.pieces, &column, false);
+                making.step = Step::Column;
+                making.waits = self.wait_for(cycle);
+            }
+            // What is being settled may be of these pieces; they are free only afterwards.
+            (Step::Pieces, Work::Remove(_)) if self.settle.is_some() => making.waits = false,
+            (Step::Pieces, Work::Remove(_)) => {
+                let free = |piece: &u32| self.tables.set_piece(*piece, Piece::Free);
+                let cycle = making.pieces.iter().map(free).max();
+                for piece in &making.pieces {
+                    let first = u64::from(*piece) * sizes.sum_pages();
+                    (first..first + sizes.sum_pages()).for_each(|page| self.sums.forget(page));
+                    let each = sizes.piece_shift - sizes.region_shift;
+                    let first = u64::from(*piece) << each;
+                    self.regions.unsure.retain(|region, _| !(first..first + (1 << each)).contains(region));
+                }
+                making.step = Step::Answer;
+                making.waits = self.wait_for(cycle);
+            }
+            (Step::Column, Work::Create(column)) => {
+                let is_free = |entry: &Option<Column>| entry.is_none();
+                let mut pages = self.tables.columns.iter_mut().enumerate();
+                let free = pages.find_map(|(page, columns)| {
+                    let entry = columns.entries.iter_mut().find(|entry| is_free(entry))?;
+                    *entry = Some(column);
+                    Some(page as u32)
+                });
+                let cycle = free.map(|page| self.tables.mark(tables::Page::Columns(page)));
+                making.step = Step::Answer;
+                making.waits = self.wait_for(cycle);
+            }
+            (Step::Column, Work::Remove(key)) => {
+                let cycle = self.entry(key).map(|(page, entry)| {
+                    self.tables.columns[page].entries[entry] = None;
+                    self.tables.mark(tables::Page::Columns(page as u32))
+                });
+                making.step = Step::Pieces;
+                making.waits = self.wait_for(cycle);
+            }
+            (Step::Answer, work) => {
+                if let Work::Create(column) = work {
+                    self.columns.insert((&column).into(), making.pieces);
+                }
+                answer(making.ticket, Ok(Answer::Done), out);
+                return self.begin_making(now, out);
+            }
+        }
+        let waits = making.waits
+            || matches!((making.step, making.work), (Step::Pieces, Work::Remove(_)) if self.settle.is_some());
+        self.makings.push_front(making);
+        if !waits {
+            self.make(now, out);
+        }
+    }
+
+    /// Whether there is a cycle to wait for; then the first making is told of its end.
+    fn wait_for(&mut self, cycle: Option<u64>) -> bool {
+        if let Some(cycle) = cycle {
+            self.waiting.entry(cycle).or_default().push(Wait::Making);
+        }
+        cycle.is_some()
+    }
+}

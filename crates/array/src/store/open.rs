@@ -1,0 +1,222 @@
+//! What a disk says when it is opened.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use cards_layout::domain::Name;
+use cards_layout::format::{
+    Column, ColumnPage, PageError, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, Sequenced,
+    Sizes, Slot, Superblock, UNIT, Uuid, newest,
+};
+
+use super::regions::{Bit, Region, Regions};
+use super::sums::Sums;
+use super::tables::{Page, Tables};
+use super::{ColumnKey, Effect, Life, Store};
+
+/// Who opens a disk.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    /// The boot of its machine.
+    pub boot: Uuid,
+    /// The incarnation of its daemon.
+    pub incarnation: u64,
+    /// Its node.
+    pub node: Option<Name>,
+    /// How much it keeps in memory, and how long.
+    pub tuning: Tuning,
+}
+
+/// What is kept in memory, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Pages of checksums before those that are as on the disk leave. Each has those of 3.9 MiB of data, in 8 KiB.
+    pub sum_pages: usize,
+    /// Regions that stay dirty although nothing is to be settled: loads that stay in them write no tables.
+    pub hot: usize,
+    /// A region is settled when it was not written for so long, in milliseconds.
+    pub settle_after: u64,
+}
+
+impl Default for Tuning {
+    /// Checksums of 8 GiB of data, in 16 MiB; 64 regions; 5 s.
+    fn default() -> Self {
+        Self { sum_pages: 2048, hot: 64, settle_after: 5_000 }
+    }
+}
+
+/// Why a disk cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// Both slots of a page of a table are damaged.
+    Page {
+        /// Which table.
+        table: &'static str,
+        /// Which of its pages.
+        number: u32,
+        /// What is wrong with slot A and slot B.
+        damage: [PageError; 2],
+    },
+    /// A column lacks a piece, or has one twice.
+    Pieces {
+        /// The column.
+        column: ColumnKey,
+        /// The position in the column.
+        index: u32,
+    },
+    /// The superblock says that the tables are longer than what was read.
+    Short,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page { table, number, damage: [a, b] } => write!(
+                f,
+                "page {number} of the {table} is damaged in both slots (A: {a}; B: {b}); restore the disk's first megabytes, or replace the disk"
+            ),
+            Self::Pieces { column: ColumnKey { volume, group, column }, index } => write!(
+                f,
+                "column {column} of group {group} of volume {volume:016x} has no piece {index}, or has it twice; replace the disk"
+            ),
+            Self::Short => f.write_str("the tables end before their end"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+/// Bytes from the disk's start that [`Store::open`] reads.
+#[must_use]
+pub const fn tables_length(sizes: &Sizes) -> u64 {
+    sizes.areas.regions + 4 * sizes.region_pages() * UNIT as u64
+}
+
+impl Store {
+    /// Opens a disk: `superblock` is the newer of the valid ones, `tables` are the first [`tables_length`] bytes.
+    ///
+    /// # Errors
+    /// The tables are damaged in a way that cannot be repaired.
+    pub fn open(
+        superblock: Superblock,
+        tables: &[u8],
+        opener: Opener,
+        out: &mut Vec<Effect>,
+    ) -> Result<Self, OpenError> {
+        let sizes = superblock.sizes;
+        let disk = superblock.disk.key();
+        let page = |at: u64| -> Result<&[u8; UNIT], OpenError> {
+            let at = usize::try_from(at).map_err(|_| OpenError::Short)?;
+            tables.get(at..).and_then(<[u8]>::first_chunk).ok_or(OpenError::Short)
+        };
+        let mut pieces = Vec::new();
+        for number in 0..sizes.piece_pages() as u32 {
+            let entries = PiecePage::entries(number, sizes.pieces);
+            let at = |slot| sizes.piece_page_at(number.into(), slot);
+            let decode =
+                |slot| Ok(PiecePage::decode(page(at(slot))?, PageId { disk, number }, slot, entries));
+            pieces.push(chosen("piece table", number, decode)?);
+        }
+        let mut columns = Vec::new();
+        for number in 0..sizes.column_pages() as u32 {
+            let at = |slot| sizes.column_page_at(number.into(), slot);
+            let decode = |slot| Ok(ColumnPage::decode(page(at(slot))?, PageId { disk, number }, slot));
+            columns.push(chosen("column table", number, decode)?);
+        }
+        let mut regions = [Vec::new(), Vec::new()];
+        for map in RegionMap::BOTH {
+            for number in 0..sizes.region_pages() as u32 {
+                let count = RegionPage::regions(number, sizes.regions());
+                let at = |slot| sizes.region_page_at(map, number.into(), slot);
+                let decode =
+                    |slot| Ok(RegionPage::decode(page(at(slot))?, map, PageId { disk, number }, slot, count));
+                // Without the bits, each region may be one of them.
+                let found = match chosen("regions", number, decode) {
+                    Err(OpenError::Page { .. }) => {
+                        let mut all = RegionPage::clear(2);
+                        (0..count.min(REGIONS)).for_each(|at| all.set(at, true));
+                        all
+                    }
+                    found => found?,
+                };
+                regions[map as usize].push(found);
+            }
+        }
+        let mut tables = Tables::new(superblock, pieces, columns, regions);
+        let columns = of_columns(&mut tables)?;
+        let mut dirty = Regions::default();
+        for region in tables.regions_set(RegionMap::Dirty) {
+            dirty.map.insert(region, Region { bit: Bit::Set, writers: 0, at: 0, turn: 0 });
+            let piece = (region >> (sizes.piece_shift - sizes.region_shift)) as u32;
+            if sizes.has_sums && matches!(tables.piece(piece), Piece::Owned(_)) {
+                dirty.unsure.insert(region, 0);
+            }
+        }
+        tables.superblock.closed = false;
+        tables.superblock.boot = opener.boot;
+        tables.superblock.incarnation = opener.incarnation;
+        tables.superblock.node = opener.node;
+        tables.mark(Page::Superblock);
+        let mut store = Self {
+            tables,
+            columns,
+            regions: dirty,
+            sums: Sums::new(opener.tuning.sum_pages),
+            requests: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            ios: BTreeMap::new(),
+            next_io: 0,
+            cycle_writes: 0,
+            settle: None,
+            makings: VecDeque::new(),
+            life: Life::Open,
+            tuning: opener.tuning,
+        };
+        store.advance(0, out);
+        Ok(store)
+    }
+}
+
+/// The newer of the valid slots of a page.
+fn chosen<T: Sequenced>(
+    table: &'static str,
+    number: u32,
+    decode: impl Fn(Slot) -> Result<Result<T, PageError>, OpenError>,
+) -> Result<T, OpenError> {
+    match newest(decode(Slot::A)?, decode(Slot::B)?) {
+        Ok(chosen) => Ok(chosen.value),
+        Err(damage) => Err(OpenError::Page { table, number, damage }),
+    }
+}
+
+/// The pieces of each column. Those of columns that are not in the table become free: they were on their way in or out.
+fn of_columns(tables: &mut Tables) -> Result<BTreeMap<ColumnKey, Vec<u32>>, OpenError> {
+    let entered: Vec<Column> =
+        tables.columns.iter().flat_map(|page| page.entries.iter().flatten().copied()).collect();
+    let mut found: BTreeMap<ColumnKey, BTreeMap<u32, u32>> =
+        entered.iter().map(|column| (column.into(), BTreeMap::new())).collect();
+    let owned: Vec<_> = tables.owned().collect();
+    for (piece, owner) in owned {
+        let column = ColumnKey::from(&owner);
+        match found.get_mut(&column) {
+            None => {
+                tables.set_piece(piece, Piece::Free);
+            }
+            Some(pieces) => {
+                if pieces.insert(owner.index, piece).is_some() {
+                    return Err(OpenError::Pieces { column, index: owner.index });
+                }
+            }
+        }
+    }
+    let in_order = |(column, pieces): (ColumnKey, BTreeMap<u32, u32>)| match pieces
+        .keys()
+        .enumerate()
+        .find(|(i, index)| **index != *i as u32)
+    {
+        Some((i, _)) => Err(OpenError::Pieces { column, index: i as u32 }),
+        None => Ok((column, pieces.into_values().collect())),
+    };
+    found.into_iter().map(in_order).collect()
+}

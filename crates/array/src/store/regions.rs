@@ -1,0 +1,72 @@
+//! Regions that are dirty on the disk, or about to be or not to be.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// Whether the bit of a region is on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bit {
+    /// After this cycle it is.
+    Setting(u64),
+    Set,
+    /// After this cycle it is not.
+    Clearing(u64),
+}
+
+/// A region that is not clean.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) bit: Bit,
+    /// Writes that are open.
+    pub(super) writers: u32,
+    /// When a write began or ended last.
+    pub(super) at: u64,
+    /// The same by [`Regions::turn`].
+    pub(super) turn: u64,
+}
+
+/// Those that are not clean, by number.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    pub(super) map: BTreeMap<u64, Region>,
+    /// Checksums of their units are not known, up to this unit of the region.
+    pub(super) unsure: BTreeMap<u64, u64>,
+    /// Counts writes that began or ended, and settlings.
+    pub(super) turn: u64,
+}
+
+impl Regions {
+    /// A write of the region has begun or ended.
+    pub(super) fn touch(&mut self, region: u64, now: u64) {
+        self.turn += 1;
+        if let Some(found) = self.map.get_mut(&region) {
+            found.at = found.at.max(now);
+            found.turn = self.turn;
+        }
+    }
+
+    /// Those that nobody has written since `before`, without the `hot` ones that were written last.
+    pub(super) fn idle(&self, before: u64, hot: usize) -> BTreeSet<u64> {
+        let mut by_turn: Vec<_> = self.map.iter().map(|(number, region)| (region.turn, *number)).collect();
+        by_turn.sort_unstable_by(|a, b| b.cmp(a));
+        let cold = by_turn.into_iter().skip(hot).map(|(_, number)| number);
+        cold.filter(|number| {
+            let region = &self.map[number];
+            region.bit == Bit::Set
+                && region.writers == 0
+                && region.at <= before
+                && !self.unsure.contains_key(number)
+        })
+        .collect()
+    }
+
+    /// A cycle has ended.
+    pub(super) fn cycle_ended(&mut self, cycle: u64) {
+        self.map.retain(|_, region| {
+            if matches!(region.bit, Bit::Setting(number) if number <= cycle) {
+                region.bit = Bit::Set;
+            }
+            !matches!(region.bit, Bit::Clearing(number) if number <= cycle)
+        });
+    }
+}

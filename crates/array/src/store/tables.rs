@@ -1,0 +1,142 @@
+//! What has two slots on the disk, superblock and tables, and the cycles in which changes become durable.
+//!
+//! A change is made in memory and its page marked. A cycle writes all pages that are marked, each to the slot that is not
+//! the last valid one, and syncs; cycles do not overlap, so a page is never written again before it is durable. All that wait for a
+//! cycle share its writes and its sync (group commit).
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use cards_layout::format::{
+    ColumnPage, Owner, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
+    Superblock, UNIT,
+};
+
+/// A page of superblock or tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Page {
+    Superblock,
+    Pieces(u32),
+    Columns(u32),
+    Regions(RegionMap, u32),
+}
+
+/// The pages as they are to be on the disk.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) superblock: Superblock,
+    pub(super) pieces: Vec<PiecePage>,
+    pub(super) columns: Vec<ColumnPage>,
+    /// By [`RegionMap`].
+    pub(super) regions: [Vec<RegionPage>; 2],
+    marked: BTreeSet<Page>,
+    /// The cycle that runs, or the last that did.
+    cycle: u64,
+    runs: bool,
+}
+
+impl Tables {
+    pub(super) fn new(
+        superblock: Superblock,
+        pieces: Vec<PiecePage>,
+        columns: Vec<ColumnPage>,
+        regions: [Vec<RegionPage>; 2],
+    ) -> Self {
+        Self { superblock, pieces, columns, regions, marked: BTreeSet::new(), cycle: 0, runs: false }
+    }
+
+    pub(super) const fn sizes(&self) -> &Sizes {
+        &self.superblock.sizes
+    }
+
+    /// A page has been changed. It is durable when the cycle of the number that is returned has ended.
+    pub(super) fn mark(&mut self, page: Page) -> u64 {
+        self.marked.insert(page);
+        self.cycle + 1
+    }
+
+    /// The writes of the next cycle, if it can begin and has anything to do: offset and page.
+    pub(super) fn begin(&mut self) -> Option<Vec<(u64, Box<[u8; UNIT]>)>> {
+        if self.runs || self.marked.is_empty() {
+            return None;
+        }
+        self.runs = true;
+        self.cycle += 1;
+        let marked = core::mem::take(&mut self.marked);
+        Some(marked.into_iter().map(|page| self.encode(page)).collect())
+    }
+
+    /// The cycle is durable; its number.
+    pub(super) const fn end(&mut self) -> u64 {
+        self.runs = false;
+        self.cycle
+    }
+
+    fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {
+        let sizes = self.superblock.sizes;
+        let disk = self.superblock.disk.key();
+        let (at, bytes) = match page {
+            Page::Superblock => {
+                self.superblock.sequence += 1;
+                let slot = Slot::of(self.superblock.sequence);
+                (SUPERBLOCKS[slot as usize], self.superblock.encode())
+            }
+            Page::Pieces(number) => {
+                let page = &mut self.pieces[number as usize];
+                page.sequence += 1;
+                let at = sizes.piece_page_at(number.into(), Slot::of(page.sequence));
+                (at, page.encode(PageId { disk, number }))
+            }
+            Page::Columns(number) => {
+                let page = &mut self.columns[number as usize];
+                page.sequence += 1;
+                let at = sizes.column_page_at(number.into(), Slot::of(page.sequence));
+                (at, page.encode(PageId { disk, number }))
+            }
+            Page::Regions(map, number) => {
+                let page = &mut self.regions[map as usize][number as usize];
+                page.sequence += 1;
+                let at = sizes.region_page_at(map, number.into(), Slot::of(page.sequence));
+                (at, page.encode(map, PageId { disk, number }))
+            }
+        };
+        (at, Box::new(bytes))
+    }
+
+    pub(super) fn region(&self, map: RegionMap, region: u64) -> bool {
+        let regions = REGIONS as u64;
+        self.regions[map as usize][(region / regions) as usize].get((region % regions) as usize)
+    }
+
+    /// Sets or clears a bit; the cycle after which that is durable.
+    pub(super) fn set_region(&mut self, map: RegionMap, region: u64, value: bool) -> u64 {
+        let (page, at) = ((region / REGIONS as u64) as usize, (region % REGIONS as u64) as usize);
+        self.regions[map as usize][page].set(at, value);
+        self.mark(Page::Regions(map, page as u32))
+    }
+
+    /// Regions whose bit is set.
+    pub(super) fn regions_set(&self, map: RegionMap) -> impl Iterator<Item = u64> {
+        (0..self.sizes().regions()).filter(move |region| self.region(map, *region))
+    }
+
+    pub(super) fn piece(&self, piece: u32) -> Piece {
+        let each = cards_layout::format::PIECES;
+        self.pieces[piece as usize / each].entries[piece as usize % each]
+    }
+
+    pub(super) fn set_piece(&mut self, piece: u32, value: Piece) -> u64 {
+        let each = cards_layout::format::PIECES;
+        self.pieces[piece as usize / each].entries[piece as usize % each] = value;
+        self.mark(Page::Pieces((piece as usize / each) as u32))
+    }
+
+    /// Pieces that belong to a column.
+    pub(super) fn owned(&self) -> impl Iterator<Item = (u32, Owner)> {
+        (0..self.sizes().pieces).filter_map(|piece| match self.piece(piece) {
+            Piece::Owned(owner) => Some((piece, owner)),
+            Piece::Free | Piece::Retired => None,
+        })
+    }
+}
