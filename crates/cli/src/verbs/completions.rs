@@ -28,6 +28,13 @@ enum Shell {
     Fish,
 }
 
+/// For a file of `$fpath`, which zsh runs as the function `_cards` at the first completion: that one is answered as well.
+const ZSH_AUTOLOADED: &str = "
+if [ \"$funcstack[1]\" = _cards ]; then
+    _clap_dynamic_completer_cards \"$@\"
+fi
+";
+
 impl Completions {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
         let name = match self.shell {
@@ -40,6 +47,9 @@ impl Completions {
             shell
                 .write_registration("COMPLETE", "cards", "cards", "cards", &mut text)
                 .map_err(Error::Output)?;
+        }
+        if matches!(self.shell, Shell::Zsh) {
+            text.extend_from_slice(ZSH_AUTOLOADED.as_bytes());
         }
         output::print(&String::from_utf8_lossy(&text))
     }

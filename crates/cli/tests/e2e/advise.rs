@@ -75,7 +75,7 @@ fn what_was_recorded_is_fetched_in_its_order() {
     let mut cluster = cluster(dir.path(), 2);
     let sockets = [cluster.node(1).admin_socket(), cluster.node(2).admin_socket()];
     let file = dir.path().join("boot.profile").display().to_string();
-    let argv = ["profile", "record", "disk", "-o", &file, "--socket", &sockets[0]];
+    let argv = ["profile", "record", "disk", "-o", &file, "--json", "--socket", &sockets[0]];
     let argv: Vec<String> = [&[CARDS], &argv[..]].concat().into_iter().map(String::from).collect();
     let mut recorder = Process::spawn(&argv, &dir.path().join("record.log"));
     eventually("the profile is being recorded", SHORT, || recorder.log().contains("recording").then_some(()));
@@ -88,11 +88,16 @@ fn what_was_recorded_is_fetched_in_its_order() {
     }
     recorder.signal(libc::SIGINT);
     assert!(recorder.wait(SHORT).success(), "{}", recorder.log());
+    let said = recorder.log();
+    let said = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no object in {said}"));
+    let said: Value = serde_json::from_str(said).expect("one object");
+    assert_eq!((&said["ranges"], &said["bytes"], &said["lost"]), (&3.into(), &(4 * BLOCK).into(), &0.into()));
     let profile = std::fs::read_to_string(&file).expect("a profile");
     let ranges: Vec<&str> = profile.lines().skip(3).collect();
     assert_eq!(ranges, ["1310720 131072", "196608 65536", "458752 65536"], "{profile}");
-    let again = cards(&["profile", "record", "disk", "-o", &file, "--socket", &sockets[0]]).fails();
+    let again = cards(&["profile", "record", "disk", "-o", &file, "--json", "--socket", &sockets[0]]).fails();
     assert!(again.stderr.contains("--force"), "{again}");
+    assert!(json(&again)["error"]["message"].as_str().is_some_and(|text| text.contains("--force")), "{again}");
 
     let played = json(&cards(&["profile", "play", &file, "--json", "--socket", &sockets[1]]).ok());
     assert_eq!(

@@ -178,14 +178,19 @@ fn its_manual_pages_can_be_read() {
     assert_eq!(shown.stderr, "");
 }
 
+/// The program is found by its name, as once it is installed: completions ask it.
+fn installed() -> String {
+    format!("PATH={}:$PATH", Path::new(CARDS).parent().expect("a directory").display())
+}
+
 #[test]
 fn its_completions_load_in_bash() {
     let dir = scratch();
     let at = dir.path().display();
     in_shell(&format!("{CARDS} completions bash > {at}/cards"));
-    let script = "COMP_WORDS=(cards umo) COMP_CWORD=1\n_cards cards umo cards\necho \"${COMPREPLY[@]}\"\n";
+    let script = "COMP_WORDS=(cards umo) COMP_CWORD=1 COMP_TYPE=9\n_clap_complete_cards cards umo cards\necho \"${COMPREPLY[@]}\"\n";
     fs::write(dir.path().join("try"), format!("source {at}/cards\n{script}")).unwrap();
-    assert_eq!(in_shell(&format!("bash --norc {at}/try")).stdout, "umount\n");
+    assert_eq!(in_shell(&format!("{} bash --norc {at}/try", installed())).stdout, "umount\n");
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn its_completions_load_in_zsh() {
          zpty -r shell line '*umount*' && print complete\n"
     );
     fs::write(dir.path().join("try"), script).unwrap();
-    assert_eq!(in_shell(&format!("zsh -f {at}/try")).stdout, "complete\n");
+    assert_eq!(in_shell(&format!("{} zsh -f {at}/try", installed())).stdout, "complete\n");
 }
 
 #[test]
@@ -213,8 +218,10 @@ fn its_completions_load_in_fish() {
     let dir = scratch();
     let at = dir.path().display();
     in_shell(&format!("{CARDS} completions fish > {at}/cards.fish"));
-    let offered =
-        in_shell(&format!("fish --no-config -c 'source {at}/cards.fish; complete -C \"cards umo\"'"));
+    let offered = in_shell(&format!(
+        "{} fish --no-config -c 'source {at}/cards.fish; complete -C \"cards umo\"'",
+        installed()
+    ));
     assert!(offered.stdout.starts_with("umount"), "{offered}");
 }
 
