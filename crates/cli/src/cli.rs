@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::error::Error;
 use crate::{
     advise, attach, bench, check, cluster, completions, demo, detach, dev, device, disk, doctor, join,
-    layout, leave, lock, man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace,
-    umount, volume, warm, why,
+    layout, leave, lock, man, mount, paper, pin, policy, profile, replay, serve, sim, spans, status, top,
+    trace, umount, volume, warm, why,
 };
 
 /// Cluster-aware remote disks: the disks and the memories of a cluster as one.
@@ -54,6 +54,8 @@ pub(crate) enum Verb {
     Disk(disk::Disk),
     Layout(layout::Layout),
     Warm(Box<warm::Warm>),
+    Pin(Box<pin::Pin>),
+    Unpin(Box<pin::Unpin>),
     Profile(Box<profile::Profile>),
     Attach(Box<attach::Attach>),
     Detach(detach::Detach),
@@ -94,6 +96,8 @@ impl Cli {
             Verb::Disk(verb) => verb.run(),
             Verb::Layout(verb) => verb.run(),
             Verb::Warm(verb) => verb.run(),
+            Verb::Pin(verb) => verb.run(),
+            Verb::Unpin(verb) => verb.run(),
             Verb::Profile(verb) => verb.run(),
             Verb::Attach(verb) => verb.run().map(done),
             Verb::Detach(verb) => verb.run().map(done),

@@ -11,6 +11,7 @@ use crate::dev::DevError;
 use crate::disk::DiskError;
 use crate::layout::LayoutError;
 use crate::paper::PaperError;
+use crate::pin::PinError;
 use crate::profile::ProfileError;
 use crate::replay::ReplayError;
 use crate::sim::SimError;
@@ -42,6 +43,8 @@ pub(crate) enum Error {
     Advise(#[from] AdviseError),
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Pin(#[from] PinError),
     #[error(transparent)]
     Warm(#[from] WarmError),
     #[error(transparent)]

@@ -24,6 +24,7 @@ mod man;
 mod mount;
 mod output;
 mod paper;
+mod pin;
 mod policy;
 mod profile;
 mod progress;

@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `nodes` | the nodes whose caches are filled |
+//! | `parts` | the parts of a volume that a command line or a profile names |
 //! | `plan` | what each of them is to have, from its own part on |
 //! | `fetch` | the threads that ask for it, and the signals that end them |
 //! | `bar` | how far they are |
@@ -12,9 +13,10 @@ mod bar;
 mod fetch;
 mod nodes;
 mod outcome;
+mod parts;
 mod plan;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,12 +27,14 @@ use clap::Args;
 use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
-use crate::profile::{File, ProfileError};
+use crate::profile::File;
 use crate::signals::Signals;
 use fetch::{Fetch, Fetched};
-use nodes::{Choice, LeftOut, Nodes, Target};
+use nodes::{Choice, Target};
+pub(crate) use nodes::{LeftOut, Nodes};
 use outcome::Outcome;
-use plan::{Plan, parse_range};
+pub(crate) use parts::{parse_range, parts};
+use plan::Plan;
 
 /// Fetch a volume, or parts of it, into the caches of this node or of several
 #[derive(Debug, Args)]
@@ -126,7 +130,7 @@ pub(crate) enum WarmError {
 }
 
 /// Nodes and their reasons.
-fn sentence(nodes: &[LeftOut]) -> String {
+pub(crate) fn sentence(nodes: &[LeftOut]) -> String {
     // A reason may name the node itself.
     let one = |LeftOut { node, reason }: &LeftOut| match reason.starts_with(&format!("node {node}")) {
         true => reason.clone(),
@@ -166,7 +170,8 @@ impl Warm {
             Some(nodes) => nodes.choose(&mut client, &self.volume)?,
             None => self.here(&mut client, &volume)?,
         };
-        let plan = Plan::new(self.ranges(&volume, profile)?, volume.block.into());
+        let ranges = parts(&volume, &self.range, profile.zip(self.from.as_deref()), self.how.force)?;
+        let plan = Plan::new(ranges, volume.block.into());
         self.warn_of_size(plan.bytes, &targets);
         let (bytes, wanted) =
             (plan.bytes.saturating_mul(targets.len() as u64), targets.len() + missing.len());
@@ -251,42 +256,5 @@ impl Warm {
                 size::human(*cache)
             );
         }
-    }
-
-    /// What is to be fetched.
-    fn ranges(&self, volume: &Volume, profile: Option<File>) -> Result<Vec<(u64, u64)>, Error> {
-        if let (Some(profile), Some(path)) = (profile, &self.from) {
-            return Ok(self.of_profile(volume, profile, path)?);
-        }
-        if self.range.is_empty() {
-            return Ok(vec![(0, volume.size)]);
-        }
-        for &(offset, length) in &self.range {
-            if offset + length > volume.size {
-                let (volume, size) = (volume.name.clone(), volume.size);
-                return Err(WarmError::Range { offset, length, volume, size }.into());
-            }
-        }
-        Ok(self.range.clone())
-    }
-
-    fn of_profile(
-        &self,
-        volume: &Volume,
-        profile: File,
-        path: &Path,
-    ) -> Result<Vec<(u64, u64)>, ProfileError> {
-        let fits = profile.volume == volume.name && profile.size == volume.size;
-        if !fits && !self.how.force {
-            return Err(ProfileError::OtherVolume {
-                path: path.into(),
-                volume: profile.volume,
-                size: profile.size,
-                asked: volume.name.clone(),
-                asked_size: volume.size,
-            });
-        }
-        let cut = |(offset, length): (u64, u64)| (offset, length.min(volume.size.saturating_sub(offset)));
-        Ok(profile.ranges.into_iter().map(cut).filter(|(_, length)| *length > 0).collect())
     }
 }

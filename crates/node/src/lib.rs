@@ -27,6 +27,7 @@ mod membership;
 mod metrics;
 mod net;
 mod node;
+mod pins;
 mod prefault;
 mod record;
 mod report;

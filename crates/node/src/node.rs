@@ -28,6 +28,7 @@ use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::metrics::Metrics;
 use crate::net::{Link, Writes};
+use crate::pins::Pins;
 use crate::record::Recorder;
 use crate::sampling::Sampling;
 use crate::slab::Key;
@@ -67,6 +68,7 @@ pub(crate) struct Node {
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
+    pub(crate) pins: Pins,
     pub(crate) devices: Devices,
     pub(crate) locks: Locks,
     pub(crate) inquiries: Inquiries,

@@ -41,6 +41,7 @@ use crate::membership::{HomeError, Membership, Session};
 use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link, Shelf, Writes};
 use crate::node::{Node, ShardCell};
+use crate::pins::Pins;
 use crate::record::Recorder;
 use crate::rights::Configured;
 use crate::sampling::Sampling;
@@ -727,6 +728,7 @@ fn build(
         changes: Arc::default(),
         own,
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
+        pins: Pins::open(&config),
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),
         inquiries: Inquiries::new(nodes, incarnation),

@@ -69,17 +69,6 @@ impl Plan {
     }
 }
 
-/// A range as it is given: `OFFSET+LENGTH`, both with units if need be.
-pub(super) fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| cards_config::size::parse(text).map_err(|error| error.to_string());
-    let (offset, length) = text.split_once('+').ok_or("write OFFSET+LENGTH, such as 1G+64M".to_string())?;
-    match (size(offset)?, size(length)?) {
-        (_, 0) => Err("a range has at least one byte".into()),
-        (offset, length) if offset.checked_add(length).is_none() => Err("no volume is that long".into()),
-        range => Ok(range),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,14 +132,6 @@ mod tests {
                 let plan = Plan::new(ranges.clone(), block).rotated(index, of);
                 assert_eq!(blocks(plan, 3), straight, "{index} of {of}");
             }
-        }
-    }
-
-    #[test]
-    fn ranges_are_read_with_units() {
-        assert_eq!(parse_range("1M+64K"), Ok((1 << 20, 64 << 10)));
-        for wrong in ["", "5", "+", "1+", "1+x", "0+0", "-1+5"] {
-            assert!(parse_range(wrong).is_err(), "{wrong}");
         }
     }
 }

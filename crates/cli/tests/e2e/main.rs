@@ -31,6 +31,7 @@ mod mount;
 mod ocfs2;
 mod package;
 mod paper;
+mod pin;
 mod replay;
 mod restart;
 mod service_manager;
