@@ -14,7 +14,8 @@ use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
 use crate::profile::File;
-use crate::warm::{LeftOut, Nodes, parse_range, parts, sentence};
+use crate::range;
+use crate::warm::{LeftOut, Nodes, parts, sentence};
 
 /// Ranges of a volume that are shown of one node.
 const RANGES_SHOWN: usize = 8;
@@ -92,7 +93,7 @@ struct What {
     profile: Option<PathBuf>,
 
     /// Only this part, in bytes; can be given several times
-    #[arg(long, value_name = "OFFSET+LENGTH", value_parser = parse_range)]
+    #[arg(long, value_name = range::SYNTAX, value_parser = range::parse)]
     range: Vec<(u64, u64)>,
 
     /// Use the profile although it is of another volume, or of another size

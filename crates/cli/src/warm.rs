@@ -28,12 +28,13 @@ use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
 use crate::profile::File;
+use crate::range;
 use crate::signals::Signals;
 use fetch::{Fetch, Fetched};
 use nodes::{Choice, Target};
 pub(crate) use nodes::{LeftOut, Nodes};
 use outcome::Outcome;
-pub(crate) use parts::{parse_range, parts};
+pub(crate) use parts::parts;
 use plan::Plan;
 
 /// Fetch a volume, or parts of it, into the caches of this node or of several
@@ -60,7 +61,7 @@ pub(crate) struct Warm {
     from: Option<PathBuf>,
 
     /// Only this part, in bytes; can be given several times
-    #[arg(long, value_name = "OFFSET+LENGTH", value_parser = parse_range)]
+    #[arg(long, value_name = range::SYNTAX, value_parser = range::parse)]
     range: Vec<(u64, u64)>,
 
     #[command(flatten)]

@@ -12,17 +12,18 @@ use super::duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coordinator {
-    /// In a file of one named node; nothing to install.
+    /// At the nodes of the cluster; nothing to install.
     Embedded(EmbeddedHome),
     /// In an etcd cluster, 3.4 or later.
     Etcd(EtcdHome),
 }
 
-/// The registry in a file of one node, `registry.redb` in its `state_dir`.
+/// The registry at nodes of the cluster, each with a part in the file `register` of its `state_dir`: at one while there are fewer than
+/// three, then at three, and at five when there are as many.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddedHome {
-    /// The node that keeps it.
+    /// The node that begins it, and has the cluster's authority. The others look for it there first.
     pub keeper: String,
     /// Where the others ask it: the keeper's own `address`. If it is another one, as before there was one port for all, the
     /// keeper answers there, too.

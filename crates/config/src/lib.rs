@@ -12,7 +12,9 @@ mod disk;
 pub mod duration;
 mod error;
 mod identity;
+mod limit;
 mod nbd;
+mod object;
 pub mod one_in;
 mod policy;
 pub mod replacement;
@@ -39,7 +41,9 @@ pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
 pub use identity::Identity;
+pub use limit::Limit;
 pub use nbd::Nbd;
+pub use object::Object;
 pub use policy::PolicySpec;
 pub use tls::{Listener, Tls};
 pub use uri::{host_of, is_loopback};
@@ -122,6 +126,9 @@ pub struct Config {
     /// Which versions of the protocol between nodes are spoken. Not in the file: to try clusters of several releases.
     #[serde(skip)]
     pub versions: Versions,
+    /// The most that clients of this node may have of all its cards together. Default: any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What keeps the list of members. Default: nothing, and this node is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<Coordinator>,
@@ -175,6 +182,7 @@ impl Config {
             versions: Versions::default(),
             trace_sample: 0,
             insecure: false,
+            limit: None,
             coordinator: None,
             identity: None,
             disks: Vec::new(),
@@ -233,7 +241,7 @@ impl Config {
         toml::to_string(self).expect("a configuration has only tables, strings, numbers and booleans")
     }
 
-    /// Whether this node keeps the registry of the cluster.
+    /// Whether this node is the one that begins the registry of the cluster, and where others look for it first.
     #[must_use]
     pub fn is_keeper(&self) -> bool {
         matches!(&self.coordinator, Some(Coordinator::Embedded(home)) if home.keeper == self.node)
@@ -257,7 +265,13 @@ impl Config {
         self.state_dir.join("membership.json")
     }
 
-    /// The file of the registry, at the node that keeps it.
+    /// The file of this node's part of the registry.
+    #[must_use]
+    pub fn register(&self) -> PathBuf {
+        self.state_dir.join("register")
+    }
+
+    /// The file of the registry of releases before this one, at the node that kept it: read once.
     #[must_use]
     pub fn registry(&self) -> PathBuf {
         self.state_dir.join("registry.redb")

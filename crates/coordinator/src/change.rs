@@ -1,9 +1,10 @@
 //! What can be asked of the registry, and what it answers.
 
+use cards_register::StoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, Revision, WallClock};
-use crate::record::{AttachMode, Certificate, Volume};
+use crate::record::{AttachMode, Certificate, Volume, store_id};
 
 /// Who asks: a member in one of its lives. What an earlier life asks is refused.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -74,6 +75,14 @@ pub enum Change {
         /// Its size, in bytes.
         bytes: u64,
     },
+    /// Tell of the store by which a member can keep a part of the registry, in place of an earlier one.
+    PutStore {
+        /// The member.
+        seat: Seat,
+        /// The store.
+        #[serde(with = "store_id")]
+        store: StoreId,
+    },
     /// Drop the record of a disk that has no volume.
     RemoveDisk {
         /// Its physical ID.
@@ -136,6 +145,7 @@ impl Change {
             | Self::Leave { seat }
             | Self::Left { seat }
             | Self::PutDisk { seat, .. }
+            | Self::PutStore { seat, .. }
             | Self::Attach { seat, .. }
             | Self::Detach { seat, .. } => Some(seat),
             Self::Expire

@@ -1,11 +1,11 @@
 //! One interface, wherever the registry is.
 
 use crate::change::{Applied, Change, Join, Seat};
-use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::etcd::Etcd;
 use crate::ids::{Revision, WallClock};
 use crate::lease::{BootTime, Lease};
+use crate::local::Local;
 use crate::record::{AttachMode, Volume};
 use crate::remote::Remote;
 use crate::view::View;
@@ -13,11 +13,11 @@ use crate::view::View;
 /// The registry of a cluster, wherever it lives. Clones share it.
 #[derive(Clone, Debug)]
 pub enum Coordinator {
-    /// In a file of this node.
-    Embedded(Embedded),
+    /// At several nodes, this one among them.
+    Local(Local),
     /// In an etcd cluster.
     Etcd(Etcd),
-    /// In a file of another node, which serves it.
+    /// At other nodes.
     Remote(Remote),
 }
 
@@ -37,7 +37,7 @@ impl Coordinator {
     /// The change is refused, or the home cannot make it durable.
     pub async fn submit(&self, change: Change) -> Result<Applied, Error> {
         match self {
-            Self::Embedded(home) => home.submit(change).await,
+            Self::Local(home) => home.submit(change).await,
             Self::Etcd(home) => home.submit(change).await,
             Self::Remote(home) => home.submit(change).await,
         }
@@ -49,7 +49,7 @@ impl Coordinator {
     /// The home cannot be read.
     pub async fn view(&self) -> Result<View, Error> {
         match self {
-            Self::Embedded(home) => home.view().await,
+            Self::Local(home) => home.view().await,
             Self::Etcd(home) => home.view().await,
             Self::Remote(home) => home.view().await,
         }
@@ -62,7 +62,7 @@ impl Coordinator {
     /// The home cannot be read.
     pub async fn changed(&self, after: Revision) -> Result<View, Error> {
         match self {
-            Self::Embedded(home) => home.changed(after).await,
+            Self::Local(home) => home.changed(after).await,
             Self::Etcd(home) => home.changed(after).await,
             Self::Remote(home) => home.changed(after).await,
         }
@@ -87,7 +87,7 @@ impl Coordinator {
     async fn leased(&self, change: Change) -> Result<Membership, Error> {
         let asked = BootTime::now();
         let (applied, lease) = match self {
-            Self::Embedded(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),
+            Self::Local(home) => home.leased(change).await?,
             Self::Etcd(home) => (home.submit(change).await?, Lease { asked, length: home.lease() }),
             Self::Remote(home) => home.leased(change).await?,
         };

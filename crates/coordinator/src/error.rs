@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::arbiter::StoreError;
 use crate::etcd::EtcdError;
 use crate::record::Damage;
 use crate::refusal::Refusal;
@@ -16,6 +17,9 @@ pub enum Error {
     /// The registry file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The store of this node's part of the registry cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
@@ -30,7 +34,7 @@ impl Error {
     pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::File(_) | Self::Etcd(_) | Self::Remote(_) => None,
+            Self::File(_) | Self::Store(_) | Self::Etcd(_) | Self::Remote(_) => None,
         }
     }
 }
@@ -38,17 +42,10 @@ impl Error {
 /// Why a registry file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// There is none. It is never made by opening: an empty registry in place of a lost one would begin its epochs
-    /// anew, below those that disks remember.
-    #[error("there is no registry at {}; bring it back, or create a new one for a new cluster", file.display())]
+    /// There is none.
+    #[error("there is no registry at {}; bring it back", file.display())]
     Missing {
         /// Where it was looked for.
-        file: PathBuf,
-    },
-    /// There is one already.
-    #[error("there is a registry at {} already; open it, or create the new one elsewhere", file.display())]
-    Exists {
-        /// Where.
         file: PathBuf,
     },
     /// Another process has it.
@@ -80,11 +77,5 @@ pub enum FileError {
         file: PathBuf,
         /// What the disk or the system said.
         problem: String,
-    },
-    /// A write failed before. What the file holds is only known when it is opened again.
-    #[error("a write to the registry {} has failed before; see to its disk, then restart the coordinator", file.display())]
-    Stopped {
-        /// The file.
-        file: PathBuf,
     },
 }

@@ -1,9 +1,12 @@
 //! Numbers and clocks: newtypes, so that an epoch is never taken for a revision.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The version of the member set: grows by one with every change of it and never goes back. Disk managers refuse
 /// writes of an older one; that, and not the lease, is what fences a node.
@@ -21,6 +24,54 @@ pub struct Revision(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
+
+/// One registry, from its making on: another one of the same cluster's name has another. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct History(pub u128);
+
+impl History {
+    /// One that no other registry has.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    #[must_use]
+    pub fn new_id() -> Self {
+        Self(random())
+    }
+}
+
+/// A number that nobody has drawn before.
+pub(crate) fn random() -> u128 {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");
+    u128::from_le_bytes(bytes)
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for History {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        u128::from_str_radix(text, 16).map(Self)
+    }
+}
+
+impl Serialize for History {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for History {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
 
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

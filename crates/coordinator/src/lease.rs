@@ -25,6 +25,11 @@ impl BootTime {
         Self(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
+    /// Since the machine was booted.
+    pub(crate) const fn since_boot(self) -> Duration {
+        self.0
+    }
+
     /// From then until this; zero if that is later.
     #[must_use]
     pub const fn since(self, then: Self) -> Duration {

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use cards_core::Instant;
 use cards_register::{
-    ArbiterChange, Decision, Event, Led, NotProposed, Outcome, Replica, Reply, Request, StoreId, arbiters_for,
+    ArbiterChange, Candidates, Decision, Event, Led, NotProposed, Outcome, Replica, Reply, Request, StoreId,
+    arbiters_for,
 };
 
 use crate::change::{Applied, Change};
 use crate::ids::{Now, WallClock};
-use crate::record::Damage;
+use crate::record::{Certificate, Damage};
 use crate::refusal::Refusal;
 use crate::registry::{Registry, records_in};
 use crate::view::View;
@@ -68,8 +69,17 @@ pub struct LedRegistry {
     held: Option<Result<Registry, Damage>>,
     /// What is being voted for.
     open: Option<Open>,
-    queue: VecDeque<(u64, Change)>,
+    queue: VecDeque<Asked>,
     outputs: VecDeque<LedOutput>,
+}
+
+/// A change that waits.
+#[derive(Debug)]
+struct Asked {
+    ticket: u64,
+    /// What its asker has shown: it is recorded first.
+    shown: Option<Certificate>,
+    change: Change,
 }
 
 #[derive(Debug)]
@@ -95,8 +105,14 @@ impl LedRegistry {
     /// The registry, if this node leads.
     #[must_use]
     pub fn view(&self, now: Instant) -> Option<View> {
+        self.registry(now).map(Registry::view)
+    }
+
+    /// The same, not copied.
+    #[must_use]
+    pub fn registry(&self, now: Instant) -> Option<&Registry> {
         let registry = self.held.as_ref()?.as_ref().ok()?;
-        self.leads(now).then(|| registry.view())
+        self.leads(now).then_some(registry)
     }
 
     /// The replica, for requests: see [`Replica::decide`].
@@ -115,21 +131,33 @@ impl LedRegistry {
 
     /// A change is asked for. It has one answer, perhaps much later; its asker gives up by itself.
     pub fn submit(&mut self, now: Instant, wall: WallClock, ticket: u64, change: Change) {
+        self.submit_as(now, wall, ticket, None, change);
+    }
+
+    /// The same for an asker that has shown a certificate. It is recorded first; if its key was revoked, nothing changes.
+    pub fn submit_as(
+        &mut self,
+        now: Instant,
+        wall: WallClock,
+        ticket: u64,
+        shown: Option<Certificate>,
+        change: Change,
+    ) {
         if self.queue.len() == QUEUE_MAX {
             return self.answer(ticket, Err(LedError::Full));
         }
-        self.queue.push_back((ticket, change));
+        self.queue.push_back(Asked { ticket, shown, change });
         self.advance(now, wall);
     }
 
-    /// The stores of nodes that may be arbiters, the best first. Begins a change of arbiters if one is due.
-    pub fn offer(&mut self, now: Instant, wall: WallClock, stores: &[StoreId]) {
+    /// The stores of nodes that may be arbiters. Begins a change of arbiters if one is due.
+    pub fn offer(&mut self, now: Instant, wall: WallClock, candidates: &Candidates) {
         self.advance(now, wall);
         let (None, Some(Ok(registry)), true) = (&self.open, &self.held, self.replica.leads(now)) else {
             return;
         };
         let Some(accepted) = &self.replica.state().accepted else { return };
-        if let Some(next) = arbiters_for(accepted.value.arbiters.current(), stores) {
+        if let Some(next) = arbiters_for(accepted.value.arbiters.current(), candidates) {
             let (content, next_registry) = (registry.content(), registry.clone());
             if self.replica.propose(now, content, ArbiterChange::Begin(next)).is_ok() {
                 self.open = Some(Open { next: next_registry, answer: None });
@@ -176,7 +204,7 @@ impl LedRegistry {
         loop {
             if !self.replica.leads(now) {
                 let leader = self.known_leader();
-                while let Some((ticket, _)) = self.queue.pop_front() {
+                while let Some(Asked { ticket, .. }) = self.queue.pop_front() {
                     self.answer(ticket, Err(LedError::NotLeader { leader }));
                 }
                 return;
@@ -186,7 +214,7 @@ impl LedRegistry {
                 Ok(registry) => registry,
                 Err(damage) => {
                     let error = LedError::Damaged(damage.clone());
-                    while let Some((ticket, _)) = self.queue.pop_front() {
+                    while let Some(Asked { ticket, .. }) = self.queue.pop_front() {
                         self.answer(ticket, Err(error.clone()));
                     }
                     return;
@@ -197,7 +225,18 @@ impl LedRegistry {
                 registry.decide(at, &Change::Expire).ok().filter(|effects| !effects.writes.is_empty());
             let (ticket, decided) = match (expired, self.queue.front()) {
                 (Some(effects), _) => (None, Ok(effects)),
-                (None, Some((ticket, change))) => (Some(*ticket), registry.decide(at, change)),
+                (None, Some(Asked { ticket, shown, change })) => {
+                    let certify = |certificate: &Certificate| {
+                        registry
+                            .decide(at, &Change::Certify { certificate: certificate.clone(), alone: false })
+                    };
+                    match shown.as_ref().map(certify) {
+                        // What it asks for comes after that.
+                        Some(Ok(effects)) if !effects.writes.is_empty() => (None, Ok(effects)),
+                        Some(Err(refusal)) => (Some(*ticket), Err(refusal)),
+                        Some(Ok(_)) | None => (Some(*ticket), registry.decide(at, change)),
+                    }
+                }
                 (None, None) => return,
             };
             let effects = match (decided, ticket) {

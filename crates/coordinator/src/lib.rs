@@ -1,16 +1,16 @@
 //! The registry of a cluster: who is in, since which epoch, and what disks, volumes and attachments there are.
 //!
 //! - [`Registry`] is the state machine: deterministic, without I/O, time is an argument.
-//! - [`Embedded`] keeps it in a local file, [`Etcd`] in an etcd cluster. [`serve`] answers other nodes out of a local
-//!   file, [`Remote`] is what they ask with. [`Coordinator`] is any of the three.
+//! - [`Local`] is one node's part of it, kept together with other nodes: each has a store, and the one that leads decides. [`serve`]
+//!   answers the others, [`Remote`] is what they ask with. [`Etcd`] keeps it in an etcd cluster. [`Coordinator`] is any of these.
 //!
 //! A node joins, renews its lease well before it ends, and waits for changes:
 //!
 //! ```no_run
 //! # async fn node() -> Result<(), cards_coordinator::Error> {
-//! use cards_coordinator::{Coordinator, Embedded, Epoch, Incarnation, Join, Seat, WallClock};
+//! use cards_coordinator::{Coordinator, Epoch, Incarnation, Join, Remote, RemoteConfig, Seat, WallClock};
 //!
-//! let coordinator = Coordinator::Embedded(Embedded::open("/var/lib/cards/registry".as_ref())?);
+//! let coordinator = Coordinator::Remote(Remote::open(RemoteConfig::new("10.0.0.1:7400", "lab")).await?);
 //! let seat = Seat { name: "a".into(), incarnation: Incarnation(1) };
 //! let join = Join {
 //!     cluster: "lab".into(),
@@ -35,7 +35,7 @@
 //! the machine.
 //!
 //! [`LedRegistry`] is the registry at one of several nodes that keep it together, [`ArbiterStore`] what such a node has on its
-//! disk. No home uses them yet.
+//! disk; [`Local`] is both, and what moves their messages.
 //!
 //! The lease says when a node must stop by itself. What stops a node that does not is what whoever stores a block
 //! compares: an epoch, or something that ends no later.
@@ -44,12 +44,13 @@ mod admission;
 mod arbiter;
 mod change;
 mod coordinator;
-mod embedded;
 mod error;
 mod etcd;
 mod ids;
+mod kept;
 mod lease;
 mod led;
+mod local;
 mod record;
 mod refusal;
 mod registry;
@@ -65,21 +66,22 @@ pub use admission::{
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
 pub use change::{Applied, Change, Join, Seat};
 pub use coordinator::{Coordinator, Membership};
-pub use embedded::Embedded;
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
-pub use ids::{Epoch, Incarnation, Now, Revision, WallClock};
+pub use ids::{Epoch, History, Incarnation, Now, Revision, WallClock};
+pub use kept::{Kept, Route};
 pub use lease::{BootTime, Lease};
 pub use led::{LedError, LedOutput, LedRegistry};
+pub use local::{Blank, Local, LocalConfig, Opened, earlier_records};
 pub use record::{
     AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
-    Volume, Write,
+    Store, Volume, Write,
 };
 pub use refusal::Refusal;
 pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange,
     MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX, records_in,
 };
-pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, admit};
+pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, Seen, admit};
 pub use serve::{Visit, serve};
 pub use view::View;

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use cards_register::StoreId;
 use cards_tls::{Fingerprint, Name, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::change::Seat;
-use crate::ids::{Epoch, Incarnation, Revision, WallClock};
+use crate::ids::{Epoch, History, Incarnation, Revision, WallClock};
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;
@@ -29,6 +30,9 @@ pub struct Head {
     pub lease_ms: u64,
     /// How far a node's time of day may be from the coordinator's, in milliseconds.
     pub clock_bound_ms: u64,
+    /// Which registry it is; none in etcd, where the keys are the registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
 }
 
 impl Head {
@@ -223,6 +227,32 @@ mod digits {
     }
 }
 
+/// Where a node can keep a part of the registry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// The node.
+    pub node: String,
+    /// Its store, as 32 hexadecimal digits; one that was lost is another's.
+    #[serde(with = "store_id")]
+    pub store: StoreId,
+}
+
+/// Stores as hexadecimal digits.
+pub(crate) mod store_id {
+    use cards_register::StoreId;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(of: &StoreId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", of.0))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StoreId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(StoreId).map_err(de::Error::custom)
+    }
+}
+
 /// Any record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
@@ -238,6 +268,8 @@ pub enum Record {
     Attachment(Attachment),
     /// A certificate of a node or a client.
     Certificate(Certificate),
+    /// Where a node can keep a part of the registry.
+    Store(Store),
 }
 
 /// A change of the records.
@@ -258,6 +290,8 @@ pub enum Write {
         /// The volume.
         volume: String,
     },
+    /// Delete the store of this node.
+    DeleteStore(String),
     /// Delete all attachments of this node.
     DeleteAttachmentsOf(String),
     /// Delete one certificate.
@@ -297,6 +331,11 @@ pub(crate) fn certificate_key(name: &str, key: &Fingerprint) -> String {
     format!("certificate/{name}/{key}")
 }
 
+/// Key of a node's store.
+pub(crate) fn store_key(node: &str) -> String {
+    format!("store/{node}")
+}
+
 /// What the keys of all attachments of a node begin with. A name has no slash, so no other node's do.
 pub(crate) fn attachments_prefix(node: &str) -> String {
     format!("attachment/{node}/")
@@ -313,6 +352,7 @@ impl Record {
             Self::Volume(volume) => volume_key(&volume.name),
             Self::Attachment(attachment) => attachment_key(&attachment.node, &attachment.volume),
             Self::Certificate(certificate) => certificate_key(&certificate.name, &certificate.key),
+            Self::Store(store) => store_key(&store.node),
         }
     }
 
@@ -326,6 +366,7 @@ impl Record {
             Self::Volume(volume) => serde_json::to_string(volume),
             Self::Attachment(attachment) => serde_json::to_string(attachment),
             Self::Certificate(certificate) => serde_json::to_string(certificate),
+            Self::Store(store) => serde_json::to_string(store),
         }
         .expect("records have only strings, numbers and sets of strings")
     }
@@ -343,6 +384,7 @@ impl Record {
             Some("volume") => serde_json::from_slice(value).map(Self::Volume),
             Some("attachment") => serde_json::from_slice(value).map(Self::Attachment),
             Some("certificate") => serde_json::from_slice(value).map(Self::Certificate),
+            Some("store") => serde_json::from_slice(value).map(Self::Store),
             _ => return Err(damage("is no key of a registry".into())),
         };
         let record = parsed.map_err(|e| damage(format!("has a value that does not parse: {e}")))?;

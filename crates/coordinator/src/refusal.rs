@@ -218,6 +218,17 @@ pub enum Refusal {
         /// The member that has it.
         node: String,
     },
+    /// Two nodes with one store would vote twice.
+    #[error(
+        "the store of `{node}` is that of member `{other}` as well: the file `register` of one was copied to the other; stop \
+         `{node}`, remove the file in its state_dir, and start it again"
+    )]
+    StoreInUse {
+        /// The node.
+        node: String,
+        /// The member that has it.
+        other: String,
+    },
     /// A disk under a volume is not removed.
     #[error("disk `{disk}` has volume `{volume}`; remove the disk with its volumes")]
     HasVolume {

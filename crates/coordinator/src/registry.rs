@@ -24,9 +24,9 @@ use std::time::Duration;
 use cards_tls::Fingerprint;
 
 use crate::change::{Applied, Change};
-use crate::ids::{Epoch, Now, Revision};
+use crate::ids::{Epoch, History, Now, Revision};
 use crate::record::{
-    Attachment, Certificate, Damage, Disk, HEAD, Head, Member, Record, SCHEMA, Volume, Write,
+    Attachment, Certificate, Damage, Disk, HEAD, Head, Member, Record, SCHEMA, Store, Volume, Write,
 };
 use crate::refusal::Refusal;
 use crate::view::View;
@@ -105,6 +105,7 @@ impl Terms {
             revision: Revision(0),
             lease_ms: ms("the lease", self.lease, 100, 3_600_000)?,
             clock_bound_ms: ms("the bound on clocks", self.clock_bound, 1_000, 86_400_000)?,
+            history: None,
         })
     }
 }
@@ -118,6 +119,8 @@ pub struct Registry {
     volumes: BTreeMap<String, Volume>,
     /// By node, then volume.
     attachments: BTreeMap<(String, String), Attachment>,
+    /// By node.
+    stores: BTreeMap<String, Store>,
     /// By name, then key.
     certificates: BTreeMap<(String, Fingerprint), Certificate>,
     /// When the lease of each live member ends, by the home's clock ([`Now::mono`]).
@@ -134,8 +137,9 @@ impl Registry {
         lease_end: impl Fn(&Member, &Head) -> Duration,
     ) -> Result<Self, Damage> {
         let mut head = None;
-        let (mut members, mut disks, mut volumes, mut attachments, mut certificates) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut members, mut disks, mut volumes, mut attachments) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut certificates, mut stores) = (BTreeMap::new(), BTreeMap::new());
         for record in records {
             match record {
                 Record::Head(found) => head = Some(found),
@@ -148,6 +152,7 @@ impl Registry {
                 Record::Certificate(known) => {
                     drop(certificates.insert((known.name.clone(), known.key), known))
                 }
+                Record::Store(store) => drop(stores.insert(store.node.clone(), store)),
             }
         }
         let head = head.ok_or_else(|| Damage { key: HEAD.to_owned(), problem: "is missing".to_owned() })?;
@@ -156,9 +161,14 @@ impl Registry {
             .filter(|member| member.state.is_live())
             .map(|member| (member.name.clone(), lease_end(member, &head)))
             .collect();
-        let registry = Self { head, members, disks, volumes, attachments, certificates, leases };
+        let registry = Self { head, members, disks, volumes, attachments, stores, certificates, leases };
         registry.verify()?;
         Ok(registry)
+    }
+
+    /// This is the registry of that name from now on. It has none of its own.
+    pub(crate) fn begin_history(&mut self, history: History) {
+        self.head.history = Some(history);
     }
 
     /// What follows from `change`, or why it is refused. Changes nothing.
@@ -178,6 +188,7 @@ impl Registry {
             }
             Change::Forget { name } => members::forget(&mut draft, name),
             Change::PutDisk { seat, disk, bytes } => disks::put_disk(&mut draft, seat, disk, *bytes),
+            Change::PutStore { seat, store } => members::put_store(&mut draft, seat, *store),
             Change::RemoveDisk { disk, with_volumes } => disks::remove_disk(&mut draft, disk, *with_volumes),
             Change::PutVolume(volume) => disks::put_volume(&mut draft, volume),
             Change::RemoveVolume { volume } => disks::remove_volume(&mut draft, volume),
@@ -228,6 +239,8 @@ impl Registry {
             Write::Put(Record::Attachment(attachment)) => {
                 self.attachments.insert((attachment.node.clone(), attachment.volume.clone()), attachment);
             }
+            Write::Put(Record::Store(store)) => drop(self.stores.insert(store.node.clone(), store)),
+            Write::DeleteStore(node) => drop(self.stores.remove(&node)),
             Write::DeleteMember(name) => drop(self.members.remove(&name)),
             Write::DeleteDisk(id) => drop(self.disks.remove(&id)),
             Write::DeleteVolume(name) => drop(self.volumes.remove(&name)),
@@ -248,6 +261,7 @@ impl Registry {
             .chain(self.volumes.values().cloned().map(Record::Volume))
             .chain(self.attachments.values().cloned().map(Record::Attachment))
             .chain(self.certificates.values().cloned().map(Record::Certificate))
+            .chain(self.stores.values().cloned().map(Record::Store))
     }
 
     /// The versions and terms.
@@ -275,6 +289,7 @@ impl Registry {
             volumes: self.volumes.clone(),
             attachments: self.attachments.values().cloned().collect(),
             certificates: self.certificates.values().cloned().collect(),
+            stores: self.stores.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers other nodes out of a registry in a local file, over HTTP/1.1.
+//! Answers other nodes out of the registry while this node leads it, and says who does if it does not, over HTTP/1.1.
 //!
 //! Connections are brought ([`Visit`]): whoever has accepted them knows who comes. One task per connection, and one
 //! that follows the registry and has its JSON made once per revision, however many nodes wait for it. Whoever holds a
@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_tls::{Identity, Wire};
+use cards_tls::{Identity, Name, Wire};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::admission::Office;
-use crate::embedded::Embedded;
+use crate::local::Local;
 use crate::wire::POLL;
 
 use answer::{Caller, Desk};
@@ -65,35 +65,33 @@ impl Default for Bounds {
 
 /// Answers those who are brought until `stop` comes, and for a second more what has been asked by then. Certificates
 /// that the registry says are revoked are good for nothing in `identity` from then on; with an `office`, machines that
-/// have a token get a certificate. Needs a Tokio runtime with time and I/O; one with a single thread will do.
+/// have a token get a certificate. What the node `authority` says that it has signed is believed. Needs a Tokio runtime with time and
+/// I/O; one with a single thread will do.
 pub async fn serve(
     visits: mpsc::Receiver<Visit>,
-    registry: Embedded,
+    registry: Local,
     identity: Option<Identity>,
     office: Option<Office>,
+    authority: Option<Name>,
     stop: impl Future<Output = ()>,
 ) {
-    within(Bounds::default(), visits, registry, identity, office, stop).await;
+    within(Bounds::default(), visits, registry, identity, (office, authority), stop).await;
 }
 
 async fn within(
     bounds: Bounds,
     mut visits: mpsc::Receiver<Visit>,
-    registry: Embedded,
+    registry: Local,
     identity: Option<Identity>,
-    office: Option<Office>,
+    signing: (Option<Office>, Option<Name>),
     stop: impl Future<Output = ()>,
 ) {
     let (publish, documents) = watch::channel(None);
     let (halt, halted) = watch::channel(false);
     let mut follower = JoinSet::new();
     follower.spawn(documents::follow(registry.clone(), identity.clone(), publish));
-    follower.spawn({
-        let registry = registry.clone();
-        async move { registry.attend().await }
-    });
     let connections_max = bounds.connections;
-    let desk = Arc::new(Desk::new(registry, identity, office, bounds, documents, halted.clone()));
+    let desk = Arc::new(Desk::new(registry, identity, signing, bounds, documents, halted.clone()));
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {

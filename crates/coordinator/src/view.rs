@@ -7,7 +7,7 @@ use cards_tls::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Revision};
-use crate::record::{Attachment, Certificate, Disk, Member, MemberState, Volume};
+use crate::record::{Attachment, Certificate, Disk, Member, MemberState, Store, Volume};
 
 /// Everything the registry holds, at one revision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct View {
     /// All certificates that are known and have not ended, by name and key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<Certificate>,
+    /// The stores by which members can keep parts of the registry, by node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stores: BTreeMap<String, Store>,
 }
 
 impl View {

@@ -16,6 +16,18 @@ pub(crate) const CHANGED: &str = "/v1/coordinator/changed";
 pub(crate) const SIGN: &str = "/v1/coordinator/sign";
 /// Path of the request of a node for a certificate that follows its present one.
 pub(crate) const RENEW: &str = "/v1/coordinator/renew";
+/// Path of the request that brings an arbiter a frame of the register.
+pub(crate) const REGISTER: &str = "/v1/coordinator/register";
+/// Path of the request for who keeps the registry, as far as the node knows that is asked.
+pub(crate) const KEPT_BY: &str = "/v1/coordinator/kept";
+/// What a frame of the register is called in HTTP.
+pub(crate) const FRAME: &str = "application/octet-stream";
+/// Header of requests and answers: which registry it is, in hexadecimal digits.
+pub(crate) const HISTORY: &str = "cards-registry";
+/// Header of requests: the latest epoch and revision that the caller has heard of.
+pub(crate) const SEEN: &str = "cards-seen";
+/// Header of answers: who keeps the registry, as JSON.
+pub(crate) const KEPT: &str = "cards-kept";
 /// Header of every request and every answer: the name of the cluster.
 pub(crate) const CLUSTER: &str = "cards-cluster";
 /// Header of every answer: the length of a lease, in milliseconds.

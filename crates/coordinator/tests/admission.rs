@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AdmitError, Change, Embedded, Grant, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError,
-    Terms, Token, Tokens, Visit, WallClock, admit, serve,
+    AdmitError, Change, Grant, Local, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError, Terms,
+    Token, Tokens, Visit, WallClock, admit, serve,
 };
 use cards_tls::{
     Authority, Files, Fingerprint, Identity, Name, NodeKey, Proven, PublicKey, Purpose, Shown, Wire,
@@ -16,12 +16,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::common::{join, seat, visits};
+use crate::common::{alone, join, seat, visits};
 
 /// A keeper with the cluster's authority.
 struct Keeper {
     address: SocketAddr,
-    registry: Embedded,
+    registry: Local,
     authority: Fingerprint,
     tokens: Tokens,
     dir: TempDir,
@@ -42,11 +42,18 @@ async fn keeper() -> Keeper {
     let office = Office::open(&at, &identity).unwrap();
     assert!(office.is_some());
     let terms = Terms { lease: Duration::from_millis(300), ..Terms::new("lab") };
-    let registry = Embedded::create(&dir.path().join("registry"), &terms).unwrap();
+    let registry = Local::found(alone(&dir.path().join("registry")), &terms).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let visits = visits(listener, Some(identity.clone()));
-    tokio::spawn(serve(visits, registry.clone(), Some(identity), office, std::future::pending()));
+    tokio::spawn(serve(
+        visits,
+        registry.clone(),
+        Some(identity),
+        office,
+        Some(keeper_name()),
+        std::future::pending(),
+    ));
     Keeper { address, registry, authority: authority.fingerprint(), tokens: Tokens::within(&at), dir }
 }
 
@@ -114,7 +121,14 @@ async fn who_has_to_go_while_it_is_signed_for_has_not_lost_its_token() {
     let office = Office::open(&keeper.dir.path().join("authority"), &identity).unwrap();
     let (bring, visits) = mpsc::channel(1);
     let registry = keeper.registry.clone();
-    tokio::spawn(serve(visits, registry, Some(identity.clone()), office, std::future::pending()));
+    tokio::spawn(serve(
+        visits,
+        registry,
+        Some(identity.clone()),
+        office,
+        Some(keeper_name()),
+        std::future::pending(),
+    ));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (tokens, id) = (keeper.tokens.clone(), token.id);

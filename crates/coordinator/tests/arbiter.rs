@@ -141,7 +141,7 @@ fn damage_is_refused() {
     let whole = fs::read(&file).unwrap();
     let refused = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
-        assert!(matches!(open(&file), Err(StoreProblem::Damaged(_))), "{bytes:02x?}");
+        assert!(matches!(open(&file), Err(StoreProblem::Damaged(_) | StoreProblem::Mark)), "{bytes:02x?}");
     };
     for bit in 0..whole.len() * 8 {
         let mut changed = whole.clone();
@@ -168,4 +168,42 @@ fn a_store_that_has_failed_keeps_nothing_more() {
 #[test]
 fn no_two_new_stores_have_one_id() {
     assert_ne!(ArbiterStore::new_id(), ArbiterStore::new_id());
+}
+
+#[test]
+fn a_copy_is_told_from_the_file_that_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, copy) = (dir.path().join("register"), dir.path().join("copy"));
+    let mut store = ArbiterStore::create(&file, &founder(b"one".to_vec())).unwrap();
+    let is_copy = |file: &Path| ArbiterStore::open(file).unwrap().0.is_copy();
+    assert!(!is_copy(&file));
+    let older = fs::read(&file).unwrap();
+    let backup = dir.path().join("backup");
+    fs::copy(&file, &backup).unwrap();
+    assert!(is_copy(&backup));
+    store.keep(&founder(b"two".to_vec())).unwrap();
+    assert!(!is_copy(&file));
+    // Over the file, beside it and in its place; with the times of the first one too.
+    fs::write(&file, &older).unwrap();
+    assert!(is_copy(&file));
+    let as_it_was = |from: &Path, to: &Path| {
+        fs::copy(from, to).unwrap();
+        let written = fs::metadata(from).unwrap().modified().unwrap();
+        fs::File::options().write(true).open(to).unwrap().set_modified(written).unwrap();
+    };
+    let mut store = ArbiterStore::create(&copy, &founder(b"three".to_vec())).unwrap();
+    as_it_was(&copy, &backup);
+    assert!(is_copy(&backup));
+    store.keep(&founder(b"four".to_vec())).unwrap();
+    fs::rename(&backup, &copy).unwrap();
+    assert!(is_copy(&copy));
+}
+
+#[test]
+fn a_file_that_is_only_moved_is_no_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, moved) = (dir.path().join("register"), dir.path().join("moved"));
+    drop(ArbiterStore::create(&file, &founder(b"one".to_vec())).unwrap());
+    fs::rename(&file, &moved).unwrap();
+    assert!(!ArbiterStore::open(&moved).unwrap().0.is_copy());
 }

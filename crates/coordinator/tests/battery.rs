@@ -98,7 +98,7 @@ async fn refusals(home: &Coordinator) -> Vec<Value> {
 async fn a_registry_at_another_node_refuses_like_one_in_the_own_file() {
     let (here, there) = (served(3_600_000).await, served(3_600_000).await);
     let remote = there.client().await;
-    let said = refusals(&Coordinator::Embedded(here.home.clone())).await;
+    let said = refusals(&Coordinator::Local(here.home.clone())).await;
     assert_eq!(refusals(&remote).await, said);
     let tags: Vec<&str> = said.iter().map(|refusal| refusal["refusal"].as_str().unwrap()).collect();
     assert_eq!(

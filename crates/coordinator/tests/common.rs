@@ -1,10 +1,12 @@
 //! What the tests share.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Epoch, Incarnation, Join, Now, Record, Registry, Seat, Terms, Visit, Volume, WallClock,
+    AttachMode, Epoch, Error, Incarnation, Join, Local, LocalConfig, Now, Opened, Record, Registry,
+    RemoteConfig, Seat, Terms, Visit, Volume, WallClock,
 };
 use cards_tls::{HandshakeError, Identity, Proven, Purpose, Wire};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,6 +48,24 @@ pub(crate) fn volume(name: &str, disk: &str) -> Volume {
 pub(crate) fn registry() -> Registry {
     let head = Terms::new("lab").head().unwrap();
     Registry::load([Record::Head(head)], |_, head| head.lease()).unwrap()
+}
+
+/// What a node that is the only one keeps a registry in this file with.
+pub(crate) fn alone(file: &Path) -> LocalConfig {
+    let own = "127.0.0.1:1".to_owned();
+    LocalConfig::new(
+        file,
+        "keeper",
+        RemoteConfig { own: Some(own.clone()), ..RemoteConfig::new(&own, "lab") },
+    )
+}
+
+/// The registry that is kept there.
+pub(crate) async fn opened(file: &Path) -> Result<Local, Error> {
+    match Local::open(alone(file)).await? {
+        Opened::Keeps(local) => Ok(local),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Whoever comes there, as a node brings them: with an identity only those who have proven to be nodes, and machines that

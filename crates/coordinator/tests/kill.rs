@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cards_coordinator::{Embedded, Revision, Terms, WallClock};
+use cards_coordinator::{Local, Revision, Terms, WallClock};
 
-use crate::common::{join, seat, volume};
+use crate::common::{alone, join, opened, seat, volume};
 
 /// Where the child finds its registry; without it there is nothing to do.
 const REGISTRY: &str = "CARDS_TEST_REGISTRY";
@@ -15,7 +15,7 @@ const REGISTRY: &str = "CARDS_TEST_REGISTRY";
 #[tokio::test]
 async fn child_that_writes_until_it_is_killed() {
     let Some(file) = std::env::var_os(REGISTRY) else { return };
-    let home = cards_coordinator::Coordinator::Embedded(Embedded::open(Path::new(&file)).unwrap());
+    let home = cards_coordinator::Coordinator::Local(opened(Path::new(&file)).await.unwrap());
     home.join(join("a", 1, WallClock::now())).await.unwrap();
     home.put_disk(&seat("a", 1), "wwn-1", 1 << 30).await.unwrap();
     home.put_volume(volume("v", "wwn-1")).await.unwrap();
@@ -30,7 +30,7 @@ async fn a_registry_survives_kill_9_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("registry");
     let terms = Terms { lease: std::time::Duration::from_secs(3600), ..Terms::new("lab") };
-    drop(Embedded::create(&file, &terms).unwrap());
+    drop(Local::found(alone(&file), &terms).unwrap());
     let mut last = Revision(0);
     for round in 0..8 {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -56,7 +56,7 @@ async fn a_registry_survives_kill_9_again_and_again() {
         lines.map_while(Result::ok).for_each(|line| {
             durable(line);
         });
-        let view = Embedded::open(&file).unwrap().view().await.unwrap();
+        let view = opened(&file).await.unwrap().view().await.unwrap();
         assert!(
             view.revision == last || view.revision.0 == last.0 + 1,
             "{last} acknowledged, {} found",

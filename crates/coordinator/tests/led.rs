@@ -6,7 +6,8 @@ use std::time::Duration;
 use cards_coordinator::{Change, LedError, LedOutput, LedRegistry, MemberState, Refusal, View, WallClock};
 use cards_core::Instant;
 use cards_register::{
-    AcceptorState, LeaderTiming, Led, ProposerId, Replica, ReplicaTiming, Reply, Request, StoreId, Timing,
+    AcceptorState, Candidates, LeaderTiming, Led, ProposerId, Replica, ReplicaTiming, Reply, Request,
+    StoreId, Timing,
 };
 
 use crate::common::{NOON, join, registry, seat};
@@ -163,7 +164,8 @@ impl World {
                     node.timeout(now, wall, random);
                 }
                 // The leader first, then the others that are members.
-                let best: Vec<_> = (0..NODES).map(|other| store((number + other) % NODES)).collect();
+                let up = (0..NODES).map(|other| store((number + other) % NODES)).collect();
+                let best = Candidates { up, ..Candidates::default() };
                 node.offer(now, wall, &best);
                 self.flush(number);
             }

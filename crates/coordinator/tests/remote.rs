@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Change, Coordinator, Embedded, MemberState, Refusal, Remote, RemoteConfig, Revision, Terms,
+    AttachMode, Change, Coordinator, Local, MemberState, Refusal, Remote, RemoteConfig, Revision, Terms,
     WallClock, serve,
 };
 use tempfile::TempDir;
@@ -12,13 +12,13 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::common::{join, seat, visits, volume};
+use crate::common::{alone, join, seat, visits, volume};
 
 /// A coordinator that serves its file on a port of its own.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     /// As the coordinator's own node uses it.
-    pub(crate) home: Embedded,
+    pub(crate) home: Local,
     stop: oneshot::Sender<()>,
     server: JoinHandle<()>,
     _directory: TempDir,
@@ -27,12 +27,13 @@ pub(crate) struct Served {
 pub(crate) async fn served(lease_ms: u64) -> Served {
     let directory = tempfile::tempdir().unwrap();
     let terms = Terms { lease: Duration::from_millis(lease_ms), ..Terms::new("lab") };
-    let home = Embedded::create(&directory.path().join("registry"), &terms).unwrap();
+    let home = Local::found(alone(&directory.path().join("registry")), &terms).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let server =
-        tokio::spawn(serve(visits(listener, None), home.clone(), None, None, async { drop(stopped.await) }));
+    let server = tokio::spawn(serve(visits(listener, None), home.clone(), None, None, None, async {
+        drop(stopped.await)
+    }));
     Served { address, home, stop, server, _directory: directory }
 }
 

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cards_coordinator::{Coordinator, Embedded, Remote, RemoteConfig, Revision, Terms, WallClock, serve};
+use cards_coordinator::{Coordinator, Local, Remote, RemoteConfig, Revision, Terms, WallClock, serve};
 
-use crate::common::{join, seat, visits, volume};
+use crate::common::{alone, join, opened, seat, visits, volume};
 use crate::proxy::Proxy;
 
 /// Where the child finds its registry; without it there is nothing to do.
@@ -19,10 +19,10 @@ const REGISTRY: &str = "CARDS_TEST_SERVED_REGISTRY";
 #[tokio::test]
 async fn child_that_serves_until_it_is_killed() {
     let Some(file) = std::env::var_os(REGISTRY) else { return };
-    let home = Embedded::open(Path::new(&file)).unwrap();
+    let home = opened(Path::new(&file)).await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("listens {}", listener.local_addr().unwrap());
-    serve(visits(listener, None), home, None, None, std::future::pending()).await;
+    serve(visits(listener, None), home, None, None, None, std::future::pending()).await;
 }
 
 /// A coordinator in a process of its own.
@@ -80,7 +80,7 @@ async fn a_coordinator_killed_between_request_and_answer_loses_nothing_and_its_c
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("registry");
     let terms = Terms { lease: Duration::from_secs(3600), ..Terms::new("lab") };
-    drop(Embedded::create(&file, &terms).unwrap());
+    drop(Local::found(alone(&file), &terms).unwrap());
     let process = Arc::new(Mutex::new(Process::start(&file)));
     let address = process.lock().unwrap().address;
     let proxy = Proxy::before(address).await;

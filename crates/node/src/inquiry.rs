@@ -14,6 +14,7 @@
 //! | `everybody` | one question to all members |
 //! | `round` | what all members have answered, for many who want it at the same time |
 //! | `cluster` | the status of all members |
+//! | `events` | what has happened as all members say |
 //! | `maps` | what all members have in memory of one volume |
 //! | `block` | what this node knows of one block |
 //! | `why` | the way that a read of a block would take, and what all members know of it |
@@ -23,6 +24,7 @@ mod answer;
 mod asked;
 mod block;
 mod cluster;
+mod events;
 mod everybody;
 mod maps;
 mod question;
@@ -40,10 +42,12 @@ use cards_wire::peer::{Inquiry, encode_inquiry};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
+use crate::history::Event;
 use crate::net::{Frame, Way};
 use crate::node::Node;
 
 pub(crate) use cluster::cluster;
+pub(crate) use events::events;
 pub(crate) use everybody::ask_members;
 pub(crate) use maps::{Maps, maps};
 pub(crate) use question::Question;
@@ -65,6 +69,7 @@ pub(crate) struct Inquiries {
     places: Box<[Semaphore]>,
     waiting: Waiting,
     cluster: Round<Cluster>,
+    events: Round<Vec<Event>>,
     maps: maps::Rounds,
 }
 
@@ -126,6 +131,7 @@ impl Inquiries {
             places: (0..nodes).map(|_| Semaphore::new(OPEN_MAX)).collect(),
             waiting: Waiting::default(),
             cluster: Round::default(),
+            events: Round::default(),
             maps: maps::Rounds::default(),
         }
     }

@@ -57,7 +57,7 @@ pub use acceptor::{Acceptor, AcceptorState, Decision};
 pub use arbiter::Arbiter;
 pub use arbiters::{ARBITERS_MAX, Arbiters, ArbitersError, StoreId};
 pub use ballot::{Ballot, ProposerId};
-pub use choice::{ARBITERS, arbiters_for};
+pub use choice::{ARBITERS, ARBITERS_OF_MANY, Candidates, arbiters_for};
 pub use leader::{LeaderTiming, Leadership};
 pub use message::{Accepted, Reply, ReplyBody, Request, RequestBody};
 pub use proposer::{NotRead, Outcome, Output, ProposeError, Proposer, Timing};

@@ -50,27 +50,3 @@ fn of_profile(
     let cut = |(offset, length): (u64, u64)| (offset, length.min(volume.size.saturating_sub(offset)));
     Ok(profile.ranges.into_iter().map(cut).filter(|(_, length)| *length > 0).collect())
 }
-
-/// A range as it is given: `OFFSET+LENGTH`, both with units if need be.
-pub(crate) fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| cards_config::size::parse(text).map_err(|error| error.to_string());
-    let (offset, length) = text.split_once('+').ok_or("write OFFSET+LENGTH, such as 1G+64M".to_string())?;
-    match (size(offset)?, size(length)?) {
-        (_, 0) => Err("a range has at least one byte".into()),
-        (offset, length) if offset.checked_add(length).is_none() => Err("no volume is that long".into()),
-        range => Ok(range),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read_with_units() {
-        assert_eq!(parse_range("1M+64K"), Ok((1 << 20, 64 << 10)));
-        for wrong in ["", "5", "+", "1+", "1+x", "0+0", "-1+5"] {
-            assert!(parse_range(wrong).is_err(), "{wrong}");
-        }
-    }
-}

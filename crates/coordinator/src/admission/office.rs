@@ -1,4 +1,4 @@
-//! Who signs for new machines: whoever keeps the registry, if the authority is there as well.
+//! Who signs for new machines: the node that has the cluster's authority, whoever leads the registry.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use cards_tls::{Authority, Fingerprint, Identity, Name, PublicKey, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
-use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::ids::WallClock;
+use crate::local::Local;
 use crate::record::{Certificate, MemberState};
 use crate::refusal::Refusal;
 use crate::registry::check_name;
@@ -86,7 +86,7 @@ impl Office {
 
     /// Signs for a machine that may become a node. Its token has one use less, and its name is taken, before there is a
     /// signature. A machine that asks again with the same key has its answer again: the answer is of no use without the key.
-    pub(crate) async fn sign(&self, registry: &Embedded, asked: &Sign) -> Result<Admission, Unsigned> {
+    pub(crate) async fn sign(&self, registry: &Local, asked: &Sign) -> Result<Admission, Unsigned> {
         let Sign { token, node, hosts, .. } = asked;
         let malformed = |what: &str| Unsigned::Malformed(format!("the {what} is none"));
         let secret = Secret::received(&asked.secret).ok_or_else(|| malformed("secret"))?;
@@ -130,7 +130,7 @@ impl Office {
     /// The certificate is not one that the cluster's authority makes, or was revoked.
     pub async fn renew(
         &self,
-        registry: &Embedded,
+        registry: &Local,
         shown: &Shown,
         name: &Name,
         address: Option<&str>,
@@ -151,7 +151,7 @@ impl Office {
     /// Signs. The certificate is in the registry, durably, before it is handed out.
     async fn certify(
         &self,
-        registry: &Embedded,
+        registry: &Local,
         name: &Name,
         hosts: &[String],
         key: &PublicKey,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::ids::Incarnation;
 use crate::record::{
     Damage, HEAD, Head, Record, Write, attachment_key, attachments_prefix, certificate_key, disk_key,
-    member_key, volume_key,
+    member_key, store_key, volume_key,
 };
 use crate::registry::{Effects, LeaseChange};
 
@@ -187,6 +187,7 @@ fn operation(keys: &Keys, write: &Write) -> Operation {
     match write {
         Write::Put(record) => Operation::put(keys.of(&record.key()), record.value(), 0),
         Write::DeleteMember(name) => Operation::delete(keys.of(&member_key(name))),
+        Write::DeleteStore(node) => Operation::delete(keys.of(&store_key(node))),
         Write::DeleteDisk(id) => Operation::delete(keys.of(&disk_key(id))),
         Write::DeleteVolume(name) => Operation::delete(keys.of(&volume_key(name))),
         Write::DeleteAttachment { node, volume } => Operation::delete(keys.of(&attachment_key(node, volume))),

@@ -50,6 +50,7 @@ fn each() -> Vec<Refusal> {
         Refusal::StillLive { name: text() },
         Refusal::HasDisk { name: text(), disk: text() },
         Refusal::DiskInUse { disk: text(), node: text() },
+        Refusal::StoreInUse { node: text(), other: text() },
         Refusal::HasVolume { disk: text(), volume: text() },
         Refusal::BadBlockSize { volume: text(), bytes: u64::MAX },
         Refusal::BadPolicy { volume: text(), bytes: usize::MAX, bytes_max: usize::MAX },
@@ -92,6 +93,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::StillLive { .. } => "still-live",
         Refusal::HasDisk { .. } => "has-disk",
         Refusal::DiskInUse { .. } => "disk-in-use",
+        Refusal::StoreInUse { .. } => "store-in-use",
         Refusal::HasVolume { .. } => "has-volume",
         Refusal::BadBlockSize { .. } => "bad-block-size",
         Refusal::BadPolicy { .. } => "bad-policy",
@@ -114,5 +116,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 30, "each once");
+    assert_eq!(tags.len(), 31, "each once");
 }

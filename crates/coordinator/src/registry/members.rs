@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use cards_register::StoreId;
+
 use crate::change::{Join, Seat};
 use crate::ids::{Now, WallClock};
-use crate::record::{Member, MemberState, Write};
+use crate::record::{Member, MemberState, Record, Store, Write};
 use crate::refusal::Refusal;
 
 use super::certificates;
@@ -100,6 +102,19 @@ pub(super) fn renew(draft: &mut Draft<'_>, seat: &Seat, clock: WallClock) -> Res
     Ok(())
 }
 
+pub(super) fn put_store(draft: &mut Draft<'_>, seat: &Seat, store: StoreId) -> Result<(), Refusal> {
+    draft.live(seat)?;
+    let node = seat.name.clone();
+    let mut others = draft.registry.stores.values().filter(|known| known.node != node);
+    if let Some(other) = others.find(|known| known.store == store) {
+        return Err(Refusal::StoreInUse { node, other: other.node.clone() });
+    }
+    if draft.registry.stores.get(&node).is_none_or(|known| known.store != store) {
+        draft.write(Write::Put(Record::Store(Store { node, store })));
+    }
+    Ok(())
+}
+
 pub(super) fn leave(draft: &mut Draft<'_>, seat: &Seat) -> Result<(), Refusal> {
     let member = draft.live(seat)?;
     if member.state == MemberState::Joined {
@@ -146,6 +161,9 @@ pub(super) fn forget(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
         return Err(Refusal::HasDisk { name: name.to_owned(), disk: disk.id.clone() });
     }
     draft.write(Write::DeleteMember(name.to_owned()));
+    if draft.registry.stores.contains_key(name) {
+        draft.write(Write::DeleteStore(name.to_owned()));
+    }
     certificates::forget(draft, name);
     Ok(())
 }

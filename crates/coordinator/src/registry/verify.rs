@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::{
-    AttachMode, Attachment, Damage, HEAD, SCHEMA, attachment_key, disk_key, member_key, volume_key,
+    AttachMode, Attachment, Damage, HEAD, SCHEMA, attachment_key, disk_key, member_key, store_key, volume_key,
 };
 
 use super::attachments::excludes;
@@ -54,6 +54,12 @@ impl Registry {
             require(member.since <= self.head.epoch, &key, "is of an epoch that has not begun")?;
             let alone = !member.state.is_live() || addresses.insert(&member.address);
             require(alone, &key, "has the address of another live member")?;
+        }
+        let mut stores = BTreeSet::new();
+        for store in self.stores.values() {
+            let key = store_key(&store.node);
+            require(self.members.contains_key(&store.node), &key, "is at a node that is no member")?;
+            require(stores.insert(store.store), &key, "is the store of another member")?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::admission::{Admission, NotAdmitted, Token, base64};
 use crate::wire::{Problem, SIGN, Sign};
 
-use super::connection::{Ask, Connection, Failed, Peer, Shows};
+use super::connection::{Ask, Connection, Failed, Known, Peer, Shows};
 use super::{PAUSE, RemoteError, printable};
 
 /// How long a keeper is called that does not answer: nothing has been said to it yet.
@@ -59,9 +59,10 @@ pub async fn admit(
     let body = serde_json::to_vec(&sign).expect("it has only strings");
     let ask = Ask { path: SIGN.to_owned(), body: Some(body.into()) };
     let mut connection = connect(&peer).await?;
-    let answer = timeout(ANSWER, connection.exchange(&peer, &ask)).await.unwrap_or_else(|_| {
-        Err(Failed::Sent(RemoteError::Slow { address: address.into(), timeout_ms: ANSWER.as_millis() }))
-    });
+    let answer =
+        timeout(ANSWER, connection.exchange(&peer, &ask, Known::default())).await.unwrap_or_else(|_| {
+            Err(Failed::Sent(RemoteError::Slow { address: address.into(), timeout_ms: ANSWER.as_millis() }))
+        });
     let answer = answer.map_err(|failed| match failed {
         Failed::Final(error) | Failed::Unsent(error) => AdmitError::Remote(error),
         Failed::Sent(error) => AdmitError::Unanswered(error),

@@ -15,33 +15,49 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::ids::History;
+use crate::kept::{Kept, Route};
 use crate::lease::BootTime;
-use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, LEASE};
+use crate::wire::{ANSWER_BYTES_MAX, CLUSTER, FRAME, HISTORY, KEPT, LEASE, REGISTER, SEEN};
 
-use super::RemoteError;
+use super::{RemoteConfig, RemoteError, Seen};
 
 /// What is asked.
-pub(super) struct Ask {
+#[derive(Debug)]
+pub(crate) struct Ask {
     /// Path and query.
-    pub(super) path: String,
-    /// A change. Requests without only read.
-    pub(super) body: Option<Bytes>,
+    pub(crate) path: String,
+    /// A change, or a frame of the register. Requests without only read.
+    pub(crate) body: Option<Bytes>,
+}
+
+/// What the asker knows of the registry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// Which one it is.
+    pub(crate) history: Option<History>,
+    /// The latest that it has heard of.
+    pub(crate) seen: Option<Seen>,
 }
 
 /// An answer of a coordinator, read to its end.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     /// The cluster that answers.
-    pub(super) cluster: String,
+    pub(crate) cluster: String,
     /// Length of a lease there.
-    pub(super) lease: Duration,
-    pub(super) body: Bytes,
+    pub(crate) lease: Duration,
+    /// Which registry it is.
+    pub(crate) history: Option<History>,
+    /// Who keeps it.
+    pub(crate) kept: Option<Kept>,
+    pub(crate) body: Bytes,
     /// When this attempt began.
-    pub(super) asked: BootTime,
+    pub(crate) asked: BootTime,
 }
 
 /// Why an attempt has no answer.
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// It never will have.
     Final(RemoteError),
     /// Nobody was asked.
@@ -52,7 +68,7 @@ pub(super) enum Failed {
 
 /// Where the coordinator is, and what every request says.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// As configured, for messages.
     address: String,
     host: String,
@@ -65,7 +81,7 @@ pub(super) struct Peer {
 
 /// What is shown to the coordinator, and who it must be.
 #[derive(Debug)]
-pub(super) enum Shows {
+pub(crate) enum Shows {
     /// Nothing is proven, in the clear.
     Nothing,
     /// This, to that node.
@@ -75,6 +91,15 @@ pub(super) enum Shows {
 }
 
 impl Peer {
+    /// A node that proves itself as in this configuration.
+    pub(crate) fn at(route: &Route, config: &RemoteConfig) -> Result<Self, RemoteError> {
+        let shows = match &config.identity {
+            Some((identity, _)) => Shows::Identity(identity.clone(), Name::new(&config.cluster, &route.node)),
+            None => Shows::Nothing,
+        };
+        Self::of(&route.address, &config.cluster, shows)
+    }
+
     pub(super) fn of(address: &str, cluster: &str, shows: Shows) -> Result<Self, RemoteError> {
         let bad =
             |problem: &str| RemoteError::Address { address: address.to_owned(), problem: problem.to_owned() };
@@ -94,7 +119,7 @@ impl Peer {
     }
 
     /// The key by which this node proves itself now; none if it does not.
-    pub(super) fn shows_key(&self) -> Option<Fingerprint> {
+    pub(crate) fn shows_key(&self) -> Option<Fingerprint> {
         match &self.shows {
             Shows::Identity(identity, _) => identity.shown().key(),
             Shows::Nothing | Shows::Joins(..) => None,
@@ -102,7 +127,7 @@ impl Peer {
     }
 
     /// Connects, or says why not.
-    pub(super) async fn connect(&self, limit: Duration) -> Result<Connection, Failed> {
+    pub(crate) async fn connect(&self, limit: Duration) -> Result<Connection, Failed> {
         let unsent = |problem: &dyn std::fmt::Display| Failed::Unsent(self.unreachable(problem));
         let connecting = async {
             let key = self.shows_key();
@@ -125,14 +150,21 @@ impl Peer {
         timeout(limit, connecting).await.unwrap_or_else(|_| Err(unsent(&"no connection in time")))
     }
 
-    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Failed> {
+    fn request(&self, ask: &Ask, known: Known) -> Result<Request<Full<Bytes>>, Failed> {
         let method = if ask.body.is_some() { Method::POST } else { Method::GET };
-        let request = Request::builder()
+        let content = if ask.path == REGISTER { FRAME } else { "application/json" };
+        let mut request = Request::builder()
             .method(method)
             .uri(&ask.path)
             .header(HOST, &self.authority)
             .header(CLUSTER, &self.cluster)
-            .header(CONTENT_TYPE, "application/json");
+            .header(CONTENT_TYPE, content);
+        if let Some(history) = known.history {
+            request = request.header(HISTORY, history.to_string());
+        }
+        if let Some(Seen { epoch, revision }) = known.seen {
+            request = request.header(SEEN, format!("{epoch} {revision}"));
+        }
         request
             .body(Full::new(ask.body.clone().unwrap_or_default()))
             .map_err(|e| Failed::Final(self.odd(format!("it cannot be asked: {e}"))))
@@ -182,7 +214,7 @@ impl Peer {
 
 /// An open connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Moves the bytes; ends with the connection.
     driver: JoinHandle<hyper::Result<()>>,
@@ -191,20 +223,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) const fn key(&self) -> Option<Fingerprint> {
+    pub(crate) const fn key(&self) -> Option<Fingerprint> {
         self.key
     }
 
     /// The same once its last answer is done with; nothing if the coordinator has hung up meanwhile.
-    pub(super) async fn ready(mut self, limit: Duration) -> Option<Self> {
+    pub(crate) async fn ready(mut self, limit: Duration) -> Option<Self> {
         let ready = timeout(limit, self.sender.ready()).await;
         matches!(ready, Ok(Ok(()))).then_some(self)
     }
 
     /// One request and its whole answer.
-    pub(super) async fn exchange(&mut self, peer: &Peer, ask: &Ask) -> Result<Answer, Failed> {
+    pub(crate) async fn exchange(&mut self, peer: &Peer, ask: &Ask, known: Known) -> Result<Answer, Failed> {
         let asked = BootTime::now();
-        let request = peer.request(ask)?;
+        let request = peer.request(ask, known)?;
         let response = match self.sender.send_request(request).await {
             Ok(response) => response,
             Err(error) => return Err(self.why(peer, &error).await),
@@ -218,8 +250,11 @@ impl Connection {
                 peer.odd(format!("HTTP status {status} without `{CLUSTER}` and `{LEASE}`")),
             ));
         };
+        let history = header(HISTORY).and_then(|history| history.parse().ok());
+        let kept = response.headers().get(KEPT).and_then(|kept| serde_json::from_slice(kept.as_bytes()).ok());
+        let lease = Duration::from_millis(lease_ms);
         let body = body(peer, response).await?;
-        Ok(Answer { status, cluster, lease: Duration::from_millis(lease_ms), body, asked })
+        Ok(Answer { status, cluster, lease, history, kept, body, asked })
     }
 
     /// What ended the connection while a request was on its way: whoever reads from it knows better than the sender.

@@ -75,6 +75,27 @@ pub enum RemoteError {
         /// The cluster that answered.
         cluster: String,
     },
+    /// It keeps another registry.
+    #[error(
+        "{address} keeps another registry than the one that this node is a member of, for a cluster of the same name: it has lost \
+         what it had and has begun anew. Stop its daemon, remove `register` and `membership.json` in its state_dir, have \
+         `[coordinator.embedded]` in its file name another node, and start it again"
+    )]
+    OtherRegistry {
+        /// The address.
+        address: String,
+    },
+    /// Nobody who was asked leads the registry.
+    #[error(
+        "the registry has no leader: more than half of the nodes that keep it have to be up and to reach each other; start them. \
+         {address} says: {said}"
+    )]
+    NoLeader {
+        /// Who was asked.
+        address: String,
+        /// What it says.
+        said: String,
+    },
     /// It cannot use its registry file.
     #[error("the coordinator at {address} says: {message}")]
     File {
@@ -101,4 +122,24 @@ pub enum RemoteError {
         /// What came instead of an answer at last.
         cause: Box<RemoteError>,
     },
+}
+
+impl RemoteError {
+    /// Who was asked; empty if nobody was.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Self::Address { address, .. }
+            | Self::Unreachable { address, .. }
+            | Self::Unproven { address, .. }
+            | Self::Stranger { address, .. }
+            | Self::Slow { address, .. }
+            | Self::Protocol { address, .. }
+            | Self::WrongCluster { address, .. }
+            | Self::OtherRegistry { address }
+            | Self::NoLeader { address, .. }
+            | Self::File { address, .. }
+            | Self::OutcomeUnknown { address, .. } => address.clone(),
+            Self::TooLong { .. } => String::new(),
+        }
+    }
 }

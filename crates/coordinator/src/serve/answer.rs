@@ -12,17 +12,20 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use cards_wire::register::{FRAME_BYTES_MAX, decode_request, encode_reply};
+
 use crate::admission::{Admission, Office, Unsigned};
-use crate::change::Change;
-use crate::embedded::Embedded;
-use crate::error::Error;
-use crate::ids::Revision;
+use crate::change::{Applied, Change};
+use crate::ids::{Epoch, History, Revision};
+use crate::kept::Kept;
+use crate::local::{Local, NotHere, Published};
 use crate::record::Certificate;
 use crate::refusal::Refusal;
 use crate::registry::NAME_BYTES_MAX;
+use crate::remote::Seen;
 use crate::wire::{
-    CHANGED, CLUSTER, LEASE, Problem, RENEW, REQUEST_BYTES_MAX, Renewal, SIGN, SIGN_BYTES_MAX, SUBMIT, Sign,
-    VIEW,
+    CHANGED, CLUSTER, FRAME, HISTORY, KEPT, KEPT_BY, LEASE, Problem, REGISTER, RENEW, REQUEST_BYTES_MAX,
+    Renewal, SEEN, SIGN, SIGN_BYTES_MAX, SUBMIT, Sign, VIEW,
 };
 
 use super::Bounds;
@@ -31,6 +34,12 @@ use super::documents::{self, Latest};
 /// Requests that use the registry at a time. It takes one after the other anyway, and each that waits for it holds a
 /// thread that the rest of the process may need.
 const TURNS: usize = 4;
+/// Frames of the register that are received at a time: one may have the whole registry.
+const FRAMES: usize = 4;
+/// How long a caller waits for this node to lead, if no other one does. Less than callers wait.
+const ELECTION: Duration = Duration::from_millis(600);
+/// Pause before it is looked at again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How often the log hears of requests that are not for their callers.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -38,11 +47,14 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// Where requests are answered.
 #[derive(Debug)]
 pub(super) struct Desk {
-    registry: Embedded,
+    registry: Local,
     /// Which certificates are good.
     identity: Option<Identity>,
     office: Option<Office>,
+    /// The node that has the cluster's authority.
+    authority: Option<Name>,
     turns: Semaphore,
+    frames: Semaphore,
     /// One certificate at a time: that whoever uses the tokens stands still keeps nobody from the registry.
     signing: Arc<Semaphore>,
     /// When the log has last heard of a request that was not for its caller.
@@ -66,6 +78,10 @@ pub(super) enum Caller {
 enum Reply {
     /// What was asked for.
     Json(Bytes),
+    /// What an arbiter replies.
+    Frame(Bytes),
+    /// This node does not lead the registry: in words.
+    Elsewhere(String),
     /// Nothing has changed.
     Same,
     /// A refusal.
@@ -76,9 +92,9 @@ enum Reply {
 
 impl Desk {
     pub(super) fn new(
-        registry: Embedded,
+        registry: Local,
         identity: Option<Identity>,
-        office: Option<Office>,
+        (office, authority): (Option<Office>, Option<Name>),
         bounds: Bounds,
         documents: watch::Receiver<Latest>,
         halted: watch::Receiver<bool>,
@@ -87,7 +103,9 @@ impl Desk {
             registry,
             identity,
             office,
+            authority,
             turns: Semaphore::const_new(TURNS),
+            frames: Semaphore::const_new(FRAMES),
             signing: Arc::new(Semaphore::const_new(1)),
             said: Mutex::new(None),
             bounds,
@@ -123,14 +141,16 @@ impl Desk {
         let allowed = match (caller, request.uri().path()) {
             (Caller::Machine, SIGN) => Some("POST"),
             (Caller::Machine, _) => None,
-            (Caller::Anybody | Caller::Node(_), SUBMIT) => Some("POST"),
-            (Caller::Anybody | Caller::Node(_), VIEW | CHANGED) => Some("GET"),
+            (Caller::Anybody | Caller::Node(_), SUBMIT | REGISTER) => Some("POST"),
+            (Caller::Anybody | Caller::Node(_), VIEW | CHANGED | KEPT_BY) => Some("GET"),
             (Caller::Node(_), RENEW) => Some("POST"),
             _ => None,
         };
         let reply = self.reply(request, allowed, caller).await;
+        let content = if matches!(reply, Reply::Frame(_)) { FRAME } else { "application/json" };
         let (status, body) = match reply {
-            Reply::Json(body) => (StatusCode::OK, body),
+            Reply::Json(body) | Reply::Frame(body) => (StatusCode::OK, body),
+            Reply::Elsewhere(error) => (StatusCode::SERVICE_UNAVAILABLE, json(&Problem { error })),
             Reply::Same => (StatusCode::NO_CONTENT, Bytes::new()),
             Reply::Refused(body) => (StatusCode::CONFLICT, body),
             Reply::Problem(status, error) => (status, json(&Problem { error })),
@@ -138,12 +158,25 @@ impl Desk {
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content));
         let lease_ms = u64::try_from(self.registry.lease().as_millis()).unwrap_or(u64::MAX);
         headers.insert(LEASE, lease_ms.into());
         // The name of a cluster has only characters that a header can have.
         if let Ok(cluster) = HeaderValue::from_str(self.registry.cluster()) {
             headers.insert(CLUSTER, cluster);
+        }
+        // Machines that are no nodes yet learn nothing of the cluster.
+        if !matches!(caller, Caller::Machine) {
+            let kept = self.kept();
+            // Names and addresses of members have only such characters.
+            if let Ok(kept) = HeaderValue::from_bytes(&json(&kept)) {
+                headers.insert(KEPT, kept);
+            }
+            if let Some(history) =
+                kept.history.and_then(|history| HeaderValue::from_str(&history.to_string()).ok())
+            {
+                headers.insert(HISTORY, history);
+            }
         }
         if let (StatusCode::METHOD_NOT_ALLOWED, Some(method)) = (status, allowed) {
             headers.insert(ALLOW, HeaderValue::from_static(method));
@@ -190,12 +223,96 @@ impl Desk {
         {
             return Reply::Refused(json(&Refusal::Revoked { name: shown.to_string() }));
         }
+        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let follows = header(HISTORY).and_then(|history| history.parse::<History>().ok());
+        if let (Some(follows), Some(own)) = (follows, self.registry.history())
+            && follows != own
+        {
+            self.registry.met_stranger();
+            let error = format!(
+                "the caller follows registry {follows}, and this node registry {own} of a cluster of the same name"
+            );
+            return Reply::Problem(StatusCode::GONE, error);
+        }
+        let seen = header(SEEN).map(seen).unwrap_or_default();
         match (request.uri().path(), caller) {
             (SIGN, _) => self.sign(request).await,
             (RENEW, Caller::Node(shown)) => self.renew(request, shown).await,
-            (SUBMIT, _) => self.submit(request, caller).await,
-            (VIEW, _) => self.view().await,
-            _ => self.changed(request.uri().query()).await,
+            (SUBMIT, _) => self.submit(request, caller, seen).await,
+            (REGISTER, _) => self.decide(request).await,
+            (KEPT_BY, _) => Reply::Json(json(&self.kept())),
+            (VIEW, _) => self.view(seen).await,
+            _ => self.changed(request.uri().query(), seen).await,
+        }
+    }
+
+    /// Who keeps the registry, as far as this node knows.
+    fn kept(&self) -> Kept {
+        Kept { history: self.registry.history(), ..self.registry.kept() }
+    }
+
+    /// The arbiter's part.
+    async fn decide(&self, request: Request<Incoming>) -> Reply {
+        let _turn = self.frames.acquire().await;
+        let body = match self.body(request, FRAME_BYTES_MAX, "frame of a register").await {
+            Ok(body) => body,
+            Err(reply) => return reply,
+        };
+        let request = match decode_request(&body) {
+            Ok(request) => request,
+            Err(error) => return bad(format!("the body is no request to an arbiter: {error}")),
+        };
+        match self.registry.decide(request).await.map(|reply| encode_reply(&reply)) {
+            Some(Ok(reply)) => Reply::Frame(reply.into()),
+            Some(Err(error)) => failed(error.to_string()),
+            None => Reply::Same,
+        }
+    }
+
+    /// What this node does while it leads. If nobody is known to lead, it may in a moment.
+    async fn here(&self, shown: Option<Certificate>, change: Change, seen: Seen) -> Result<Applied, Reply> {
+        let began = Instant::now();
+        loop {
+            let not = match self.registry.submit_here(shown.clone(), change.clone(), seen).await {
+                Ok(applied) => return Ok(applied),
+                Err(NotHere::Refused(refusal)) => return Err(Reply::Refused(json(&refusal))),
+                Err(not) => not,
+            };
+            let leader = self.registry.kept().leader;
+            let other = leader.filter(|leader| Some(&leader.address) != self.registry.own_address());
+            let waits = not == NotHere::NotLeader && other.is_none() && began.elapsed() < ELECTION;
+            if !waits {
+                return Err(Reply::Elsewhere(match (not, other) {
+                    (NotHere::Failed, _) => {
+                        let problems = self.registry.problems();
+                        problems
+                            .first()
+                            .cloned()
+                            .unwrap_or_else(|| "this node keeps no part of the registry".into())
+                    }
+                    (NotHere::Unknown, _) => {
+                        "the registry has another leader now; ask again, which is safe".into()
+                    }
+                    (NotHere::Busy, _) => "too many changes wait; ask again".into(),
+                    (_, Some(other)) => format!("{other} leads the registry, as far as this node knows"),
+                    (_, None) => "this node does not lead the registry, and knows nobody who does".into(),
+                }));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits for a document, or until this node does not lead any more.
+    async fn document(&self, wanted: impl Fn(Revision) -> bool) -> Reply {
+        let mut published = self.registry.published();
+        tokio::select! {
+            found = documents::wait(self.documents.clone(), wanted) => match found {
+                Some(document) => Reply::Json(document.json),
+                None => Reply::Elsewhere("the coordinator is stopping; ask again".to_owned()),
+            },
+            _ = published.wait_for(|Published { view, .. }| view.is_none()) => {
+                Reply::Elsewhere("this node does not lead the registry any more".to_owned())
+            }
         }
     }
 
@@ -302,7 +419,7 @@ impl Desk {
         signed(office.renew(&self.registry, shown, &name, address.as_deref()).await)
     }
 
-    async fn submit(&self, request: Request<Incoming>, caller: &Caller) -> Reply {
+    async fn submit(&self, request: Request<Incoming>, caller: &Caller, seen: Seen) -> Reply {
         let body = match self.body(request, REQUEST_BYTES_MAX, "change").await {
             Ok(body) => body,
             Err(reply) => return reply,
@@ -311,7 +428,10 @@ impl Desk {
             Ok(change) => change,
             Err(e) => return bad(format!("the body is no change: {e}")),
         };
-        if matches!(change, Change::Certify { .. }) {
+        let is_authority =
+            |shown: &Shown| self.authority.as_ref().is_some_and(|authority| shown.is(authority));
+        let may_certify = matches!(caller, Caller::Node(shown) if is_authority(shown));
+        if matches!(change, Change::Certify { .. }) && !may_certify {
             let error = "the coordinator knows of certificates from those who show them".to_owned();
             return Reply::Problem(StatusCode::FORBIDDEN, error);
         }
@@ -324,56 +444,53 @@ impl Desk {
             }
         }
         let _turn = self.turns.acquire().await;
-        let submitted = match certificate {
-            Some(certificate) => self.registry.submit_as(certificate, change).await,
-            None => self.registry.submit(change).await,
-        };
-        match submitted {
+        match self.here(certificate, change, seen).await {
             Ok(applied) => Reply::Json(json(&applied)),
-            Err(Error::Refused(refusal)) => Reply::Refused(json(&refusal)),
-            Err(error) => failed(error.to_string()),
+            Err(reply) => reply,
         }
     }
 
-    async fn revision(&self) -> Result<Revision, Reply> {
+    /// The revision as it is now, after declaring dead who is.
+    async fn revision(&self, seen: Seen) -> Result<Revision, Reply> {
         let _turn = self.turns.acquire().await;
-        self.registry.revision().await.map_err(|error| failed(error.to_string()))
+        self.here(None, Change::Expire, seen).await.map(|applied| applied.revision)
     }
 
-    async fn view(&self) -> Reply {
-        let now = match self.revision().await {
-            Ok(now) => now,
-            Err(reply) => return reply,
-        };
-        match documents::wait(self.documents.clone(), |revision| revision >= now).await {
-            Ok(document) => Reply::Json(document.json),
-            Err(error) => failed(error),
+    async fn view(&self, seen: Seen) -> Reply {
+        match self.revision(seen).await {
+            Ok(now) => self.document(|revision| revision >= now).await,
+            Err(reply) => reply,
         }
     }
 
-    async fn changed(&self, query: Option<&str>) -> Reply {
+    async fn changed(&self, query: Option<&str>, seen: Seen) -> Reply {
         let after = query.and_then(|query| query.strip_prefix("after=")).and_then(|after| after.parse().ok());
         let Some(after) = after.map(Revision) else {
             return bad("the query is not after=N, where N is the last revision seen".to_owned());
         };
-        let now = match self.revision().await {
+        let now = match self.revision(seen).await {
             Ok(now) => now,
             Err(reply) => return reply,
         };
         let mut halted = self.halted.clone();
         // A document is made after its change has been answered: one from before would take the client back.
-        let changed =
-            documents::wait(self.documents.clone(), |revision| revision != after && revision >= now);
+        let changed = self.document(|revision| revision != after && revision >= now);
         tokio::select! {
-            found = timeout(self.bounds.poll, changed) => match found {
-                Ok(Ok(document)) => Reply::Json(document.json),
-                Ok(Err(error)) => failed(error),
-                Err(_) => Reply::Same,
-            },
+            found = timeout(self.bounds.poll, changed) => found.unwrap_or(Reply::Same),
             // Who asks again finds out that nobody is here any more.
             _ = halted.wait_for(|halted| *halted) => Reply::Same,
         }
     }
+}
+
+/// An epoch and a revision. What is none says nothing.
+fn seen(text: &str) -> Seen {
+    let numbers = text
+        .split_once(' ')
+        .and_then(|(epoch, revision)| Some((epoch.parse().ok()?, revision.parse().ok()?)));
+    numbers
+        .map(|(epoch, revision)| Seen { epoch: Epoch(epoch), revision: Revision(revision) })
+        .unwrap_or_default()
 }
 
 fn signed(signed: Result<Admission, Unsigned>) -> Reply {
@@ -402,18 +519,23 @@ mod tests {
     use super::*;
     use crate::change::{Join, Seat};
     use crate::ids::{Epoch, Incarnation, WallClock};
+    use crate::local::LocalConfig;
     use crate::registry::Terms;
+    use crate::remote::RemoteConfig;
     use crate::serve::documents::Document;
 
     #[tokio::test]
     async fn nobody_is_told_of_a_revision_before_the_one_that_a_change_was_answered_with() {
         let directory = tempfile::tempdir().unwrap();
-        let registry = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
-        let document = |revision| Some(Ok(Document { revision: Revision(revision), json: Bytes::new() }));
+        let own = "127.0.0.1:1".to_owned();
+        let remote = RemoteConfig { own: Some(own.clone()), ..RemoteConfig::new(&own, "lab") };
+        let alone = LocalConfig::new(&directory.path().join("register"), "keeper", remote);
+        let registry = Local::found(alone, &Terms::new("lab")).unwrap();
+        let document = |revision| Some(Document { revision: Revision(revision), json: Bytes::new() });
         let (publish, documents) = watch::channel(document(0));
         let (_halt, halted) = watch::channel(false);
         let bounds = Bounds { poll: std::time::Duration::from_millis(20), ..Bounds::default() };
-        let desk = Desk::new(registry.clone(), None, None, bounds, documents, halted);
+        let desk = Desk::new(registry.clone(), None, (None, None), bounds, documents, halted);
         let join = Change::Join(Join {
             cluster: "lab".into(),
             seat: Seat { name: "a".into(), incarnation: Incarnation(1) },
@@ -423,14 +545,15 @@ mod tests {
             succeeds: None,
         });
         assert_eq!(registry.submit(join).await.unwrap().revision, Revision(1));
+        let seen = Seen::default();
         for after in ["after=1", "after=0", "after=77"] {
-            assert!(matches!(desk.changed(Some(after)).await, Reply::Same), "{after}");
+            assert!(matches!(desk.changed(Some(after), seen).await, Reply::Same), "{after}");
         }
         publish.send_replace(document(1));
-        assert!(matches!(desk.view().await, Reply::Json(_)));
-        assert!(matches!(desk.changed(Some("after=1")).await, Reply::Same));
+        assert!(matches!(desk.view(seen).await, Reply::Json(_)));
+        assert!(matches!(desk.changed(Some("after=1"), seen).await, Reply::Same));
         for after in ["after=0", "after=77"] {
-            assert!(matches!(desk.changed(Some(after)).await, Reply::Json(_)), "{after}");
+            assert!(matches!(desk.changed(Some(after), seen).await, Reply::Json(_)), "{after}");
         }
     }
 }

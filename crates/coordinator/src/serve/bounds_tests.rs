@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::change::{Change, Join, Seat};
-use crate::embedded::Embedded;
 use crate::error::Error;
 use crate::ids::{Epoch, Incarnation, Revision, WallClock};
+use crate::local::{Local, LocalConfig};
 use crate::registry::Terms;
 use crate::remote::{Remote, RemoteConfig, RemoteError};
 
@@ -32,24 +32,32 @@ const HEAD: &str = "host: x\r\ncards-cluster: lab\r\n";
 
 struct Server {
     address: std::net::SocketAddr,
-    home: Embedded,
-    _directory: TempDir,
+    home: Local,
+    directory: TempDir,
+}
+
+fn alone(directory: &TempDir) -> LocalConfig {
+    let home = directory.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    let own = "127.0.0.1:1".to_owned();
+    let remote = RemoteConfig { own: Some(own.clone()), ..RemoteConfig::new(&own, "lab") };
+    LocalConfig::new(&home.join("register"), "keeper", remote)
 }
 
 async fn server(bounds: Bounds) -> Server {
     let directory = tempfile::tempdir().unwrap();
-    let home = Embedded::create(&directory.path().join("registry"), &Terms::new("lab")).unwrap();
+    let home = Local::found(alone(&directory), &Terms::new("lab")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (bring, visits) = mpsc::channel(1);
-    tokio::spawn(within(bounds, visits, home.clone(), None, None, std::future::pending()));
+    tokio::spawn(within(bounds, visits, home.clone(), None, (None, None), std::future::pending()));
     tokio::spawn(async move {
         loop {
             let wire = Wire::plain(listener.accept().await.unwrap().0).set_adrift().unwrap();
             bring.send(Visit::of_anybody(wire)).await.unwrap_or_else(|_| panic!("it is served"));
         }
     });
-    Server { address, home, _directory: directory }
+    Server { address, home, directory }
 }
 
 fn equip(authority: &Authority, dir: &std::path::Path, node: &str) -> Identity {
@@ -71,16 +79,19 @@ impl Server {
     }
 
     async fn join(&self, name: &str) {
-        let join = Join {
-            cluster: "lab".into(),
-            seat: Seat { name: name.into(), incarnation: Incarnation(1) },
-            address: format!("{name}:1"),
-            clock: WallClock::now(),
-            seen: Epoch(0),
-            succeeds: None,
-        };
-        self.home.submit(Change::Join(join)).await.unwrap();
+        self.home.submit(joining(name)).await.unwrap();
     }
+}
+
+fn joining(name: &str) -> Change {
+    Change::Join(Join {
+        cluster: "lab".into(),
+        seat: Seat { name: name.into(), incarnation: Incarnation(1) },
+        address: format!("{name}:1"),
+        clock: WallClock::now(),
+        seen: Epoch(0),
+        succeeds: None,
+    })
 }
 
 #[tokio::test]
@@ -159,22 +170,28 @@ async fn a_wait_without_a_change_is_answered_and_asked_again() {
 }
 
 #[tokio::test]
-async fn a_registry_file_that_has_failed_is_an_error_with_the_words_of_its_coordinator() {
+async fn a_store_that_has_failed_is_told_in_the_words_of_its_node() {
     let server = server(Bounds::default()).await;
-    let client = server.client().await;
-    let waiter = tokio::spawn({
-        let client = client.clone();
-        async move { client.changed(Revision(0)).await.map(|view| view.revision) }
-    });
+    let config = RemoteConfig { patience: 3 * SOON, ..RemoteConfig::new(&server.address.to_string(), "lab") };
+    let client = Remote::open(config).await.unwrap();
     server.join("a").await;
-    assert_eq!(waiter.await.unwrap().unwrap(), Revision(1));
-    server.home.stop();
-    let failed = [client.view().await.err(), client.submit(Change::Expire).await.err()];
-    for error in failed {
-        let error = error.expect("it cannot be used");
-        assert!(matches!(error, Error::Remote(RemoteError::File { .. })), "{error}");
-        assert!(error.to_string().contains("has failed before; see to its disk"), "{error}");
+    // The next state finds no place.
+    let home = server.directory.path().join("home");
+    std::fs::rename(&home, server.directory.path().join("away")).unwrap();
+    let join = client.submit(joining("b")).await.unwrap_err();
+    assert!(
+        matches!(join, Error::Remote(RemoteError::OutcomeUnknown { .. } | RemoteError::NoLeader { .. })),
+        "{join}"
+    );
+    for error in [client.view().await.unwrap_err(), client.submit(Change::Expire).await.unwrap_err()] {
+        assert!(matches!(error, Error::Remote(RemoteError::NoLeader { .. })), "{error}");
+        assert!(
+            error.to_string().contains("cannot be read or written")
+                && error.to_string().contains("see to its disk"),
+            "{error}"
+        );
     }
+    assert!(server.home.store().is_none() && server.home.problems()[0].contains("see to its disk"));
 }
 
 #[tokio::test]

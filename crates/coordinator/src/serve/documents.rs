@@ -4,8 +4,8 @@ use cards_tls::Identity;
 use hyper::body::Bytes;
 use tokio::sync::watch;
 
-use crate::embedded::Embedded;
 use crate::ids::Revision;
+use crate::local::Local;
 
 /// The registry at one revision.
 #[derive(Clone, Debug)]
@@ -14,51 +14,45 @@ pub(super) struct Document {
     pub(super) json: Bytes,
 }
 
-/// The latest, or why there will be none any more: a registry file that has failed is not used again until it is
-/// opened anew.
-pub(super) type Latest = Option<Result<Document, String>>;
+/// The latest; none while this node does not lead the registry.
+pub(super) type Latest = Option<Document>;
 
-/// Publishes every revision, or the latest of several, and revokes before what it says is revoked. Declares dead whose lease has
-/// ended, too.
-pub(super) async fn follow(registry: Embedded, identity: Option<Identity>, publish: watch::Sender<Latest>) {
-    let mut view = registry.view().await;
+/// Publishes every revision, or the latest of several, while this node leads, and revokes before what it says is revoked.
+pub(super) async fn follow(registry: Local, identity: Option<Identity>, publish: watch::Sender<Latest>) {
+    let mut published = registry.published();
+    // The thread that publishes ends with the node.
     loop {
-        let (revision, made) = match view {
-            Ok(view) => {
+        let view = published.borrow_and_update().view.clone();
+        match view {
+            Some(view) => {
                 identity.iter().for_each(|identity| identity.revoke(view.revoked()));
                 let revision = view.revision;
-                // A large one takes longer than others should wait for the thread.
-                let made = tokio::task::spawn_blocking(move || {
-                    serde_json::to_vec(&view).expect("views have only strings, numbers, lists and maps")
-                });
-                (revision, made.await.map_err(|e| e.to_string()))
+                let is_known = publish.borrow().as_ref().is_some_and(|last| last.revision == revision);
+                if !is_known {
+                    // A large one takes longer than others should wait for the thread.
+                    let made = tokio::task::spawn_blocking(move || {
+                        serde_json::to_vec(&*view).expect("views have only strings, numbers, lists and maps")
+                    });
+                    let Ok(json) = made.await else { return };
+                    publish.send_replace(Some(Document { revision, json: json.into() }));
+                }
             }
-            Err(error) => (Revision(0), Err(error.to_string())),
-        };
-        let document = made.map(|json| Document { revision, json: json.into() });
-        let failed = document.is_err();
-        publish.send_replace(Some(document));
-        if failed {
+            None => {
+                publish.send_if_modified(|latest| latest.take().is_some());
+            }
+        }
+        if published.changed().await.is_err() {
             return;
         }
-        view = registry.changed(revision).await;
     }
 }
 
-/// Waits for a document that is `wanted`, or the end of all documents.
+/// Waits for a document that is `wanted`; none if there will be no more.
 pub(super) async fn wait(
     mut documents: watch::Receiver<Latest>,
     wanted: impl Fn(Revision) -> bool,
-) -> Result<Document, String> {
-    let found = documents
-        .wait_for(|latest| match latest {
-            Some(Ok(document)) => wanted(document.revision),
-            Some(Err(_)) => true,
-            None => false,
-        })
-        .await;
-    match found.as_deref() {
-        Ok(Some(document)) => document.clone(),
-        Ok(None) | Err(_) => Err("the coordinator is stopping; ask again".to_owned()),
-    }
+) -> Option<Document> {
+    let found =
+        documents.wait_for(|latest| latest.as_ref().is_some_and(|document| wanted(document.revision))).await;
+    found.ok().and_then(|document| document.clone())
 }

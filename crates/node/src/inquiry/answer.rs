@@ -7,11 +7,11 @@ use cards_core::policy::Asker;
 use cards_core::{BlockId, NodeId, PgId};
 use serde::Serialize;
 
-use super::{Question, block};
+use super::{Question, block, events};
 use crate::node::Node;
 use crate::pins;
 use crate::report;
-use crate::sampling;
+use crate::samples;
 use crate::spans;
 use crate::warm;
 use crate::web::map;
@@ -50,9 +50,11 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
             json(&block::asked(node, BlockId::new(PgId(volume), block), asker)?)
         }
         Question::Map { volume } => json(&map::of(node, &volume)?),
-        Question::History {} => json(&node.history.tell(&node.config.node)),
+        Question::History { after } => json(&node.history.tell(&node.config.node, after)),
+        Question::Past { node: name } => json(&node.history.past(&name)),
+        Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
-        Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+        Question::Sample { volume, most } => json(&samples::tell(node, &volume, most)?),
         Question::Pins { order } => json(&pins::carry_out(node, order).await?),
         Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }

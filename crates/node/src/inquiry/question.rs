@@ -44,7 +44,18 @@ pub(crate) enum Question {
         volume: String,
     },
     /// What it did in the last hour: a [`Told`](crate::history::Told).
-    History {},
+    History {
+        /// Only what came after this step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+    },
+    /// What it keeps of another node's last hour: a [`Told`](crate::history::Told), or null.
+    Past {
+        /// That node's name.
+        node: String,
+    },
+    /// What has happened as it says: a list of [`Event`](crate::history::Event)s.
+    Events {},
     /// What happened to requests there: a list of [`admin::Span`](cards_admin::Span).
     Spans {
         /// Only of this trace.

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_coordinator::{
-    Coordinator, Embedded, Epoch, Error, Etcd, EtcdConfig, EtcdError, FileError, Login, Office, Remote,
-    RemoteConfig, Terms, TlsFiles, Visit,
+    Blank, Coordinator, Epoch, Error, Etcd, EtcdConfig, EtcdError, Local, LocalConfig, Login, Office, Opened,
+    Record, Refusal, Remote, RemoteConfig, Terms, TlsFiles, Visit, earlier_records,
 };
 
 use cards_tls::{Identity, Name};
 use tokio::sync::mpsc;
 
-use cards_config::{Config, Coordinator as Home, EtcdHome};
+use cards_config::{Config, Coordinator as Home, EmbeddedHome, EtcdHome};
+
+use super::patience::Patience;
+use super::state::State;
 
 /// Connections that have been brought to the registry, and not yet been heard.
 const VISITS_MAX: usize = 128;
@@ -71,8 +74,9 @@ pub enum HomeError {
     },
     /// The registry is gone, and it is not the first one.
     #[error(
-        "the coordinator, {home}, has no registry, but this node was a member in epoch {epoch}; bring the registry \
-         back. If it is lost for good, remove {} on all nodes, and a new one is made", state.display()
+        "the coordinator, {home}, has no registry, but this node had one or was a member (epoch {epoch}); bring the registry \
+         back, or if other nodes keep it, name one of them in [coordinator.embedded]. If it is lost for good, remove `membership.json`, \
+         `register*` and `registry*` in {} on all nodes, and a new one is made", state.display()
     )]
     Lost {
         /// Where it should be.
@@ -84,53 +88,116 @@ pub enum HomeError {
     },
 }
 
-/// Opens the registry; makes a new one if there is none and `seen` says that there never was.
+/// Opens the registry; makes a new one if there is none and `before` says that there never was. Waits for those that keep it.
 pub(super) async fn open(
     config: &Config,
-    home: &Home,
+    patience: &Patience<'_>,
     identity: Option<&Identity>,
+    before: &State,
+) -> Result<Coordinator, HomeError> {
+    let home = patience.home;
+    match home {
+        Home::Embedded(embedded) => {
+            Ok(Coordinator::Local(open_local(config, patience, embedded, identity, before).await?))
+        }
+        Home::Etcd(etcd) => patience.wait(|| open_etcd(config, home, etcd, Epoch(before.epoch))).await,
+    }
+}
+
+/// This node's part of a registry that nodes keep together.
+async fn open_local(
+    config: &Config,
+    patience: &Patience<'_>,
+    embedded: &EmbeddedHome,
+    identity: Option<&Identity>,
+    before: &State,
+) -> Result<Local, HomeError> {
+    let home = patience.home;
+    let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
+    let mut remote = RemoteConfig::new(&embedded.address, &config.cluster);
+    remote.patience = PATIENCE;
+    remote.identity =
+        identity.map(|identity| (identity.clone(), Name::new(&config.cluster, &embedded.keeper)));
+    remote.own.clone_from(&config.address);
+    remote.others = before.arbiters.iter().filter(|route| route.node != config.node).cloned().collect();
+    (remote.history, remote.seen) = (before.registry, Epoch(before.epoch));
+    let blank = match Local::open(LocalConfig::new(&config.register(), &config.node, remote))
+        .await
+        .map_err(failed)?
+    {
+        Opened::Keeps(local) => return Ok(local),
+        Opened::Missing(blank) if config.is_keeper() && !blank.has_others() => {
+            return begin(config, home, blank, before).map_err(|error| {
+                error.unwrap_or_else(|| HomeError::Lost {
+                    home: home.describe(),
+                    epoch: before.epoch,
+                    state: config.state_dir.clone(),
+                })
+            });
+        }
+        Opened::Blank(blank) | Opened::Missing(blank) => blank,
+    };
+    let mut reached = blank.config().remote.clone();
+    reached.others.extend(blank.kept().arbiters.iter().cloned());
+    let view = patience
+        .wait(|| async { Remote::open(reached.clone()).await.map_err(failed)?.view().await.map_err(failed) })
+        .await?;
+    blank.enlist(view.lease).map_err(failed)
+}
+
+/// A new registry, or that of an earlier release. The error is none if there was one, and it is gone.
+fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<Local, Option<HomeError>> {
+    let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
+    let earlier = config.registry();
+    if earlier.exists() {
+        let records = earlier_records(&earlier).map_err(|error| failed(error.into()))?;
+        let heads = records.iter().filter_map(|record| match record {
+            Record::Head(head) => Some(head.epoch),
+            _ => None,
+        });
+        let (seen, epoch) = (Epoch(before.epoch), heads.max().unwrap_or_default());
+        if epoch < seen {
+            let behind = Refusal::RegistryBehind { name: config.node.clone(), seen, epoch };
+            return Err(Some(failed(behind.into())));
+        }
+        tracing::info!(file = %earlier.display(), "taking over the registry of an earlier release");
+        return Ok(blank.import(&earlier).map_err(failed)?);
+    }
+    let register = config.register();
+    let traces = ["copy", "old"].map(|suffix| register.with_extension(suffix));
+    let was_there = before.epoch > 0
+        || traces.iter().any(|path| path.exists())
+        || earlier.with_extension("redb.imported").exists();
+    if was_there {
+        return Err(None);
+    }
+    tracing::info!(file = %register.display(), "making the registry of a new cluster");
+    let terms = Terms { lease: home.lease(), ..Terms::new(&config.cluster) };
+    Ok(blank.found(&terms).map_err(failed)?)
+}
+
+async fn open_etcd(
+    config: &Config,
+    home: &Home,
+    etcd: &EtcdHome,
     seen: Epoch,
 ) -> Result<Coordinator, HomeError> {
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
-    let lost = || HomeError::Lost { home: home.describe(), epoch: seen.0, state: config.membership() };
+    let lost = || HomeError::Lost { home: home.describe(), epoch: seen.0, state: config.state_dir.clone() };
     let terms = Terms { lease: home.lease(), ..Terms::new(&config.cluster) };
-    match home {
-        Home::Embedded(_) if config.is_keeper() => {
-            let file = config.registry();
-            let registry = match Embedded::open(&file) {
-                Ok(registry) => registry,
-                Err(FileError::Missing { .. }) if seen.0 > 0 => return Err(lost()),
-                Err(FileError::Missing { .. }) => {
-                    tracing::info!(file = %file.display(), "making the registry of a new cluster");
-                    Embedded::create(&file, &terms).map_err(failed)?
-                }
-                Err(error) => return Err(failed(error.into())),
-            };
-            Ok(Coordinator::Embedded(registry))
+    let settings = etcd_config(etcd)?;
+    if seen.0 == 0 {
+        // Whoever comes first makes it; for all others there is one already.
+        match Etcd::create(&settings, &terms).await {
+            Ok(made) => return Ok(Coordinator::Etcd(made)),
+            Err(Error::Etcd(EtcdError::Exists { .. })) => {}
+            Err(error) => return Err(failed(error)),
         }
-        Home::Embedded(embedded) => {
-            let mut remote = RemoteConfig::new(&embedded.address, &config.cluster);
-            remote.patience = PATIENCE;
-            let keeper = Name::new(&config.cluster, &embedded.keeper);
-            remote.identity = identity.map(|identity| (identity.clone(), keeper));
-            Ok(Coordinator::Remote(Remote::open(remote).await.map_err(failed)?))
-        }
-        Home::Etcd(etcd) => {
-            let settings = etcd_config(etcd)?;
-            if seen.0 == 0 {
-                // Whoever comes first makes it; for all others there is one already.
-                match Etcd::create(&settings, &terms).await {
-                    Ok(made) => return Ok(Coordinator::Etcd(made)),
-                    Err(Error::Etcd(EtcdError::Exists { .. })) => {}
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            match Etcd::open(&settings, &config.cluster).await {
-                Ok(registry) => Ok(Coordinator::Etcd(registry)),
-                Err(Error::Etcd(EtcdError::NoRegistry { .. })) => Err(lost()),
-                Err(error) => Err(failed(error)),
-            }
-        }
+    }
+    match Etcd::open(&settings, &config.cluster).await {
+        Ok(registry) => Ok(Coordinator::Etcd(registry)),
+        Err(Error::Etcd(EtcdError::NoRegistry { .. })) => Err(lost()),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -141,7 +208,9 @@ pub(super) fn office(
     coordinator: &Coordinator,
 ) -> Result<Option<Office>, HomeError> {
     match (identity, coordinator) {
-        (Some(identity), Coordinator::Embedded(_)) => Ok(Office::open(&config.authority(), identity)?),
+        (Some(identity), Coordinator::Local(_)) if config.is_keeper() => {
+            Ok(Office::open(&config.authority(), identity)?)
+        }
         _ => Ok(None),
     }
 }
@@ -154,13 +223,15 @@ pub(crate) struct Registry {
     pub(crate) signs: bool,
 }
 
-/// Answers whoever is brought to the registry, if it is this node's, for as long as the runtime runs.
+/// Answers whoever is brought to the registry, if nodes keep it, for as long as the runtime runs.
 pub(super) fn answer(
+    home: &Home,
     identity: Option<Identity>,
     office: Option<Office>,
     coordinator: &Coordinator,
 ) -> Option<Registry> {
-    let Coordinator::Embedded(registry) = coordinator else { return None };
+    let (Coordinator::Local(registry), Home::Embedded(embedded)) = (coordinator, home) else { return None };
+    let authority = identity.as_ref().map(|identity| Name::new(&identity.name().cluster, &embedded.keeper));
     let (visits, brought) = mpsc::channel(VISITS_MAX);
     let signs = office.is_some();
     tokio::task::spawn_local(cards_coordinator::serve(
@@ -168,6 +239,7 @@ pub(super) fn answer(
         registry.clone(),
         identity,
         office,
+        authority,
         pending(),
     ));
     Some(Registry { visits, signs })

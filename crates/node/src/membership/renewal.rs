@@ -47,7 +47,7 @@ pub(super) async fn run(session: Rc<Session>) {
 /// that this fails is no problem of the cluster, and it is tried again at the next start, and whenever the certificate is renewed.
 async fn name_address(session: &Session, own: &Own) {
     let address = session.config.address.as_deref();
-    if own.names(address) || matches!(session.coordinator, Coordinator::Embedded(_)) {
+    if own.names(address) || session.config.is_keeper() {
         return;
     }
     match ask(own, address, session.office.as_ref(), &session.coordinator).await {
@@ -88,21 +88,23 @@ async fn ask(
 ) -> Result<String, String> {
     let name = own.name();
     match (coordinator, office) {
-        (Coordinator::Embedded(registry), Some(office)) => {
+        (Coordinator::Local(registry), Some(office)) => {
             let signed = office.renew(registry, &own.shown(), name, address).await;
             signed.map(|signed| signed.certificate).map_err(|error| error.to_string())
         }
         (Coordinator::Remote(keeper), _) => {
             keeper.renew_certificate(&name.node).await.map_err(|error| error.to_string())
         }
-        (Coordinator::Embedded(_), None) => Err("the cluster's authority is not here".into()),
+        (Coordinator::Local(registry), None) => {
+            registry.remote().renew_certificate(&name.node).await.map_err(|error| error.to_string())
+        }
         (Coordinator::Etcd(_), _) => Err("with etcd nobody signs; name new files in [identity]".into()),
     }
 }
 
 /// Lets a registry that does not see what this node shows know of it.
 pub(super) async fn certify(own: Option<&Own>, coordinator: &Coordinator) -> Result<(), Error> {
-    let Some(own) = own.filter(|_| !matches!(coordinator, Coordinator::Remote(_))) else { return Ok(()) };
+    let Some(own) = own.filter(|_| matches!(coordinator, Coordinator::Etcd(_))) else { return Ok(()) };
     match Certificate::of(&own.shown(), own.name()) {
         Some(certificate) => {
             coordinator.submit(Change::Certify { certificate, alone: false }).await.map(drop)

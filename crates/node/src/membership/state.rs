@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use cards_coordinator::{History, Route};
 use serde::{Deserialize, Serialize};
 
 /// The file `membership.json` in `state_dir`.
@@ -16,17 +17,23 @@ pub(crate) struct StateFile {
 }
 
 /// What the file has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
     /// The last membership of this node (its incarnation in the registry); zero: none.
     pub(crate) membership: u64,
     /// The highest epoch the node has heard of. A registry behind it is an old copy.
     pub(crate) epoch: u64,
+    /// Which registry it is. Another one of a cluster of the same name is not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) registry: Option<History>,
+    /// The nodes that keep it, as this one has heard last: whom to ask when the node that the configuration names is away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) arbiters: Vec<Route>,
 }
 
 /// Longest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 4096;
+const FILE_BYTES_MAX: u64 = 16 << 10;
 
 impl StateFile {
     /// Reads the file; a directory without one has no past.
@@ -60,7 +67,7 @@ impl StateFile {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.state
+        self.state.clone()
     }
 
     /// Replaces the file if anything is new, and returns when that is durable.
@@ -94,8 +101,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut file = StateFile::open(dir.path()).unwrap();
         assert_eq!(file.state(), State::default());
-        let state = State { membership: 7, epoch: 3 };
-        file.store(state).unwrap();
+        let arbiters = vec![Route { node: "n1".into(), address: "10.0.0.1:7400".into() }];
+        let state = State { membership: 7, epoch: 3, registry: Some(History(9)), arbiters };
+        file.store(state.clone()).unwrap();
         drop(file);
         assert_eq!(StateFile::open(dir.path()).unwrap().state(), state);
     }
@@ -111,7 +119,10 @@ mod tests {
     #[test]
     fn a_file_that_was_cut_short_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        StateFile::open(dir.path()).unwrap().store(State { membership: 7, epoch: 3 }).unwrap();
+        StateFile::open(dir.path())
+            .unwrap()
+            .store(State { membership: 7, epoch: 3, ..State::default() })
+            .unwrap();
         let path = dir.path().join("membership.json");
         let whole = std::fs::read(&path).unwrap();
         for length in 0..whole.len() {

@@ -1,0 +1,83 @@
+//! Whether others know a later registry than a lone arbiter's.
+//!
+//! A node that is the only arbiter by what its store says can lead at once. If its state_dir is an old copy, of a time when it
+//! was the only one, others keep a later registry, and know it.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::ids::History;
+use crate::kept::{Kept, Route};
+use crate::remote::{Ask, Known, Peer, RemoteConfig};
+use crate::wire::KEPT_BY;
+
+/// How long they are waited for before the node leads: those that are there answer in a fraction of it.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
+/// How long those are asked again that did not answer.
+const UNTIL: Duration = Duration::from_secs(60);
+/// Pause before they are.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What was found.
+pub(super) enum Found {
+    /// Somebody knows of a later one.
+    Later(Kept),
+    /// These have not answered.
+    Silent(Vec<Route>),
+}
+
+/// Asks all of them at once.
+pub(super) async fn look(
+    config: &RemoteConfig,
+    others: &[Route],
+    history: Option<History>,
+    version: u64,
+    limit: Duration,
+) -> Found {
+    let mut asked = JoinSet::new();
+    for route in others {
+        let (config, route) = (config.clone(), route.clone());
+        asked.spawn(async move {
+            (timeout(limit, kept_by(&config, &route, history)).await.ok().flatten(), route)
+        });
+    }
+    let mut silent = Vec::new();
+    while let Some(Ok((kept, route))) = asked.join_next().await {
+        match kept {
+            Some(kept) if kept.history == history && kept.version > version && !kept.arbiters.is_empty() => {
+                return Found::Later(kept);
+            }
+            Some(_) => {}
+            None => silent.push(route),
+        }
+    }
+    Found::Silent(silent)
+}
+
+/// Asks those again that are silent; what is found at last.
+pub(super) async fn watch(
+    config: &RemoteConfig,
+    mut silent: Vec<Route>,
+    history: Option<History>,
+    version: u64,
+) -> Option<Kept> {
+    let end = Instant::now() + UNTIL;
+    while !silent.is_empty() && Instant::now() < end {
+        sleep(PAUSE).await;
+        match look(config, &silent, history, version, PAUSE).await {
+            Found::Later(kept) => return Some(kept),
+            Found::Silent(left) => silent = left,
+        }
+    }
+    None
+}
+
+async fn kept_by(config: &RemoteConfig, route: &Route, history: Option<History>) -> Option<Kept> {
+    let peer = Peer::at(route, config).ok()?;
+    let mut connection = peer.connect(config.connect_timeout).await.ok()?;
+    let ask = Ask { path: KEPT_BY.to_owned(), body: None };
+    let answer = connection.exchange(&peer, &ask, Known { history, seen: None }).await.ok()?;
+    serde_json::from_slice(&answer.body).ok()
+}
