@@ -117,6 +117,31 @@ fn what_cannot_be_pinned_is_refused_with_the_numbers() {
     let detached = cards(&["pin", "disk", "--range", "0+1", "--socket", &socket]).fails();
     assert!(detached.stderr.contains("not attached here"), "{detached}");
     cards(&["unpin", "disk", "--socket", &socket]).ok();
+}
+
+#[test]
+fn a_write_at_another_node_drops_what_is_pinned_and_a_detach_ends_it() {
+    let dir = scratch();
+    let mut cluster = cluster(dir.path());
+    let socket = cluster.node(2).admin_socket();
+    let range = format!("0+{PINNED}");
+    cards(&["pin", "disk", "--range", &range, "--socket", &socket]).ok();
+    assert_eq!(missed(&mut cluster), PINNED / BLOCK);
+    let mut writer = cluster.export(1, "disk").open();
+    // Another content, and then the old one: each time the copy at node 2 is dropped and fetched again.
+    let old = content::bytes(3 * BLOCK, BLOCK as usize, SEED);
+    let new = vec![0x5a; BLOCK as usize];
+    for data in [&new, &old] {
+        writer.write(3 * BLOCK, data).expect("a write");
+        let read = cluster.export(2, "disk").open().read(3 * BLOCK, BLOCK as usize).expect("a read");
+        assert!(&read == data, "node 2 reads what node 1 has written");
+    }
+    scan(&mut cluster);
+    assert_eq!(missed(&mut cluster), 0, "what was fetched again stays");
+
+    eventually("the volume is detached", SHORT, || {
+        cards(&["volume", "detach", "disk", "--socket", &socket]).status.success().then_some(())
+    });
     let list = parse(&cards(&["pin", "list", "--json", "--socket", &socket]).ok());
     assert_eq!(list["nodes"][0]["volumes"], json!([]));
 }

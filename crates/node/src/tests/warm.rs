@@ -161,6 +161,39 @@ fn pinned_blocks_stay_while_others_come_and_go_and_after_a_restart() {
     assert_eq!(cluster.status(2).cache.pinned, 2 * block);
 }
 
+/// With the most that can be pinned, what is left of a shard is fewer places than one of these requests has blocks.
+#[test]
+fn large_requests_of_several_clients_go_on_beside_the_most_that_can_be_pinned() {
+    let cluster = Cluster::with(2, 400 * BLOCK, |config| {
+        (config.cache, config.shards) = (32 * BLOCK as u64, 4);
+        config.pin_max = Some(24 * BLOCK as u64);
+    });
+    let pins = cluster.admin(2).pins(None, pin(&[(0, 24 * BLOCK as u64)])).unwrap();
+    assert_eq!(pins.bytes(), pins.max);
+    missing(&cluster, 2, 24);
+    const LENGTH: usize = 64 * BLOCK;
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let cluster = &cluster;
+            scope.spawn(move || {
+                let mut connection = cluster.client(2);
+                for round in 0..12 {
+                    let offset = (client * 97 + round * 31) % (400 - 64) * BLOCK;
+                    let content = &cluster.content[offset..offset + LENGTH];
+                    match client {
+                        0 => connection.write(offset as u64, content).unwrap(),
+                        _ => assert!(connection.read(offset as u64, LENGTH).unwrap() == content),
+                    }
+                }
+            });
+        }
+    });
+    let pinned = cluster.status(2).cache.pinned;
+    missing(&cluster, 2, 24);
+    let after = cluster.status(2).cache.pinned;
+    assert!(pinned <= after && after <= 24 * BLOCK as u64 && after > 0, "{pinned} bytes, then {after}");
+}
+
 #[test]
 fn what_cannot_be_pinned_is_refused() {
     let cluster = small(1);
