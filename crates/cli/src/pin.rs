@@ -28,7 +28,8 @@ const RANGES_SHOWN: usize = 8;
     after_help = "\
 Pinned blocks are not evicted. They are fetched by `cards warm`, or when they are first read; a write to them drops the copies
 as always. All of the volume unless --range or --profile say less. At most `pin_max` of node.toml is pinned at a node, half of
-the cache if nothing is said. Pins outlast a restart of the daemon. docs/operating/warm.md says more.
+the cache if nothing is said. Pins outlast a restart of the daemon and the end of a device;
+`cards volume detach` ends them. docs/operating/warm.md says more.
 
 Examples:
   cards pin golden --profile boot.profile --nodes all
