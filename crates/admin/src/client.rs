@@ -9,8 +9,8 @@ use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
-    Activity, Cluster, Forgotten, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples,
-    Spans, Status, Volume, Warmed, Why, to_line,
+    Activity, Cluster, Forgotten, PinOrder, Pins, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply,
+    Request, Samples, Spans, Status, Volume, Warmed, Why, to_line,
 };
 
 /// How long a request may take, if not said otherwise.
@@ -307,6 +307,17 @@ impl Client {
         }
     }
 
+    /// Does what `order` says about the blocks that stay in the cache of the member `node`, or of the node itself; what stays then.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn pins(&mut self, node: Option<&str>, order: PinOrder) -> Result<Pins, ClientError> {
+        match self.call(&Request::Pins { order, node: node.map(Into::into) })? {
+            Reply::Pins(pins) => Ok(pins),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Holds all messages about blocks that the node has for its peers, as long as this connection lasts.
     ///
     /// # Errors
@@ -397,6 +408,7 @@ impl Client {
             Reply::Samples(_) => "samples",
             Reply::Spans(_) => "spans",
             Reply::Warmed(_) => "warmed",
+            Reply::Pins(_) => "pins",
             Reply::Forgotten(_) => "forgotten",
             Reply::Renewed { .. } => "renewed",
             Reply::Done {} => "done",

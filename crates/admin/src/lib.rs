@@ -17,6 +17,7 @@ mod forgotten;
 mod headline;
 mod io;
 mod latency;
+mod pins;
 mod recording;
 mod sampled;
 mod slow;
@@ -39,6 +40,7 @@ pub use forgotten::{Forgotten, ForgottenDisk};
 pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
+pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use sampled::{Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
@@ -162,6 +164,14 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
+    /// Say what stays in the cache of a node, or have other blocks stay: [`Reply::Pins`].
+    Pins {
+        /// What to do.
+        order: PinOrder,
+        /// The member whose cache it is; none: this node.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+    },
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
     /// Leave the cluster for good, then drain and exit: [`Reply::Done`] before the socket closes.
@@ -224,6 +234,8 @@ pub enum Reply {
     Spans(Box<Spans>),
     /// What was fetched.
     Warmed(Warmed),
+    /// What stays in the cache.
+    Pins(Pins),
     /// What was dropped.
     Forgotten(Forgotten),
     /// There is a new certificate.
@@ -361,6 +373,11 @@ mod tests {
             Request::Spans { trace: Some("n2:0.1a".into()) },
             Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)], node: None },
             Request::Warm { volume: "disk".into(), ranges: vec![], node: Some("n2".into()) },
+            Request::Pins { order: PinOrder::List {}, node: None },
+            Request::Pins {
+                order: PinOrder::Pin { volume: "disk".into(), ranges: vec![(0, 1 << 20)] },
+                node: Some("n2".into()),
+            },
             Request::Shutdown {},
         ] {
             assert_eq!(parse_request(&to_line(&request)), Ok(request));

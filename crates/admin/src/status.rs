@@ -242,6 +242,9 @@ pub struct Cache {
     pub blocks: u64,
     /// Bytes of data that are cached.
     pub used: u64,
+    /// Of these, bytes of pinned blocks.
+    #[serde(default)]
+    pub pinned: u64,
     /// Memory for what is known of blocks, in bytes: those in the cache, hints to those of other nodes, and of the volumes of
     /// this node who holds locks. The latter two do not grow with the cache.
     pub index_bytes: u64,

@@ -83,6 +83,8 @@ pub struct Options {
     pub writes_elsewhere: u32,
     /// Clients ask for blocks ahead of their use.
     pub read_ahead: bool,
+    /// Clients have blocks stay in the cache of their node, and others instead of them.
+    pub retains: bool,
     /// Messages.
     pub network: NetworkOptions,
     /// Disks.

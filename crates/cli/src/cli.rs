@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::verbs::{
     advise, attach, bench, check, cluster, completions, demo, detach, dev, device, disk, doctor, join,
-    layout, leave, lock, man, mount, paper, policy, profile, replay, serve, sim, spans, status, top, trace,
-    umount, volume, why,
+    layout, leave, lock, man, mount, paper, pin, policy, profile, replay, serve, sim, spans, status, top,
+    trace, umount, volume, why,
 };
 use crate::warm;
 
@@ -93,6 +93,8 @@ verbs! {
         Umount: umount::Umount,
         Device: Box<device::Device>,
         Warm: Box<warm::Warm>,
+        Pin: Box<pin::Pin>,
+        Unpin: Box<pin::Unpin>,
         Profile: Box<profile::Profile>,
         Lock: Box<lock::Lock>,
         Disk: disk::Disk,

@@ -20,6 +20,7 @@ pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod mount_helper;
 pub(crate) mod paper;
+pub(crate) mod pin;
 pub(crate) mod policy;
 pub(crate) mod profile;
 pub(crate) mod replay;

@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `nodes` | the nodes whose caches are filled |
+//! | `parts` | the parts of a volume that a command line or a profile names |
 //! | `plan` | what each of them is to have, from its own part on |
 //! | `fetch` | the threads that ask for it, and the signals that end them |
 //! | `bar` | how far they are |
@@ -12,9 +13,10 @@ mod bar;
 mod fetch;
 mod nodes;
 mod outcome;
+mod parts;
 mod plan;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,16 +24,19 @@ use cards_admin::{Client, ClientError, Refusal, RefusalKind, Volume, VolumeState
 use cards_config::size;
 use clap::Args;
 
+use crate::complete;
 use crate::context::Context;
 use crate::daemon::Daemon;
 use crate::error::{Error, Failure};
 use crate::output;
-use crate::profile::{File, ProfileError};
+use crate::profile::File;
 use crate::range;
 use crate::signals::Signals;
 use fetch::{Fetch, Fetched};
-use nodes::{Choice, LeftOut, Nodes, Target};
+use nodes::{Choice, Target};
+pub(crate) use nodes::{LeftOut, Nodes};
 use outcome::Outcome;
+pub(crate) use parts::parts;
 use plan::Plan;
 
 /// Fetch a volume, or parts of it, into the caches of this node or of several
@@ -50,7 +55,7 @@ Examples:
   cards warm data --range 0+1G --range 40G+512M --json")]
 pub(crate) struct Warm {
     /// The volume
-    #[arg(value_name = "VOLUME")]
+    #[arg(value_name = "VOLUME", add = complete::volumes())]
     volume: String,
 
     /// A profile: what it names, in its order
@@ -130,7 +135,7 @@ pub(crate) enum WarmError {
 impl Failure for WarmError {}
 
 /// Nodes and their reasons.
-fn sentence(nodes: &[LeftOut]) -> String {
+pub(crate) fn sentence(nodes: &[LeftOut]) -> String {
     // A reason may name the node itself.
     let one = |LeftOut { node, reason }: &LeftOut| match reason.starts_with(&format!("node {node}")) {
         true => reason.clone(),
@@ -170,7 +175,8 @@ impl Warm {
             Some(nodes) => nodes.choose(&mut client, &self.volume)?,
             None => self.here(&mut client, &volume)?,
         };
-        let plan = Plan::new(self.ranges(&volume, profile)?, volume.block.into());
+        let ranges = parts(&volume, &self.range, profile.zip(self.from.as_deref()), self.how.force)?;
+        let plan = Plan::new(ranges, volume.block.into());
         self.warn_of_size(plan.bytes, &targets);
         let (bytes, wanted) =
             (plan.bytes.saturating_mul(targets.len() as u64), targets.len() + missing.len());
@@ -255,42 +261,5 @@ impl Warm {
                 size::human(*cache)
             );
         }
-    }
-
-    /// What is to be fetched.
-    fn ranges(&self, volume: &Volume, profile: Option<File>) -> Result<Vec<(u64, u64)>, Error> {
-        if let (Some(profile), Some(path)) = (profile, &self.from) {
-            return Ok(self.of_profile(volume, profile, path)?);
-        }
-        if self.range.is_empty() {
-            return Ok(vec![(0, volume.size)]);
-        }
-        for &(offset, length) in &self.range {
-            if offset + length > volume.size {
-                let (volume, size) = (volume.name.clone(), volume.size);
-                return Err(WarmError::Range { offset, length, volume, size }.into());
-            }
-        }
-        Ok(self.range.clone())
-    }
-
-    fn of_profile(
-        &self,
-        volume: &Volume,
-        profile: File,
-        path: &Path,
-    ) -> Result<Vec<(u64, u64)>, ProfileError> {
-        let fits = profile.volume == volume.name && profile.size == volume.size;
-        if !fits && !self.how.force {
-            return Err(ProfileError::OtherVolume {
-                path: path.into(),
-                volume: profile.volume,
-                size: profile.size,
-                asked: volume.name.clone(),
-                asked_size: volume.size,
-            });
-        }
-        let cut = |(offset, length): (u64, u64)| (offset, length.min(volume.size.saturating_sub(offset)));
-        Ok(profile.ranges.into_iter().map(cut).filter(|(_, length)| *length > 0).collect())
     }
 }

@@ -69,6 +69,9 @@ pub struct Config {
     /// Memory for cached blocks, in bytes. Default `1G`.
     #[serde(with = "size", default = "default_cache")]
     pub cache: u64,
+    /// Of it, at most so much may be pinned (`cards pin`), in bytes: at most three quarters. Default: half of the cache.
+    #[serde(with = "size::optional", default, skip_serializing_if = "Option::is_none")]
+    pub pin_max: Option<u64>,
     /// Which block leaves a full cache: `lru`, `sieve`, `s3-fifo`, `2q`, `arc`, `w-tinylfu` or
     /// `w-tinylfu-10`. Default `s3-fifo`.
     #[serde(with = "replacement", default)]
@@ -162,6 +165,7 @@ impl Config {
             node: node.into(),
             address: None,
             cache: default_cache(),
+            pin_max: None,
             replacement: Replacement::default(),
             block: default_block(),
             shards: default_shards(),
@@ -188,6 +192,12 @@ impl Config {
             api: None,
             web: None,
         }
+    }
+
+    /// Bytes of blocks that may be pinned.
+    #[must_use]
+    pub fn pin_max(&self) -> u64 {
+        self.pin_max.unwrap_or(self.cache / 2)
     }
 
     /// Reads, parses and validates the file at `path`.

@@ -89,6 +89,30 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D:
     deserializer.deserialize_any(SizeVisitor)
 }
 
+/// The same for a size that need not be there.
+pub mod optional {
+    use serde::{Deserializer, Serializer};
+
+    /// For `#[serde(with)]`.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => super::serialize(bytes, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// For `#[serde(with)]`.
+    ///
+    /// # Errors
+    /// The value is no size.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}
+
 struct SizeVisitor;
 
 impl de::Visitor<'_> for SizeVisitor {

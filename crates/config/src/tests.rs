@@ -18,6 +18,7 @@ peer_timeout = "500ms"
 hedge = false
 disk_wait = "30s"
 lease = "3s"
+pin_max = "1G"
 limit = { bytes = "1G", burst = "250ms" }
 [[disk]]
 name = "disk"
@@ -326,6 +327,14 @@ fn blocks_are_powers_of_two_in_range() {
     for block in ["2K", "2M", "96K", "0"] {
         refused("\"64K\"", &format!("{block:?}"), &["block", block, "power of two from 4K to 1M"]);
     }
+}
+
+#[test]
+fn a_quarter_of_the_cache_is_not_pinned() {
+    let config = parse(LEAST).unwrap();
+    assert_eq!(config.pin_max(), config.cache / 2);
+    assert_eq!(parse(FULL).unwrap().pin_max(), 1 << 30);
+    refused("pin_max = \"1G\"", "pin_max = \"3073M\"", &["pin_max = \"3073M\"", "three quarters of `cache`"]);
 }
 
 #[test]

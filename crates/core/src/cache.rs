@@ -245,7 +245,9 @@ impl Cache {
     /// Blocks of a volume that stay from now on, first and last ones, in place of those that were to: a retained block is not
     /// evicted. There is an end to that, so that others have room: at most three quarters of the places are retained.
     pub fn retain(&mut self, volume: PgId, ranges: Vec<(u32, u32)>) {
-        self.retained.set(volume, ranges);
+        if !self.retained.set(volume, ranges) {
+            return;
+        }
         let of_volume = |&slot: &u32| self.frames.block(slot).volume == volume;
         let slots: Vec<u32> = self.table.slots().filter(of_volume).collect();
         for slot in slots {

@@ -289,10 +289,12 @@ impl Shard {
     }
 
     /// A user of a slot is done with it and has the block in a cache of its own: the copy here makes room, unless
-    /// somebody else uses it. Poll for outputs afterwards.
+    /// it is to stay or somebody else uses it. Poll for outputs afterwards.
     pub fn unpin_and_drop(&mut self, slot: Slot) {
-        let last =
-            self.cache.is_resident(slot) && self.cache.pins(slot) == 1 && !self.cache.is(slot, Mark::HIDDEN);
+        let last = self.cache.is_resident(slot)
+            && self.cache.pins(slot) == 1
+            && !self.cache.is(slot, Mark::HIDDEN)
+            && !self.cache.is(slot, Mark::RETAINED);
         self.release(slot);
         // Who was waiting for a slot may have taken this one.
         if last && self.cache.is_resident(slot) && self.cache.frames().is_idle(slot.0) {

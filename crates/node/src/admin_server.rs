@@ -28,11 +28,12 @@ use crate::cards::{self, CardState};
 use crate::devices;
 use crate::identity;
 use crate::inbox::Event;
-use crate::inquiry;
+use crate::inquiry::{self, Question};
 use crate::local::Local;
 use crate::membership::Order;
 use crate::net::{self, Link};
 use crate::node::Node;
+use crate::pins;
 use crate::places::{Place, Places};
 use crate::record;
 use crate::report;
@@ -345,6 +346,11 @@ async fn answer<'a>(
         }
         Request::Warm { volume, ranges, node: Some(at) } => {
             Reply::Warmed(warm::at(node, &at, volume, ranges).await?)
+        }
+        Request::Pins { order, node: None } => Reply::Pins(pins::carry_out(node, order).await?),
+        Request::Pins { order, node: Some(at) } => {
+            let peer = warm::member(node, &at)?;
+            Reply::Pins(inquiry::ask(node, peer, &Question::Pins { order }).await?)
         }
         Request::Shutdown {} => Reply::Done {},
         Request::Leave { force } => {

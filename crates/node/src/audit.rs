@@ -5,7 +5,7 @@ use cards_coordinator::Certificate;
 use cards_tls::Shown;
 use tokio::net::unix::UCred;
 
-use cards_admin::{Refusal, Reply, Request};
+use cards_admin::{PinOrder, Refusal, Reply, Request};
 
 /// A request that leaves a line, before it is answered.
 pub(crate) struct Entry {
@@ -26,6 +26,7 @@ impl Entry {
             | Request::Record {}
             | Request::Shutdown {}
             | Request::Leave { .. }
+            | Request::Pins { order: PinOrder::Pin { .. } | PinOrder::Unpin { .. }, .. }
             | Request::Forget { .. }
             | Request::RenewCertificate {}
             | Request::RevokeCertificate { .. } => true,
@@ -39,6 +40,7 @@ impl Entry {
             | Request::TakeRecorded {}
             | Request::Sample { .. }
             | Request::Spans { .. }
+            | Request::Pins { order: PinOrder::List {}, .. }
             | Request::Warm { .. } => false,
         };
         if !changes {

@@ -385,6 +385,9 @@ impl Local {
             Ok(_) => {
                 let leave = card.attach.attached.map(|attached| attached == Attached::Computer);
                 self.all_shards(&Input::LeaveCopies { volume, leave });
+                if let Some(spec) = self.node.volume(name) {
+                    self.retain(name, volume, spec.block_bytes);
+                }
                 tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
                 card.takeover.store(false, Relaxed);
                 card.set_state(CardState::Attached);

@@ -29,6 +29,7 @@ mod metrics;
 mod names;
 mod net;
 mod node;
+mod pins;
 mod places;
 mod prefault;
 mod problems;

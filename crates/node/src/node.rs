@@ -29,6 +29,7 @@ use crate::limits::Limiter;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::net::{Link, Writes};
+use crate::pins::Pins;
 use crate::slab::Key;
 use crate::traffic::Traffic;
 
@@ -66,6 +67,7 @@ pub(crate) struct Node {
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
+    pub(crate) pins: Pins,
     /// What clients of this node may have of all cards together.
     pub(crate) limiter: Limiter,
     pub(crate) devices: Devices,

@@ -296,16 +296,18 @@ fn card(node: &Node, card: &Card) -> cards_admin::Card {
 /// This node's cache.
 pub(crate) fn cache(node: &Node) -> Cache {
     let block = node.arena.block() as u64;
-    let (mut index, mut resident) = (0u64, 0u64);
+    let (mut index, mut resident, mut retained) = (0u64, 0u64, 0u64);
     for cell in &node.shards {
         let state = cell.lock();
         index += state.shard.index_bytes() as u64;
         resident += u64::from(state.shard.resident());
+        retained += u64::from(state.shard.retained());
     }
     Cache {
         bytes: node.config.cache,
         blocks: node.config.cache / block,
         used: resident * block,
+        pinned: retained * block,
         index_bytes: index,
         replacement: node.config.replacement,
     }

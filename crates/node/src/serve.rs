@@ -41,6 +41,7 @@ use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
 use crate::net::{self, Link, Shelf, Writes};
 use crate::node::{Node, ShardCell};
+use crate::pins::Pins;
 use crate::rights::Configured;
 use crate::service_manager::{ServiceManager, Turns};
 use crate::starting::Starting;
@@ -751,6 +752,7 @@ fn build(
         own,
         limiter: Limiter::new(config.limit),
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
+        pins: Pins::open(&config),
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),
         inquiries: Inquiries::new(nodes, incarnation),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cards_admin::{Refusal, RefusalKind, Warmed};
+use cards_core::NodeId;
 use cards_nearest::nearest;
 use tokio::sync::oneshot;
 
@@ -42,13 +43,20 @@ pub(crate) async fn at(
     volume: String,
     ranges: Vec<(u64, u64)>,
 ) -> Result<Warmed, Refusal> {
+    Ok(inquiry::ask(node, member(node, name)?, &Question::Warm { volume, ranges }).await?)
+}
+
+/// The number of the member `name`.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn member(node: &Node, name: &str) -> Result<NodeId, Refusal> {
     let members = node.members();
-    let peer = members.number(name).ok_or_else(|| {
+    members.number(name).ok_or_else(|| {
         let names = members.live().map(|(_, member)| member.name.as_str());
         let near =
             nearest(name, names).map_or_else(String::new, |near| format!("did you mean {near:?}? Else "));
         let message = format!("no node {name:?} in this cluster; {near}see `cards status`");
         Refusal { kind: RefusalKind::BadRequest, message }
-    })?;
-    Ok(inquiry::ask(node, peer, &Question::Warm { volume, ranges }).await?)
+    })
 }

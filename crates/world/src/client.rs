@@ -69,6 +69,13 @@ pub enum Request {
     },
     /// Drop every copy that is not in use. Completes at once.
     DropCaches,
+    /// Blocks whose copies stay, first and last ones, in place of those that were to. Completes at once.
+    Retain {
+        /// The volume.
+        volume: PgId,
+        /// The ranges.
+        ranges: Vec<(u32, u32)>,
+    },
 }
 
 /// The end of a request.

@@ -150,6 +150,7 @@ impl Options {
             hot_blocks: rng.pick(&[2, 8, 32]),
             writes_elsewhere: 300,
             read_ahead: rng.chance(400),
+            retains: false,
             network,
             disk,
             nodes,

@@ -24,6 +24,9 @@ impl Options {
         options.clocks.steps = Rng::new(seed, 43).chance(300);
         options.draw_shape(&mut Rng::new(seed, 44));
         options.draw_stranger(&mut Rng::new(seed, 50));
+        // What a log or a dead primary may cost is counted.
+        let is_counted = options.log.is_some() || options.dead.is_some();
+        options.retains = !is_counted && Rng::new(seed, 51).chance(150);
         options
     }
 

@@ -57,6 +57,9 @@ impl Options {
         if let Some(stranger) = world.strangers.first() {
             lines.push(("stranger", format!("{stranger:?}, asks every {:?}", self.nodes.pry_every)));
         }
+        if self.retains {
+            lines.push(("retained", "blocks that stay in caches, and others after them".to_string()));
+        }
         if self.stride > 1 {
             lines.push(("apart", format!("one block in {}", self.stride)));
         }

@@ -65,6 +65,12 @@ impl Workload {
         }
         match roll {
             10..13 => self.submit(run, node, spec.id, owner, What::Other, Request::DropCaches),
+            13..18 if run.options.retains => {
+                let first = self.rng.below(u64::from(blocks)) as u32;
+                let ranges = vec![(first, first + self.rng.below(16) as u32), (around, around)];
+                let request = Request::Retain { volume: spec.id, ranges };
+                self.submit(run, node, spec.id, owner, What::Other, request);
+            }
             20..30 => {
                 let count = self.rng.range(1, run.world.media(spec.id).sectors().min(EXTENTS_MAX)) as u32;
                 let request = Request::Extents { volume: spec.id, sector: 0, count };

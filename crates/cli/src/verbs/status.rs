@@ -270,8 +270,12 @@ fn cache(status: &cards_admin::Status) -> String {
         count(counters.reads),
         percent(spared, counters.reads)
     );
+    let pinned = match status.cache.pinned {
+        0 => String::new(),
+        pinned => format!(", {} of it pinned", size::human(pinned)),
+    };
     text += &format!(
-        "  cache: {} of {} used, {}; index and locks: {} more\n",
+        "  cache: {} of {} used{pinned}, {}; index and locks: {} more\n",
         size::human(status.cache.used),
         size::human(status.cache.bytes),
         status.cache.replacement,
@@ -384,6 +388,7 @@ mod tests {
                 bytes: 1 << 28,
                 blocks: 4096,
                 used: 1 << 20,
+                pinned: 0,
                 index_bytes: 3 << 20,
                 replacement: Replacement::S3Fifo,
             },

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cards_admin::PinOrder;
 use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, duration, size};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -96,7 +97,11 @@ Examples:
         json: bool,
     },
     /// Detach a volume that no client uses from this node
-    #[command(after_help = "Examples:\n  cards volume detach disk")]
+    #[command(after_help = "\
+What is pinned of it here (`cards pin`) is pinned no longer.
+
+Examples:
+  cards volume detach disk")]
     Detach {
         /// Name of the volume
         #[arg(add = complete::volumes())]
@@ -202,7 +207,10 @@ impl Volume {
                 output::print(&format!("clients of {whom} are {limit}\n"))
             }
             Verb::Detach { volume, daemon, json } => {
-                daemon.connect()?.detach(&volume)?;
+                let mut client = daemon.connect()?;
+                client.detach(&volume)?;
+                // Nothing else would give its share of `pin_max` back. The end of a device, as at a reboot, does not come here.
+                client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() })?;
                 changed(&volume, false, json)
             }
         }

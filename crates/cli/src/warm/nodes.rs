@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// As they are given: `all`, a number, or names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Nodes {
+pub(crate) enum Nodes {
     /// All that have the volume attached.
     All,
     /// So many of them, the one that is asked first.
@@ -19,7 +19,7 @@ pub(super) enum Nodes {
 }
 
 impl Nodes {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);
         }
@@ -51,8 +51,8 @@ pub(super) struct Target {
 /// One node whose cache is not to be filled, or cannot be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct LeftOut {
-    pub(super) node: String,
-    pub(super) reason: String,
+    pub(crate) node: String,
+    pub(crate) reason: String,
 }
 
 /// What has been chosen.
@@ -89,7 +89,7 @@ impl Nodes {
     }
 
     /// The members that come into question, in the order in which they are asked.
-    fn candidates<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a NodeStatus>, Error> {
+    pub(crate) fn candidates<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a NodeStatus>, Error> {
         let mut all: Vec<_> = cluster.nodes.iter().collect();
         match self {
             Self::All => Ok(all),

@@ -89,7 +89,8 @@ fn what_was_recorded_is_fetched_in_its_order() {
     recorder.signal(libc::SIGINT);
     assert!(recorder.wait(SHORT).success(), "{}", recorder.log());
     let said = recorder.log();
-    let said = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no object in {said}"));
+    let said =
+        said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no object in {said}"));
     let said: Value = serde_json::from_str(said).expect("one object");
     assert_eq!((&said["ranges"], &said["bytes"], &said["lost"]), (&3.into(), &(4 * BLOCK).into(), &0.into()));
     let profile = std::fs::read_to_string(&file).expect("a profile");
@@ -97,7 +98,10 @@ fn what_was_recorded_is_fetched_in_its_order() {
     assert_eq!(ranges, ["1310720 131072", "196608 65536", "458752 65536"], "{profile}");
     let again = cards(&["profile", "record", "disk", "-o", &file, "--json", "--socket", &sockets[0]]).fails();
     assert!(again.stderr.contains("--force"), "{again}");
-    assert!(json(&again)["error"]["message"].as_str().is_some_and(|text| text.contains("--force")), "{again}");
+    assert!(
+        json(&again)["error"]["message"].as_str().is_some_and(|text| text.contains("--force")),
+        "{again}"
+    );
 
     let played = json(&cards(&["profile", "play", &file, "--json", "--socket", &sockets[1]]).ok());
     assert_eq!(

@@ -36,6 +36,7 @@ mod mount;
 mod ocfs2;
 mod package;
 mod paper;
+mod pin;
 mod replay;
 mod restart;
 mod service_manager;

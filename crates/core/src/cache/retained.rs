@@ -18,8 +18,8 @@ pub(super) struct Retained {
 }
 
 impl Retained {
-    /// Replaces a volume's ranges, first and last blocks in any order.
-    pub(super) fn set(&mut self, volume: PgId, mut ranges: Vec<(u32, u32)>) {
+    /// Replaces a volume's ranges, first and last blocks in any order. Whether they were others.
+    pub(super) fn set(&mut self, volume: PgId, mut ranges: Vec<(u32, u32)>) -> bool {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
         ranges.dedup_by(|next, before| {
@@ -29,10 +29,12 @@ impl Retained {
             }
             touches
         });
-        match ranges.is_empty() {
-            true => self.ranges.remove(&volume),
-            false => self.ranges.insert(volume, ranges),
-        };
+        if ranges.is_empty() {
+            return self.ranges.remove(&volume).is_some();
+        }
+        let is_new = self.ranges.get(&volume) != Some(&ranges);
+        self.ranges.insert(volume, ranges);
+        is_new
     }
 
     pub(super) fn covers(&self, block: BlockId) -> bool {
@@ -56,7 +58,8 @@ mod tests {
         let covered = (0..30).filter(|&index| retained.covers(BlockId::new(volume, index)));
         assert!(covered.eq((0..=3).chain(7..=12)));
         assert!(!retained.covers(BlockId::new(PgId(4), 0)));
-        retained.set(volume, Vec::new());
+        assert!(!retained.set(volume, alloc::vec![(0, 3), (7, 12), (u32::MAX, u32::MAX)]));
+        assert!(retained.set(volume, Vec::new()) && !retained.set(volume, Vec::new()));
         assert!(retained.ranges.is_empty());
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{Question, block, events};
 use crate::node::Node;
+use crate::pins;
 use crate::report;
 use crate::sampling;
 use crate::spans;
@@ -55,6 +56,7 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
         Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
         Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+        Question::Pins { order } => json(&pins::carry_out(node, order).await?),
         Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }
 }

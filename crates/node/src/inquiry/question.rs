@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cards_admin::PinOrder;
 use serde::{Deserialize, Serialize};
 
 /// How long a question may take, the wait for a place among the open ones included.
@@ -80,6 +81,11 @@ pub(crate) enum Question {
         volume: String,
         /// Offsets and lengths in bytes, as in [`admin::Request::Warm`](cards_admin::Request::Warm).
         ranges: Vec<(u64, u64)>,
+    },
+    /// What stays in its cache, or shall: an [`admin::Pins`](cards_admin::Pins).
+    Pins {
+        /// What to do.
+        order: PinOrder,
     },
 }
 

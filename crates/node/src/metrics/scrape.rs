@@ -45,6 +45,7 @@ fn about_node(text: &mut Exposition, node: &Node) {
     let cache = report::cache(node);
     text.gauge("cards_cache_size_bytes", "Memory for cached data.").sample(&[], cache.bytes);
     text.gauge("cards_cache_used_bytes", "Cached data.").sample(&[], cache.used);
+    text.gauge("cards_cache_pinned_bytes", "Of the cached data, what stays.").sample(&[], cache.pinned);
     if let Some(own) = &node.identity {
         if let Some(ends) = own.ends() {
             let help = "When this node's certificate ends, since 1970; not there if nobody would believe it.";

@@ -1,6 +1,6 @@
 //! Blocks fetched into a cache for nobody yet.
 
-use cards_admin::{ClientError, RefusalKind, Warmed};
+use cards_admin::{ClientError, PinOrder, RefusalKind, Warmed};
 
 use super::cluster::{BLOCK, Cluster};
 
@@ -99,4 +99,118 @@ fn what_cannot_be_warmed_is_refused() {
     assert_eq!(refused("disk", (size - 1, 2)), RefusalKind::BadRequest);
     assert_eq!(refused("disk", (u64::MAX, 2)), RefusalKind::BadRequest);
     assert_eq!(admin.warm("disk", &[]).unwrap(), cards_admin::Warmed::default());
+}
+
+/// Nodes with a cache of 16 blocks of 64 KiB in each of four shards.
+fn small(nodes: usize) -> Cluster {
+    Cluster::with(nodes, 400 * BLOCK, |config| {
+        (config.cache, config.shards) = (64 * BLOCK as u64, 4);
+    })
+}
+
+fn pin(ranges: &[(u64, u64)]) -> PinOrder {
+    PinOrder::Pin { volume: "disk".into(), ranges: ranges.into() }
+}
+
+/// Reads all of the volume but for the first blocks.
+fn scan(cluster: &Cluster, node: usize, from: usize) {
+    let mut client = cluster.client(node);
+    (from..400).for_each(|block| drop(client.read((block * BLOCK) as u64, BLOCK).unwrap()));
+}
+
+/// Blocks of the first `count` that a node does not have.
+fn missing(cluster: &Cluster, node: usize, count: usize) -> u64 {
+    let mut client = cluster.client(node);
+    let local = |cluster: &Cluster| cluster.counters(node).local_hits;
+    let before = local(cluster);
+    for block in 0..count {
+        let data = client.read((block * BLOCK) as u64, BLOCK).unwrap();
+        assert!(data == cluster.content[block * BLOCK..(block + 1) * BLOCK]);
+    }
+    count as u64 - (local(cluster) - before)
+}
+
+#[test]
+fn pinned_blocks_stay_while_others_come_and_go_and_after_a_restart() {
+    let mut cluster = small(2);
+    let block = BLOCK as u64;
+    let pins = cluster.admin(1).pins(Some("n2"), pin(&[(0, 8 * block)])).unwrap();
+    assert_eq!((pins.node.as_str(), pins.max, pins.bytes(), pins.cached), ("n2", 32 * block, 8 * block, 0));
+    missing(&cluster, 2, 8);
+    scan(&cluster, 2, 8);
+    assert_eq!(missing(&cluster, 2, 8), 0);
+    assert_eq!(cluster.status(2).cache.pinned, 8 * block);
+    // A write drops the copies, and they are pinned again once they have been read.
+    let mut writer = cluster.client(1);
+    writer.write(3 * block, &cluster.content[3 * BLOCK..4 * BLOCK]).unwrap();
+    missing(&cluster, 2, 8);
+    scan(&cluster, 2, 8);
+    assert_eq!(missing(&cluster, 2, 8), 0);
+
+    cluster.kill(2);
+    cluster.restart(2);
+    cluster.wait_ready(2);
+    missing(&cluster, 2, 8);
+    scan(&cluster, 2, 8);
+    assert_eq!(missing(&cluster, 2, 8), 0, "after a restart");
+    let unpin = PinOrder::Unpin { volume: "disk".into(), ranges: vec![(0, 6 * block)] };
+    let pins = cluster.admin(2).pins(None, unpin).unwrap();
+    assert_eq!(pins.volumes[0].ranges, [(6 * block, 2 * block)]);
+    scan(&cluster, 2, 8);
+    assert!(missing(&cluster, 2, 6) > 0);
+    assert_eq!(cluster.status(2).cache.pinned, 2 * block);
+}
+
+/// With the most that can be pinned, what is left of a shard is fewer places than one of these requests has blocks.
+#[test]
+fn large_requests_of_several_clients_go_on_beside_the_most_that_can_be_pinned() {
+    let cluster = Cluster::with(2, 400 * BLOCK, |config| {
+        (config.cache, config.shards) = (32 * BLOCK as u64, 4);
+        config.pin_max = Some(24 * BLOCK as u64);
+    });
+    let pins = cluster.admin(2).pins(None, pin(&[(0, 24 * BLOCK as u64)])).unwrap();
+    assert_eq!(pins.bytes(), pins.max);
+    missing(&cluster, 2, 24);
+    const LENGTH: usize = 64 * BLOCK;
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let cluster = &cluster;
+            scope.spawn(move || {
+                let mut connection = cluster.client(2);
+                for round in 0..12 {
+                    let offset = (client * 97 + round * 31) % (400 - 64) * BLOCK;
+                    let content = &cluster.content[offset..offset + LENGTH];
+                    match client {
+                        0 => connection.write(offset as u64, content).unwrap(),
+                        _ => assert!(connection.read(offset as u64, LENGTH).unwrap() == content),
+                    }
+                }
+            });
+        }
+    });
+    let pinned = cluster.status(2).cache.pinned;
+    missing(&cluster, 2, 24);
+    let after = cluster.status(2).cache.pinned;
+    assert!(pinned <= after && after <= 24 * BLOCK as u64 && after > 0, "{pinned} bytes, then {after}");
+}
+
+#[test]
+fn what_cannot_be_pinned_is_refused() {
+    let cluster = small(1);
+    let block = BLOCK as u64;
+    let mut admin = cluster.admin(1);
+    let mut refused = |order: PinOrder| match admin.pins(None, order) {
+        Err(ClientError::Refused(refusal)) => (refusal.kind, refusal.message),
+        other => panic!("{other:?}"),
+    };
+    let (kind, message) = refused(pin(&[(0, 33 * block)]));
+    assert!(kind == RefusalKind::BadRequest && message.contains("pin_max is 2 MiB"), "{message}");
+    let (_, message) = refused(pin(&[(399 * block, block + 1)]));
+    assert!(message.contains("not all in volume"), "{message}");
+    let (_, message) = refused(pin(&vec![(0, 1); 1001]));
+    assert!(message.contains("at most 1000"), "{message}");
+    let (kind, _) = refused(PinOrder::Pin { volume: "dusk".into(), ranges: vec![(0, 1)] });
+    assert_eq!(kind, RefusalKind::NotAttached);
+    let pins = admin.pins(None, pin(&[(5, 1), (block - 1, 2), (9 * block, 0)])).unwrap();
+    assert_eq!(pins.volumes[0].ranges, [(0, 2 * block)]);
 }

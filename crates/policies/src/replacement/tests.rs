@@ -29,34 +29,68 @@ fn full(replacement: Replacement, capacity: u32) -> Cache {
     cache
 }
 
+/// A use of a block, as of a client's read: whether it was cached.
+fn read(cache: &mut Cache, index: u32) -> bool {
+    if let Some(slot) = cache.lookup(block(index)) {
+        cache.touch(slot);
+        return true;
+    }
+    let slot = cache.take().expect("a free slot");
+    cache.insert(slot, block(index), None);
+    cache.unpin(slot);
+    while cache.is_overfull() {
+        let victim = cache.victim().expect("a block that may go");
+        cache.remove(victim);
+    }
+    false
+}
+
 #[test]
 fn retained_blocks_are_no_victims_of_any_replacement() {
-    for replacement in Replacement::ALL {
+    // A third, half and three quarters, the most there can be.
+    for (replacement, count) in Replacement::ALL
+        .into_iter()
+        .flat_map(|replacement| [(replacement, 10), (replacement, 16), (replacement, 24)])
+    {
+        let ranges = [(5, 4 + count)].to_vec();
         let mut cache = full(replacement, 32);
-        cache.retain(PgId(0), [(5, 14)].to_vec());
+        cache.retain(PgId(0), ranges.clone());
         for round in 0..600u32 {
-            let index = cards_core::mix(u64::from(round)) as u32 % 90;
-            match cache.lookup(block(index)) {
-                Some(slot) => cache.touch(slot),
-                None => {
-                    let slot = cache.take().unwrap();
-                    cache.insert(slot, block(index), None);
-                    cache.unpin(slot);
-                }
-            }
-            while cache.is_overfull() {
-                let victim = cache.victim().unwrap();
-                cache.remove(victim);
-            }
+            read(&mut cache, cards_core::mix(u64::from(round)) as u32 % 90);
             cache.check();
-            assert_eq!(cache.retained(), 10, "{replacement}");
+            let kept = (5..5 + count).filter(|&index| cache.lookup(block(index)).is_some()).count() as u32;
+            assert_eq!(cache.retained(), kept, "{replacement}");
+            assert!(
+                cache.tail().all(|slot| !(5..5 + count).contains(&cache.block(slot).index)),
+                "{replacement}"
+            );
             if round == 300 {
                 cache.retain(PgId(0), Vec::new());
                 assert_eq!(cache.retained(), 0);
-                cache.retain(PgId(0), [(5, 14)].to_vec());
+                cache.retain(PgId(0), ranges.clone());
             }
         }
-        assert!((5..15).all(|index| cache.lookup(block(index)).is_some()), "{replacement}");
+        assert_eq!(cache.retained(), count, "{replacement}");
+    }
+}
+
+#[test]
+fn the_rest_of_a_cache_is_used_as_a_cache_of_its_size() {
+    // The higher the block, the rarer: squares of numbers below 1.
+    let index = |round: u64| (cards_core::mix(round) % 1000).pow(2) as u32 / 2000;
+    for replacement in Replacement::ALL {
+        let [half, retained] = [64, 128].map(|capacity| {
+            let mut cache = full(replacement, capacity);
+            cache.retain(PgId(0), [(1000, 1063)].to_vec());
+            if capacity == 128 {
+                (1000..1064).for_each(|index| _ = read(&mut cache, index));
+            }
+            (0..20_000).filter(|&round| read(&mut cache, index(round))).count()
+        });
+        assert!(
+            retained * 10 >= half * 9,
+            "{replacement}: {retained} hits, {half} of a cache of half the size"
+        );
     }
 }
 

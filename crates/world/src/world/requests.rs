@@ -69,6 +69,13 @@ impl<M: Models> World<M> {
                 let (offset, length) = (sector * u64::from(sector_bytes), count * sector_bytes);
                 self.control_input(node, ControlInput::Extents { token, volume, offset, length });
             }
+            Request::Retain { volume, ranges } => {
+                self.complete(token, Outcome::Done);
+                for shard in 0..shards {
+                    let ranges = ranges.as_slice().into();
+                    self.shard_input(node, shard, Input::Retain { volume, ranges });
+                }
+            }
             Request::DropCaches => {
                 self.complete(token, Outcome::Done);
                 for shard in 0..shards {

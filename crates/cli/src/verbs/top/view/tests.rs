@@ -83,6 +83,7 @@ fn status(number: u64, second: u64) -> Status {
             bytes: 1 << 30,
             blocks: 1 << 14,
             used: 1 << 29,
+            pinned: 0,
             index_bytes: 28,
             replacement: Replacement::S3Fifo,
         },
