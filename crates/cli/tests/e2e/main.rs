@@ -20,6 +20,7 @@ mod docs;
 mod doctor;
 mod ext4;
 mod failing;
+mod image;
 mod interop;
 mod kept;
 mod kernel;
