@@ -63,7 +63,7 @@ impl Place {
         let shift = sizes.region_shift;
         let base = (self.piece as u64) << (sizes.piece_shift - shift);
         let last = self.first + self.units - 1;
-        base + (self.first * UNIT as u64 >> shift)..=base + (last * UNIT as u64 >> shift)
+        base + ((self.first * UNIT as u64) >> shift)..=base + ((last * UNIT as u64) >> shift)
     }
 
     /// The pages of checksums of the units, counted over all pieces; none if the disk keeps none.

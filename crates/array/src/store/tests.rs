@@ -155,7 +155,8 @@ fn bytes_of(unit: u64, value: u64) -> Bytes {
     let mut bytes = Box::new([0; UNIT]);
     if value > 0 {
         for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            *word = (value << 32 | unit << 8 | i as u64 % (SECTOR / 8) as u64).to_le_bytes();
+            let at = i as u64 % (SECTOR / 8) as u64;
+            *word = (value << 32 | unit << 8 | at).to_le_bytes();
         }
     }
     bytes
