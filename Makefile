@@ -6,7 +6,7 @@ CARDS := $(TARGET)/release/cards
 # Where .ci/suites puts what no package has.
 export PATH := $(abspath $(TARGET))/tools/bin:$(PATH)
 
-.PHONY: help run test test-full suites bench soak man dist
+.PHONY: help run test test-full suites bench soak man dist image
 
 help:
 	@echo 'make run    build and show the main job on this machine'
@@ -16,6 +16,7 @@ help:
 	@echo 'make soak   fault injection from fresh seeds, until one fails or Ctrl-C'
 	@echo 'make man    the man pages, into target/man'
 	@echo 'make dist   a Debian package, into target/dist'
+	@echo 'make image  a container image, into target/dist'
 
 run:
 	$(CARGO) build --release --bin cards
@@ -47,3 +48,7 @@ man:
 dist:
 	packaging/build-program $(TARGET)/dist/build
 	packaging/build-deb $(TARGET)/dist/build/release/cards $(TARGET)/dist
+
+image:
+	packaging/build-program $(TARGET)/dist/build
+	packaging/build-image $(TARGET)/dist/build/release/cards $(TARGET)/dist

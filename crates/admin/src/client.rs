@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_config::Attach;
+use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
@@ -101,8 +101,17 @@ impl Client {
     /// Everything about the node.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`]; of a daemon that does not serve yet a refusal.
     pub fn status(&mut self) -> Result<Status, ClientError> {
+        let status = self.status_of_start()?;
+        status.refusal().map_or(Ok(status), |refusal| Err(refusal.into()))
+    }
+
+    /// Everything about the node, also if the daemon does not serve yet.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status_of_start(&mut self) -> Result<Status, ClientError> {
         match self.call(&Request::Status {})? {
             Reply::Status(status) => Ok(*status),
             other => Err(self.unexpected(&other)),
@@ -167,6 +176,14 @@ impl Client {
     /// [`ClientError`].
     pub fn detach(&mut self, name: &str) -> Result<(), ClientError> {
         self.done(&Request::Detach { volume: name.into() })
+    }
+
+    /// Limits what clients may have of the volume of this name here, or of the node; without a limit, any amount.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn limit(&mut self, volume: Option<&str>, limit: Option<Limit>) -> Result<(), ClientError> {
+        self.done(&Request::Limit { volume: volume.map(Into::into), limit })
     }
 
     /// Empties the node's cache.
@@ -272,7 +289,19 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn warm(&mut self, name: &str, ranges: &[(u64, u64)]) -> Result<Warmed, ClientError> {
-        match self.call(&Request::Warm { volume: name.into(), ranges: ranges.into() })? {
+        self.warmed(Request::Warm { volume: name.into(), ranges: ranges.into(), node: None })
+    }
+
+    /// The same, into the cache of the member `node`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn warm_at(&mut self, node: &str, name: &str, ranges: &[(u64, u64)]) -> Result<Warmed, ClientError> {
+        self.warmed(Request::Warm { volume: name.into(), ranges: ranges.into(), node: Some(node.into()) })
+    }
+
+    fn warmed(&mut self, request: Request) -> Result<Warmed, ClientError> {
+        match self.call(&request)? {
             Reply::Warmed(warmed) => Ok(warmed),
             other => Err(self.unexpected(&other)),
         }

@@ -6,7 +6,7 @@ use cards_config::Coherence;
 use super::{MemberState, Status, VolumeState};
 
 impl Status {
-    /// One sentence: all is well, or the first thing to do.
+    /// One sentence: all is well, or what fails, or else the first thing to do.
     ///
     /// ```text
     /// n1 of cluster lab: all is well (3 of 3 nodes up in epoch 3, 1 volume attached, version 0.1.0, up 2 min)
@@ -15,9 +15,27 @@ impl Status {
     pub fn headline(&self) -> String {
         let who = format!("{} of cluster {}", self.node, self.cluster);
         if self.healthy {
-            return format!("{who}: all is well ({})", self.facts());
+            return match self.suspected() {
+                Some(suspected) => format!("{who}: {suspected}; all else is well ({})", self.facts()),
+                None => format!("{who}: all is well ({})", self.facts()),
+            };
         }
-        format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
+        match self.failing.as_slice() {
+            // Its problem, with what to do, is the first one.
+            [] | [_] => {
+                format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
+            }
+            failing => format!("{who}: {}", failing.join("; ")),
+        }
+    }
+
+    /// The members that may stand still: `n2 is silent for 1.4 s`. None if there are none.
+    fn suspected(&self) -> Option<String> {
+        let suspected = self.members.iter().filter(|member| member.state == MemberState::Up);
+        let silent = suspected.filter_map(|member| Some((&member.name, member.silent_ms?)));
+        let silent: Vec<String> =
+            silent.map(|(name, ms)| format!("{name} is silent for {:.1} s", ms as f64 / 1e3)).collect();
+        (!silent.is_empty()).then(|| silent.join(", "))
     }
 
     /// How many nodes and volumes, which version, and since when.
@@ -40,7 +58,7 @@ impl Status {
         };
         format!(
             "{} of {} nodes up{}{}{in_clear}, {attached}{of} volume{} attached{offline}, version {}, up {}",
-            self.members.iter().filter(|member| up(member.state)).count(),
+            self.members.iter().filter(|member| up(member.state) && member.silent_ms.is_none()).count(),
             self.members.iter().filter(|member| member.state != MemberState::Left).count(),
             if self.coordinator.is_some() { format!(" in epoch {}", self.epoch) } else { String::new() },
             if self.secure || alone { "" } else { ", insecure" },

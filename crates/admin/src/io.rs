@@ -71,6 +71,10 @@ pub struct Io {
     pub disk_reads: u64,
     /// Reads that first had to wait for this node's lock on the range.
     pub lock_waits: u64,
+    /// Requests that a limit of the card or of the node has had wait.
+    pub throttled: u64,
+    /// How long these waited for it, in microseconds, summed.
+    pub throttled_us: u64,
 }
 
 /// Requests of one kind.
@@ -135,6 +139,8 @@ impl Io {
             remote_hits: self.remote_hits.saturating_sub(before.remote_hits),
             disk_reads: self.disk_reads.saturating_sub(before.disk_reads),
             lock_waits: self.lock_waits.saturating_sub(before.lock_waits),
+            throttled: self.throttled.saturating_sub(before.throttled),
+            throttled_us: self.throttled_us.saturating_sub(before.throttled_us),
         }
     }
 
@@ -148,6 +154,8 @@ impl Io {
             remote_hits: self.remote_hits.saturating_add(other.remote_hits),
             disk_reads: self.disk_reads.saturating_add(other.disk_reads),
             lock_waits: self.lock_waits.saturating_add(other.lock_waits),
+            throttled: self.throttled.saturating_add(other.throttled),
+            throttled_us: self.throttled_us.saturating_add(other.throttled_us),
         }
     }
 }

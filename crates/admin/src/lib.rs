@@ -22,6 +22,7 @@ mod registry;
 mod sampled;
 mod slow;
 mod spans;
+mod starting;
 mod status;
 mod warmed;
 mod watch;
@@ -29,7 +30,7 @@ mod why;
 
 use serde::{Deserialize, Serialize};
 
-use cards_config::{Attach, Mode, PolicySpec, ReadAhead};
+use cards_config::{Attach, Limit, Mode, PolicySpec, ReadAhead};
 
 pub use activity::Activity;
 pub use client::{Client, ClientError};
@@ -44,9 +45,10 @@ pub use registry::Registry;
 pub use sampled::{Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
+pub use starting::Starting;
 pub use status::{
-    Cache, Card, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Status, Volume,
-    VolumeState,
+    Cache, Card, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Room, Status,
+    Volume, VolumeState,
 };
 
 pub use cards_config::Claim;
@@ -109,6 +111,15 @@ pub enum Request {
         /// Its name.
         volume: String,
     },
+    /// From now on have clients of a card, or of the node, wait once they have had so much: [`Reply::Done`].
+    Limit {
+        /// The volume that is attached here; none for the node, all its cards together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        volume: Option<String>,
+        /// The most that they may have; none for no limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
+    },
     /// Be the local device of a volume: [`Reply::Watching`]; from then on the connection speaks as [`Watching`] says.
     Watch {
         /// Its name.
@@ -143,12 +154,15 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,
     },
-    /// Fetch ranges of a volume that is attached here into this node's cache: [`Reply::Warmed`].
+    /// Fetch ranges of a volume into the cache of a node where it is attached: [`Reply::Warmed`].
     Warm {
         /// Its name.
         volume: String,
         /// Offsets and lengths in bytes; together at most [`WARM_BLOCKS_MAX`] blocks, and a quarter of the cache.
         ranges: Vec<(u64, u64)>,
+        /// The member whose cache it is; none: this node.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
     },
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
@@ -179,7 +193,7 @@ impl Request {
     /// The request that attaches as `card` says.
     #[must_use]
     pub fn attach(card: Attach) -> Self {
-        let Attach { volume, mode, read_ahead, policy, attached: _, takeover, claim } = card;
+        let Attach { volume, mode, read_ahead, policy, attached: _, limit: _, takeover, claim } = card;
         Self::Attach { volume, mode, policy, read_ahead, takeover, claim }
     }
 }
@@ -268,6 +282,8 @@ pub enum RefusalKind {
     NotAllowed,
     /// The node that has the disk does not answer.
     Unreachable,
+    /// The daemon does not serve yet.
+    Starting,
     /// The coordinator does not let it happen, or there is none.
     Coordinator,
     /// Anything else.
@@ -332,6 +348,11 @@ mod tests {
             Request::VolumeShow { volume: "disk".into() },
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },
+            Request::Limit {
+                volume: Some("disk".into()),
+                limit: Some(Limit { iops: Some(5), ..Limit::default() }),
+            },
+            Request::Limit { volume: None, limit: None },
             Request::DropCaches {},
             Request::Activity {},
             Request::Hold {},
@@ -340,7 +361,8 @@ mod tests {
             Request::TakeRecorded {},
             Request::Sample { volume: "disk".into() },
             Request::Spans { trace: Some("n2:0.1a".into()) },
-            Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)] },
+            Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)], node: None },
+            Request::Warm { volume: "disk".into(), ranges: vec![], node: Some("n2".into()) },
             Request::Shutdown {},
         ] {
             assert_eq!(parse_request(&to_line(&request)), Ok(request));

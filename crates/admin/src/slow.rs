@@ -51,6 +51,8 @@ pub enum WaitKind {
     Peer,
     /// A disk.
     Disk,
+    /// Its turn under a limit of the card or of the node.
+    Limit,
     /// The client, which did not take the reply.
     Client,
     /// Something else: a request under way for the same block, a write to it, room in the cache, the card.
@@ -65,6 +67,7 @@ impl WaitKind {
             Self::Lock => "lock",
             Self::Peer => "peer",
             Self::Disk => "disk",
+            Self::Limit => "limit",
             Self::Client => "client",
             Self::Other => "other",
         }

@@ -1,10 +1,10 @@
 //! What a daemon says about itself and about the volumes it knows.
 
-use cards_config::{Coherence, Mode, PolicySpec, ReadAhead, replacement};
+use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, Registry, SlowRequests};
+use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, Registry, SlowRequests, Starting};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,10 +45,19 @@ pub struct Status {
     /// The unix socket of its NBD server, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbd: Option<std::path::PathBuf>,
+    /// The most that clients of this node may have of all its cards together; none if that is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// The daemon does not serve yet, and this is why; the rest of the status is empty then. None once it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<Starting>,
     /// All members are up and all attached volumes are ready.
     pub healthy: bool,
-    /// If not: what is wrong and what to do, one sentence each.
+    /// If not: what is wrong and what to do, one sentence each, the most harmful first.
     pub problems: Vec<String>,
+    /// Of these, what has failed in the last minutes, by disk or volume and cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
     /// All members, in the order of their numbers; this node too.
     pub members: Vec<Member>,
     /// All volumes of the cluster this node knows.
@@ -69,6 +78,15 @@ pub struct Status {
     pub disks: Vec<Disk>,
 }
 
+impl Status {
+    /// The answer of a daemon that does not serve yet to every request but [`Status`](super::Request::Status).
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.starting.as_ref()?;
+        Some(Refusal { kind: RefusalKind::Starting, message: self.headline() })
+    }
+}
+
 /// One member, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -81,6 +99,10 @@ pub struct Member {
     /// Why not, if it is known: refused by name, or the last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// For how long it has said nothing although it should, in milliseconds: a suspicion while it is [`MemberState::Up`], and
+    /// certain when it is [`MemberState::Down`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
     /// How what the two nodes say to each other is kept from others; none without a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
@@ -206,6 +228,9 @@ pub struct Card {
     pub read_ahead: ReadAhead,
     /// NBD clients that use it now.
     pub clients: u32,
+    /// The most that they may have of it; none if that is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// The local device that it is here, with its (major, minor) (CARDs, section 4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<super::Device>,
@@ -266,12 +291,27 @@ impl DiskEngineKind {
 pub struct Disk {
     /// Its name.
     pub name: String,
+    /// Its path, or where its server has it, without what may be secret; empty if the daemon is of a release that does not say.
+    #[serde(default)]
+    pub origin: String,
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,
+    /// The room for what was never written, if the disk is a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
     /// What it was asked for.
     #[serde(flatten)]
     pub counters: DiskCounters,
+}
+
+/// What a disk that is a file still needs of its file system, and what is left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes of the disk that have no place on the file system yet: never written, or trimmed.
+    pub unwritten: u64,
+    /// Bytes that the daemon can still write there.
+    pub free: u64,
 }
 
 /// A number that is never 0, if it is known.

@@ -19,7 +19,7 @@ use clap::builder::TypedValueParser as _;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use error::DevError;
-pub(crate) use plan::{DiskFrom, Plan};
+pub(crate) use plan::{DiskFrom, Plan, is_object};
 pub(crate) use process::Daemon;
 
 use crate::error::Error;
@@ -72,7 +72,7 @@ pub(crate) struct Dev {
     #[arg(long, default_value = "s3-fifo", value_parser = replacement())]
     replacement: Replacement,
 
-    /// A file, a block device or an NBD URI as the disk [default: a new sparse file]
+    /// A file, a block device, an NBD URI or the URL of an object (https://, http://, s3://) as the disk [default: a new sparse file]
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     disk: Option<String>,
 

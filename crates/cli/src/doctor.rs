@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::Client;
+use cards_admin::{Client, Starting};
 use cards_config::Config;
 use clap::Args;
 use serde::Serialize;
@@ -104,14 +104,13 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
         ("devices", Box::new(|| vec![devices::fuse(), devices::nbd(), devices::loop_devices()])),
     ];
     let Some(config) = config else { return checks };
-    let running = is_running(&config);
+    let daemon = Daemon::of(&config);
+    let running = daemon != Daemon::Away;
+    checks.push(("daemon", Box::new(move || vec![daemon.finding()])));
     let mut with = |name, check: fn(&Config, bool) -> Vec<Finding>| {
         let config = Arc::clone(&config);
         checks.push((name, Box::new(move || check(&config, running))));
     };
-    with("daemon", |_, running| {
-        vec![Finding::ok("daemon", if running { "runs with this configuration" } else { "does not run" })]
-    });
     with("limits", |config, running| {
         let rings_count = machine::rings_are_locked_memory();
         vec![
@@ -132,11 +131,34 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
     checks
 }
 
-/// Whether a daemon of this node answers: what it has is not taken by somebody else.
-fn is_running(config: &Config) -> bool {
-    let status = Client::connect_within(&config.admin_socket(), Duration::from_millis(300))
-        .and_then(|mut client| client.status());
-    status.is_ok_and(|status| status.node == config.node && status.cluster == config.cluster)
+/// The daemon of this node: what it has is not taken by another program.
+#[derive(Debug, PartialEq, Eq)]
+enum Daemon {
+    Away,
+    Starting(Starting),
+    Runs,
+}
+
+impl Daemon {
+    fn of(config: &Config) -> Self {
+        let status = Client::connect_within(&config.admin_socket(), Duration::from_millis(300))
+            .and_then(|mut client| client.status_of_start());
+        match status {
+            Ok(status) if status.node != config.node || status.cluster != config.cluster => Self::Away,
+            Ok(status) => status.starting.map_or(Self::Runs, Self::Starting),
+            Err(_) => Self::Away,
+        }
+    }
+
+    fn finding(&self) -> Finding {
+        match self {
+            Self::Away => Finding::ok("daemon", "does not run"),
+            Self::Runs => Finding::ok("daemon", "runs with this configuration"),
+            Self::Starting(starting) => {
+                Finding::warning("daemon", starting.to_string(), "it goes on by itself; leave it running")
+            }
+        }
+    }
 }
 
 /// Makes all checks at once; one that is not done `within` this time is a problem itself.

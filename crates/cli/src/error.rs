@@ -103,7 +103,8 @@ impl Error {
         match self {
             Self::Sim(error) => error.exit_code(),
             Self::Replay(error) => error.exit_code(),
-            Self::Usage { .. } | Self::Dev(DevError::Options(_) | DevError::Uri(_)) => 2,
+            Self::Usage { .. }
+            | Self::Dev(DevError::Options(_) | DevError::Uri(_) | DevError::Exclusive { .. }) => 2,
             _ => 1,
         }
     }

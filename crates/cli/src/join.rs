@@ -1,41 +1,41 @@
 //! `cards join`: make this machine a node of a cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+mod file;
+mod identity;
+mod registry;
+
+use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, EtcdHome, Origin, Web, host_of, size};
-use cards_coordinator::{KEY_FILE, Refusal, Remote, RemoteConfig, Token};
-use cards_tls::{Files, Identity, Name, NodeKey};
+use cards_config::{Config, Coordinator, EmbeddedHome, Origin, host_of, size};
+use cards_coordinator::Token;
+use cards_wire::object::Url;
 use clap::Args;
+use serde::Serialize;
 
+use crate::dev::is_object;
 use crate::error::Error;
-use crate::serve;
-
-/// The configuration that the package installs: a machine by itself. Until somebody changes it, it says nothing that
-/// would be lost.
-const PACKAGED: &str = include_str!("../../../packaging/debian/node.toml");
-/// Where a node keeps what it must not forget, if nothing else is said.
-const STATE_DIR: &str = "/var/lib/cards";
-/// How long the keeper is asked about an identity that is here already.
-const ASK: Duration = Duration::from_secs(3);
+use crate::{output, serve, this_machine};
+use file::NodeFile;
 
 /// Join a cluster: write this node's configuration and run its daemon
 ///
-/// The node that is named as the coordinator's keeper makes the cluster when it joins first. The configuration is
-/// written once; from then on `cards serve` joins by itself. It takes the place of the one that the package has
-/// installed, unless somebody has changed that.
+/// The node that is named as the coordinator's keeper makes the cluster when it joins first. The configuration is written
+/// once; from then on `cards serve` joins by itself. A file that is there, such as the one that the package has installed,
+/// is edited: keys that no option names stay as they are, and so do comments.
 ///
 /// With a token of the keeper's machine this one gets an identity: a key that stays here, and a certificate that the keeper
 /// has signed. It is needed once, where other machines can reach the node and it has no identity yet.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+An address that other nodes cannot call, a block size or a volume that the cluster does not have and a disk that is
+not there are refused before anything is changed.
+
 Examples:
   cards join lab --coordinator n1@10.0.0.1:7400 --node n1 --disk data=/dev/sdb
   cards join lab --coordinator n1@10.0.0.1:7400 --node n2 --address 10.0.0.2:7400 --attach data --token TOKEN
+  cards join lab --coordinator n1@10.0.0.1:7400 --node n3 --address 10.0.0.3:7400 --disk model=https://host/model.bin
   cards join lab --etcd http://10.0.0.9:2379 --address 10.0.0.3:7400 --cache 8G --write-only")]
 pub(crate) struct Join {
     /// Name of the cluster
@@ -53,49 +53,50 @@ pub(crate) struct Join {
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     etcd: Vec<String>,
 
-    /// Name of this node [default: the machine's]
+    /// Name of this node [default: that of the file, if the file is of a member; else the machine's]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// Where other nodes reach this one [default: at the keeper, what --coordinator says]
+    /// Where other nodes reach this one [default: that of the file; at the keeper, what --coordinator says]
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
 
-    /// Memory for cached blocks
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
-    cache: u64,
+    /// Memory for cached blocks [default: that of the file, else 1G]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache: Option<u64>,
 
-    /// The unit of caching, the same on all nodes
-    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size::parse)]
-    block: u64,
+    /// The unit of caching, the same on all nodes [default: that of the file, else 64K]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    block: Option<u64>,
 
-    /// Parts of the cache, the same on all nodes
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    shards: u32,
+    /// Parts of the cache, the same on all nodes [default: that of the file, else 16]
+    #[arg(long, value_name = "N")]
+    shards: Option<u32>,
 
-    /// Contribute a disk; any number of times
-    #[arg(long, value_name = "NAME=PATH")]
+    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times
+    #[arg(long, value_name = "NAME=PATH|URL")]
     disk: Vec<String>,
 
     /// Attach a volume; any number of times
     #[arg(long, value_name = "VOLUME")]
     attach: Vec<String>,
 
-    /// Export attached volumes over NBD at this unix socket [default: nbd.sock in the runtime directory]
+    /// Export attached volumes over NBD at this unix socket [default: that of the file, else nbd.sock in the runtime directory]
     #[arg(long, value_name = "PATH")]
     nbd: Option<PathBuf>,
 
-    /// Offer the dashboard and the metrics there, to whoever can reach it and without a token [default: nowhere]
-    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:7480")]
-    web: Option<String>,
+    /// Offer the dashboard and the metrics to every client that reaches this address, without a token. Without a value:
+    /// at the address of the file, else at 127.0.0.1:7480
+    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, require_equals = true)]
+    web: Option<Option<String>>,
 
-    /// Directory of the node's sockets
-    #[arg(long, value_name = "DIR", default_value = "/run/cards")]
-    runtime_dir: PathBuf,
+    /// Directory of the node's sockets [default: that of the file, else /run/cards]
+    #[arg(long, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
 
-    /// Directory of what the node must not forget
-    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
-    state_dir: PathBuf,
+    /// Directory of what must survive a restart of the machine [default: that of the file, else /var/lib/cards]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
 
     /// The configuration to write
     #[arg(long, value_name = "FILE", default_value = "/etc/cards/node.toml")]
@@ -104,62 +105,142 @@ pub(crate) struct Join {
     /// Only write the configuration; join with `cards serve`
     #[arg(long)]
     write_only: bool,
+
+    /// One JSON object: what was written. The daemon's log is on standard error, as ever
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Joined<'a> {
+    cluster: &'a str,
+    node: &'a str,
+    config: &'a Path,
+    /// The keys that differ from the file as it was.
+    changed: &'a [String],
+    /// A certificate was made now.
+    certified: bool,
 }
 
 impl Join {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Error> {
-        let config = self.configuration()?;
-        config.validate().map_err(|problem| Error::Usage { problem: problem.to_string() })?;
+        let mut file = NodeFile::open(&self.config)?;
+        self.edit(&mut file)?;
+        let config = file.config()?;
         self.check_here(&config)?;
-        let shown = self.config.display();
-        let token = self.token.as_deref().map(|text| self.token(text, &config)).transpose()?;
-        let before = write(&self.config, &config.to_toml())?;
-        let admitted = match token.map(|(token, home)| get_identity(&config, &token, &home)).transpose() {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                self.restore(before)?;
-                return Err(error);
-            }
+        let token = self.token.as_deref().map(|text| token(text, &config)).transpose()?;
+        let is_new = token.map(|(token, home)| identity::get(&config, &token, &home)).transpose()?;
+        let is_new = is_new.unwrap_or(false);
+        // Nothing but the identity is there yet: what was wrong can be corrected on the same command line.
+        let give_back = |error| {
+            if is_new { identity::remove(&config).and(Err(error)) } else { Err(error) }
         };
-        let written = match before {
-            Before::Nothing => format!("wrote {shown}"),
-            Before::Packaged => format!("wrote {shown}, in place of the package's"),
-            Before::Same => format!("{shown} is there already, and says the same"),
+        if let Err(error) = registry::check(&config) {
+            return give_back(error);
+        }
+        let written = match file.write() {
+            Ok(written) => written,
+            Err(error) => return give_back(error),
         };
-        eprintln!("cards: {written}; from now on `cards serve --config {shown}` joins");
+        eprintln!("cards: {written}; from now on `cards serve --config {}` joins", file.path().display());
+        if self.json {
+            output::print_json(&Joined {
+                cluster: &config.cluster,
+                node: &config.node,
+                config: file.path(),
+                changed: file.changed(),
+                certified: is_new,
+            })?;
+        }
         if self.write_only {
-            if config.lacks_identity() {
-                let remedy = match &config.coordinator {
-                    Some(Coordinator::Embedded(_)) if config.is_keeper() => format!(
-                        "make the cluster's with `cards cluster init {} --node {}{}`",
-                        config.cluster,
-                        config.node,
-                        with_state_dir(&self.state_dir)
-                    ),
-                    Some(Coordinator::Embedded(_)) => {
-                        "run the same command again with --token TOKEN (from `cards cluster token` on the keeper's machine)".into()
-                    }
-                    _ => "bring one (docs/operating/members.md)".into(),
-                };
-                eprintln!(
-                    "cards: this machine has no identity yet, without which the daemon does not start; {remedy}"
-                );
-            }
+            warn_of_no_identity(&config);
             return Ok(());
         }
-        let ended = serve::run(config, verbose);
-        if ended.is_err() {
-            // It was never a member: what was wrong can be corrected on the same command line.
-            self.restore(before)?;
-            if admitted == Some(Got::New) {
-                let dir = remove_identity(&self.state_dir)?;
-                eprintln!(
-                    "cards: {} is gone again; by the same name this machine joins with the same token, which has been used",
-                    dir.display()
-                );
+        match serve::run(config.clone(), verbose) {
+            Ok(()) => Ok(()),
+            Err(error) => file.restore().and_then(|()| give_back(error)),
+        }
+    }
+
+    /// Puts what the command line says into the file.
+    fn edit(&self, file: &mut NodeFile) -> Result<(), Error> {
+        let is_member = file.has("coordinator");
+        let node = match (&self.node, file.text(&["node"]).filter(|_| is_member)) {
+            (Some(node), _) => node.clone(),
+            (None, Some(node)) => node.into(),
+            (None, None) => this_machine::name()?,
+        };
+        let home = self.home()?;
+        let mut wanted = vec![(vec!["cluster"], self.cluster.as_str()), (vec!["node"], &node)];
+        if let Coordinator::Embedded(EmbeddedHome { keeper, address, .. }) = &home {
+            let key = |last| vec!["coordinator", "embedded", last];
+            wanted.extend([(key("keeper"), keeper.as_str()), (key("address"), address)]);
+        }
+        if is_member {
+            refuse_other(file, &wanted)?;
+        }
+        for (key, value) in wanted {
+            file.set(&key, value)?;
+        }
+        if let Coordinator::Etcd(home) = &home {
+            let endpoints: toml_edit::Array = home.endpoints.iter().map(String::as_str).collect();
+            file.set(&["coordinator", "etcd", "endpoints"], endpoints)?;
+        }
+        let at_keeper = match &home {
+            Coordinator::Embedded(home) if home.keeper == node && !file.has("address") => Some(&home.address),
+            _ => None,
+        };
+        match self.address.as_ref().or(at_keeper) {
+            Some(address) => file.set(&["address"], address.as_str())?,
+            None if file.has("address") => {}
+            None => {
+                let problem = "--address: say where other nodes reach this one, such as 10.0.0.2:7400".into();
+                return Err(Error::Usage { problem });
             }
         }
-        ended
+        let sizes = [("cache", self.cache), ("block", self.block)];
+        for (key, bytes) in sizes.into_iter().filter_map(|(key, bytes)| Some((key, bytes?))) {
+            file.set(&[key], size::exact(bytes))?;
+        }
+        if let Some(shards) = self.shards {
+            file.set(&["shards"], i64::from(shards))?;
+        }
+        self.edit_sockets(file)?;
+        for text in &self.disk {
+            let (name, path) = text.split_once('=').ok_or_else(|| Error::Usage {
+                problem: format!("--disk {text:?}: write its name and path as data=/dev/sdb"),
+            })?;
+            let mut key = "path";
+            if is_object(path) {
+                // No word of the URL itself: there may be a password in it.
+                let refused = |error| Error::Usage { problem: format!("--disk {name}: {error}") };
+                path.parse::<Url>().map_err(refused)?;
+                key = "url";
+            }
+            file.set_in_list("disk", "name", name, &[(key, path)])?;
+        }
+        self.attach.iter().try_for_each(|volume| file.set_in_list("attach", "volume", volume, &[]))
+    }
+
+    /// The directories of the node, and the sockets in them.
+    fn edit_sockets(&self, file: &mut NodeFile) -> Result<(), Error> {
+        let runtime_dir = |file: &NodeFile| file.text(&["runtime_dir"]).unwrap_or("/run/cards").to_owned();
+        let in_old_dir = Path::new(&runtime_dir(file)).join("nbd.sock");
+        let dirs = [("runtime_dir", &self.runtime_dir), ("state_dir", &self.state_dir)];
+        for (key, dir) in dirs.into_iter().filter_map(|(key, dir)| Some((key, dir.as_ref()?))) {
+            file.set(&[key], dir.to_string_lossy().as_ref())?;
+        }
+        // A socket in the runtime directory goes with that.
+        let old = file.text(&["nbd", "unix"]).map(PathBuf::from).filter(|unix| *unix != in_old_dir);
+        let usual = || Path::new(&runtime_dir(file)).join("nbd.sock");
+        let unix = self.nbd.clone().or(old).unwrap_or_else(usual);
+        file.set(&["nbd", "unix"], unix.to_string_lossy().as_ref())?;
+        match &self.web {
+            Some(Some(listen)) => file.set(&["web", "listen"], listen.as_str()),
+            Some(None) if !file.has("web") => file.set(&["web", "listen"], "127.0.0.1:7480"),
+            _ => Ok(()),
+        }
     }
 
     /// What this machine must have for a daemon to start with that, before a token has one use less by it.
@@ -179,14 +260,11 @@ impl Join {
             }
             eprintln!("cards: {problem}");
         }
-        let Some(address) = &config.address else { return Ok(()) };
-        let is_any = host_of(address).and_then(|host| host.parse::<IpAddr>().ok());
-        if is_any.is_some_and(|address| address.is_unspecified()) {
-            let problem = format!(
-                "--address {address}: other nodes cannot call that; name the address of this machine that they reach"
-            );
-            return Err(Error::Usage { problem });
+        if let Some(Coordinator::Embedded(home)) = &config.coordinator {
+            refuse_unspecified("--coordinator", &home.address)?;
         }
+        let Some(address) = &config.address else { return Ok(()) };
+        refuse_unspecified("--address", address)?;
         match TcpListener::bind(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
                 let problem =
@@ -198,67 +276,9 @@ impl Join {
         }
     }
 
-    /// Puts back what was there before the configuration.
-    fn restore(&self, before: Before) -> Result<(), Error> {
-        let (undone, said) = match before {
-            Before::Same => return Ok(()),
-            Before::Nothing => (fs::remove_file(&self.config), "is gone again"),
-            Before::Packaged => (replace(&self.config, PACKAGED), "is the package's again"),
-        };
-        undone.map_err(|source| Error::Write { path: self.config.clone(), source })?;
-        eprintln!("cards: {} {said}", self.config.display());
-        Ok(())
-    }
-
-    /// The token, and who has made it.
-    fn token(&self, text: &str, config: &Config) -> Result<(Token, EmbeddedHome), Error> {
-        let token =
-            text.parse().map_err(|problem| Error::Usage { problem: format!("--token: {problem}") })?;
-        let Some(Coordinator::Embedded(home)) = &config.coordinator else {
-            return Err(Error::Usage { problem: "--token: name the keeper with --coordinator".into() });
-        };
-        if config.is_keeper() {
-            let problem = format!(
-                "--token: {} is the keeper, which has its identity from `cards cluster init`; correct --node or --coordinator",
-                config.node
-            );
-            return Err(Error::Usage { problem });
-        }
-        Ok((token, home.clone()))
-    }
-
-    fn configuration(&self) -> Result<Config, Error> {
-        let node = match &self.node {
-            Some(node) => node.clone(),
-            None => machine_name()?,
-        };
-        let mut config = Config::new(&self.cluster, &node);
-        let home = self.home()?;
-        config.address = self.address.clone().or_else(|| match &home {
-            Coordinator::Embedded(home) if home.keeper == node => Some(home.address.clone()),
-            _ => None,
-        });
-        if config.address.is_none() {
-            let problem = "--address: say where other nodes reach this one, such as 10.0.0.2:7400".into();
-            return Err(Error::Usage { problem });
-        }
-        config.coordinator = Some(home);
-        config.cache = self.cache;
-        config.block = self.block;
-        config.shards = self.shards;
-        config.disks = self.disk.iter().map(|text| disk(text)).collect::<Result<_, _>>()?;
-        config.attach = self.attach.iter().map(|volume| Attach::new(volume)).collect();
-        config.nbd.unix = Some(self.nbd.clone().unwrap_or_else(|| self.runtime_dir.join("nbd.sock")));
-        config.web =
-            self.web.as_ref().map(|listen| Web { listen: listen.clone(), tls: None, hosts: Vec::new() });
-        config.runtime_dir.clone_from(&self.runtime_dir);
-        config.state_dir.clone_from(&self.state_dir);
-        Ok(config)
-    }
-
     fn home(&self) -> Result<Coordinator, Error> {
         let Some(coordinator) = &self.coordinator else {
-            return Ok(Coordinator::Etcd(EtcdHome::new(self.etcd.clone())));
+            return Ok(Coordinator::Etcd(cards_config::EtcdHome::new(self.etcd.clone())));
         };
         let (keeper, address) = coordinator.split_once('@').ok_or_else(|| Error::Usage {
             problem: format!(
@@ -269,210 +289,79 @@ impl Join {
     }
 }
 
-fn disk(text: &str) -> Result<Disk, Error> {
-    let (name, path) = text.split_once('=').ok_or_else(|| Error::Usage {
-        problem: format!("--disk {text:?}: write its name and path as data=/dev/sdb"),
-    })?;
-    Ok(Disk::new(name, Origin::Path(path.into())))
-}
-
-/// What this machine calls itself.
-pub(crate) fn machine_name() -> Result<String, Error> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => Err(Error::Usage { problem: "this machine has no name; give the node one with --node".into() }),
-        name => Ok(name.into()),
+/// Refuses an address that stands for all addresses of a machine: nodes cannot call that.
+fn refuse_unspecified(option: &str, address: &str) -> Result<(), Error> {
+    let ip = host_of(address).and_then(|host| host.parse::<IpAddr>().ok());
+    match ip.is_some_and(|ip| ip.is_unspecified()) {
+        false => Ok(()),
+        true => Err(Error::Usage {
+            problem: format!(
+                "{option} {address}: other nodes cannot call that; name the address of the machine that they reach"
+            ),
+        }),
     }
 }
 
-/// Where an identity comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Got {
-    /// It was there.
-    Had,
-    /// The keeper has signed it.
-    New,
-}
-
-/// Makes a key, and has the keeper sign that it is this node's. One that is there already is used.
-fn get_identity(config: &Config, token: &Token, home: &EmbeddedHome) -> Result<Got, Error> {
-    let name = Name::new(&config.cluster, &config.node);
-    let files = config.identity_files();
-    let kept = config.state_dir.join(KEY_FILE);
-    if let Some(error) = files.hidden() {
-        return Err(error.into());
+/// Refuses to make a member of one cluster a member of another, or another node.
+fn refuse_other(file: &NodeFile, wanted: &[(Vec<&str>, &str)]) -> Result<(), Error> {
+    let differs = wanted.iter().filter(|(key, wanted)| file.text(key).is_none_or(|there| there != *wanted));
+    let differences: Vec<String> = differs
+        .map(|(key, wanted)| match file.text(key) {
+            Some(there) => format!("{} = {there:?}, not {wanted:?}", key.join(".")),
+            None => format!("nothing of {} = {wanted:?}", key.join(".")),
+        })
+        .collect();
+    if differences.is_empty() {
+        return Ok(());
     }
-    if files.any() {
-        refuse_revoked(config, home, Identity::load(&name, &files)?)?;
-        // Of a join that was killed when it was done.
-        let _ = fs::remove_file(&kept);
-        eprintln!("cards: this machine is {name} already; the token is not needed");
-        return Ok(Got::Had);
-    }
-    name.dns()?;
-    // A join that is repeated with the same key, after a crash say, spends no other use of the token.
-    let key = NodeKey::kept(&kept)?;
-    let keeper = Name::new(&config.cluster, &home.keeper);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let admission = runtime.map_err(Error::EventLoop)?.block_on(cards_coordinator::admit(
-        &home.address,
-        &keeper,
-        token,
-        &config.node,
-        &hosts(config),
-        &key.public(),
-    ))?;
-    let dir = identity_dir(&config.state_dir);
-    cards_tls::place(&dir, |new| {
-        let files = Files::within(new);
-        files.write(&key, &admission.certificate, &admission.authority)?;
-        Identity::load(&name, &files).map(drop)
-    })?;
-    let _ = fs::remove_file(&kept);
-    eprintln!("cards: {keeper} has signed that this machine is {name}: {}", dir.display());
-    Ok(Got::New)
+    let said = |key| file.text(&[key]).unwrap_or_default();
+    Err(Error::Usage {
+        problem: format!(
+            "{0} is there already and makes this machine node {1:?} of cluster {2:?}. It says {3}. If that is right, start that \
+             node with `cards serve --config {0}`; else remove the file or its [coordinator], or name another one with \
+             --config, and join again",
+            file.path().display(),
+            said("node"),
+            said("cluster"),
+            differences.join("; ")
+        ),
+    })
 }
 
-/// Asks the keeper whether it still believes this identity; that it cannot be asked is no matter here.
-fn refuse_revoked(config: &Config, home: &EmbeddedHome, identity: Identity) -> Result<(), Error> {
-    let mut remote = RemoteConfig::new(&home.address, &config.cluster);
-    remote.patience = ASK;
-    remote.identity = Some((identity, Name::new(&config.cluster, &home.keeper)));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let asked =
-        runtime.map_err(Error::EventLoop)?.block_on(async { Remote::open(remote).await?.view().await });
-    match asked {
-        Err(cards_coordinator::Error::Refused(why @ Refusal::Revoked { .. })) => {
-            Err(Error::Usage { problem: why.to_string() })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// As what clients that are no nodes know this machine: the host by which others reach it, if a certificate can name it.
-fn hosts(config: &Config) -> Vec<String> {
-    let host = config.address.as_deref().and_then(host_of);
-    host.filter(|host| cards_tls::check_host(host).is_ok()).map(String::from).into_iter().collect()
-}
-
-/// The option that names this state_dir; none if it is the usual one.
-pub(crate) fn with_state_dir(state_dir: &Path) -> String {
-    match state_dir == Path::new(STATE_DIR) {
-        true => String::new(),
-        false => format!(" --state-dir {}", state_dir.display()),
-    }
-}
-
-/// Where the identity of the node with this `state_dir` is.
-pub(crate) fn identity_dir(state_dir: &Path) -> PathBuf {
-    state_dir.join("identity")
-}
-
-/// Removes the identity that was made here, but for the key, and says where it was.
-fn remove_identity(state_dir: &Path) -> Result<PathBuf, Error> {
-    let dir = identity_dir(state_dir);
-    let Files { authority, certificate, key } = Files::within(&dir);
-    let kept = fs::rename(key, state_dir.join(KEY_FILE));
-    let removed = kept.and_then(|()| [authority, certificate].iter().try_for_each(fs::remove_file));
-    removed
-        .and_then(|()| fs::remove_dir(&dir))
-        .map_err(|source| Error::Write { path: dir.clone(), source })?;
-    Ok(dir)
-}
-
-/// What was there before the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    Nothing,
-    /// The same, as after `--write-only`.
-    Same,
-    /// [`PACKAGED`].
-    Packaged,
-}
-
-/// Writes the configuration. One that somebody has written or changed is not lost by joining again.
-fn write(path: &Path, text: &str) -> Result<Before, Error> {
-    let failed = |source| Error::Write { path: path.into(), source };
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        fs::create_dir_all(directory).map_err(failed)?;
-    }
-    match File::options().write(true).create_new(true).open(path) {
-        Ok(mut file) => {
-            file.write_all(text.as_bytes()).map_err(failed)?;
-            Ok(Before::Nothing)
-        }
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
-        Err(_) => match fs::read(path).map_err(failed)? {
-            there if there == text.as_bytes() => Ok(Before::Same),
-            there if there == PACKAGED.as_bytes() => {
-                replace(path, text).map_err(failed)?;
-                Ok(Before::Packaged)
-            }
-            _ => Err(Error::Usage { problem: already(path, text) }),
-        },
-    }
-}
-
-/// Why a configuration that is there is not replaced, and what to do.
-fn already(path: &Path, wanted: &str) -> String {
-    let whose = match Config::load(path) {
-        Ok(config) => {
-            let differences = differences(&config.to_toml(), wanted);
-            let says = if differences.is_empty() {
-                "the same, in other words".into()
-            } else {
-                differences.join("; ")
-            };
-            format!(
-                " and makes this machine node {:?} of cluster {:?}. It says {says}",
-                config.node, config.cluster
-            )
-        }
-        Err(_) => String::new(),
+/// The token, and where its maker answers.
+fn token(text: &str, config: &Config) -> Result<(Token, EmbeddedHome), Error> {
+    let token = text.parse().map_err(|problem| Error::Usage { problem: format!("--token: {problem}") })?;
+    let Some(Coordinator::Embedded(home)) = &config.coordinator else {
+        return Err(Error::Usage { problem: "--token: name the keeper with --coordinator".into() });
     };
-    format!(
-        "{} is there already{whose}. If that is right, start that node with `cards serve --config {0}`; else correct or \
-         remove the file, or name another one with --config, and join again",
-        path.display()
-    )
-}
-
-/// Where two configurations differ, key by key, in the words of the first.
-fn differences(there: &str, wanted: &str) -> Vec<String> {
-    let read = |text: &str| {
-        let mut values = BTreeMap::new();
-        flatten("", text.parse().unwrap_or_default(), &mut values);
-        values
-    };
-    let (there, wanted) = (read(there), read(wanted));
-    let keys: BTreeSet<&String> = there.keys().chain(wanted.keys()).collect();
-    let differ = keys.into_iter().filter(|key| there.get(*key) != wanted.get(*key));
-    let said = |key: &String| match (there.get(key), wanted.get(key)) {
-        (Some(there), Some(wanted)) => format!("{key} = {there}, not {wanted}"),
-        (Some(there), None) => format!("{key} = {there}, which is not wished"),
-        (None, wanted) => {
-            format!("nothing of {key} = {}", wanted.map(ToString::to_string).unwrap_or_default())
-        }
-    };
-    differ.map(said).collect()
-}
-
-/// Every value of a table, by its key with those of the tables around it.
-fn flatten(key: &str, table: toml::Table, values: &mut BTreeMap<String, toml::Value>) {
-    for (name, value) in table {
-        let key = if key.is_empty() { name } else { format!("{key}.{name}") };
-        match value {
-            toml::Value::Table(inner) => flatten(&key, inner, values),
-            value => _ = values.insert(key, value),
-        }
+    if config.is_keeper() {
+        let problem = format!(
+            "--token: {} is the keeper, which has its identity from `cards cluster init`; correct --node or --coordinator",
+            config.node
+        );
+        return Err(Error::Usage { problem });
     }
+    Ok((token, home.clone()))
 }
 
-/// Puts a file with this content in the place of another, all at once.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("toml.new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
+/// Says what is still needed for the daemon to start.
+fn warn_of_no_identity(config: &Config) {
+    if !config.lacks_identity() {
+        return;
+    }
+    let remedy = match &config.coordinator {
+        Some(Coordinator::Embedded(_)) if config.is_keeper() => format!(
+            "make the cluster's with `cards cluster init {} --node {}{}`",
+            config.cluster,
+            config.node,
+            this_machine::with_state_dir(&config.state_dir)
+        ),
+        Some(Coordinator::Embedded(_)) => {
+            "run the same command again with --token TOKEN (from `cards cluster token` on the keeper's machine)".into()
+        }
+        _ => "bring one (docs/operating/members.md)".into(),
+    };
+    eprintln!("cards: this machine has no identity yet, without which the daemon does not start; {remedy}");
 }
 
 #[cfg(test)]
@@ -496,7 +385,14 @@ mod tests {
         for (line, words) in [
             // TEST-NET-1 is nobody's.
             (format!("{away} --address 192.0.2.33:7400"), "not one of this machine"),
-            (format!("{away} --address 0.0.0.0:7400"), "cannot call that"),
+            (
+                format!("{away} --address 0.0.0.0:7400"),
+                "--address 0.0.0.0:7400: other nodes cannot call that",
+            ),
+            (format!("{away} --address [::]:7400"), "cannot call that"),
+            (format!("{away} --address 0.0.0.0"), "0.0.0.0"),
+            ("--coordinator n2@0.0.0.0:7400 --write-only".into(), "--coordinator 0.0.0.0:7400: other nodes"),
+            (format!("{away} --address 127.0.0.1:7400 --block 100K"), "a power of two from 4K to 1M"),
             (
                 "--coordinator n1@127.0.0.1:1 --address 127.0.0.1:7400 --disk data=/none/at/all".into(),
                 "truncate",

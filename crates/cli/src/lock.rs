@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_client::{Client, Mode, Range, Wait};
-use cards_config::{duration, is_loopback, size};
+use cards_config::{duration, is_loopback};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
 
-use crate::output;
+use crate::{output, range};
 use error::LockError;
 
 /// Hold, list, show, downgrade and release locks on ranges of volumes
@@ -33,9 +33,9 @@ of group and session in $CARDS_LOCK_GROUP and $CARDS_LOCK_SESSION. If the lock i
 the exit status is 1; else it is the command's, or 128 + N if signal N ended it.
 
 Examples:
-  cards lock acquire disk 0 1M -- sh -c 'write-header --token $CARDS_LOCK_TOKEN'
-  cards lock acquire disk 64M 4K --mode read --wait 5s -- dd if=/dev/nbd0 of=header bs=4K count=1
-  cards lock acquire disk 0 1G --wait none")]
+  cards lock acquire disk 0+1M -- sh -c 'write-header --token $CARDS_LOCK_TOKEN'
+  cards lock acquire disk 64M+4K --mode read --wait 5s -- dd if=/dev/nbd0 of=header bs=4K count=1
+  cards lock acquire disk 0..1G --wait none")]
     Acquire(Acquire),
     /// List the locks that this node knows: those of its sessions, and those it looks after
     #[command(after_help = "\
@@ -43,7 +43,7 @@ Every region of a volume is looked after by one node, which knows all of its loc
 
 Examples:
   cards lock list
-  cards lock list --volume disk --offset 0 --length 64M
+  cards lock list --volume disk --range 0+64M
   cards lock list --json | jq '.holdings[].token.text'")]
     List {
         #[command(flatten)]
@@ -51,12 +51,9 @@ Examples:
         /// Only locks of this volume
         #[arg(long, value_name = "NAME")]
         volume: Option<String>,
-        /// Only locks that overlap the range from here
-        #[arg(long, value_name = "SIZE", value_parser = size::parse, requires_all = ["volume", "length"])]
-        offset: Option<u64>,
-        /// The length of that range
-        #[arg(long, value_name = "SIZE", value_parser = size::parse, requires_all = ["volume", "offset"])]
-        length: Option<u64>,
+        /// Only locks that overlap this part of the volume
+        #[arg(long, value_name = range::SYNTAX, value_parser = range::parse, requires = "volume")]
+        range: Option<(u64, u64)>,
         /// Only locks that one client has
         #[arg(long, conflicts_with = "volume")]
         session: Option<String>,
@@ -80,7 +77,7 @@ Examples:
 For the command that holds the lock: it must not write any more from then on. The token stays the same.
 
 Examples:
-  cards lock acquire disk 0 1M -- sh -c '
+  cards lock acquire disk 0+1M -- sh -c '
     write-header && cards lock downgrade $CARDS_LOCK_GROUP --session $CARDS_LOCK_SESSION && verify'")]
     Downgrade {
         /// Its name
@@ -109,12 +106,9 @@ Examples:
 struct Acquire {
     /// The volume
     volume: String,
-    /// The first byte
-    #[arg(value_parser = size::parse)]
-    offset: u64,
-    /// Bytes
-    #[arg(value_parser = size::parse)]
-    length: u64,
+    /// The part of the volume to lock
+    #[arg(value_name = range::SYNTAX, value_parser = range::parse)]
+    range: (u64, u64),
     /// write: nobody else has it; read: only readers do
     #[arg(long, default_value = "write", value_parser = PossibleValuesParser::new(["read", "write"]).map(mode))]
     mode: Mode,
@@ -139,7 +133,8 @@ struct Acquire {
 
 impl Acquire {
     fn range(&self) -> Range {
-        Range { volume: self.volume.clone(), offset: self.offset, length: self.length, mode: self.mode }
+        let (offset, length) = self.range;
+        Range { volume: self.volume.clone(), offset, length, mode: self.mode }
     }
 }
 
@@ -160,9 +155,9 @@ fn wait(text: &str) -> Result<Wait, String> {
 /// Where the API of a daemon is.
 #[derive(Debug, Args)]
 struct Api {
-    /// API socket of the daemon: api.sock in its runtime_dir
-    #[arg(long, value_name = "PATH", env = "CARDS_API_SOCKET", default_value = "/run/cards/api.sock")]
-    socket: PathBuf,
+    /// API socket of the daemon: api.sock in its runtime_dir [default: beside $CARDS_SOCKET, else in /run/cards]
+    #[arg(long, value_name = "PATH", env = "CARDS_API_SOCKET")]
+    socket: Option<PathBuf>,
     /// Over TCP instead: the daemon's api.listen
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
     tcp: Option<String>,
@@ -180,7 +175,8 @@ struct Api {
 impl Api {
     fn client(&self) -> Result<Client, LockError> {
         let (Some(tcp), Some(path)) = (&self.tcp, &self.token_file) else {
-            return Ok(Client::unix(&self.socket));
+            let beside = || beside(std::env::var_os("CARDS_SOCKET").map(PathBuf::from));
+            return Ok(Client::unix(&self.socket.clone().unwrap_or_else(beside)));
         };
         let text = std::fs::read_to_string(path)
             .map_err(|source| LockError::TokenFile { path: path.clone(), source })?;
@@ -191,6 +187,11 @@ impl Api {
             None => Err(LockError::InClear { address: tcp.clone() }),
         }
     }
+}
+
+/// The API socket of the daemon that has this admin socket: both are in its `runtime_dir`.
+fn beside(admin_socket: Option<PathBuf>) -> PathBuf {
+    admin_socket.unwrap_or_else(|| "/run/cards/admin.sock".into()).with_file_name("api.sock")
 }
 
 impl Lock {
@@ -208,13 +209,10 @@ impl Lock {
         let code = runtime.block_on(async {
             match self.verb {
                 Verb::Acquire(acquire) => hold::run(&acquire).await,
-                Verb::List { api, volume, offset, length, session, json } => {
+                Verb::List { api, volume, range, session, json } => {
                     let client = api.client()?;
                     let listing = match (volume, session) {
-                        (Some(volume), _) => {
-                            let range = offset.zip(length);
-                            client.list_volume(&volume, range).await?
-                        }
+                        (Some(volume), _) => client.list_volume(&volume, range).await?,
                         (None, Some(session)) => client.list_session(&session).await?,
                         (None, None) => client.list().await?,
                     };
@@ -250,6 +248,12 @@ impl Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_api_socket_is_beside_the_admin_socket() {
+        assert_eq!(beside(None), PathBuf::from("/run/cards/api.sock"));
+        assert_eq!(beside(Some("/tmp/n2/admin.sock".into())), PathBuf::from("/tmp/n2/api.sock"));
+    }
 
     #[test]
     fn a_wait_is_a_word_or_a_time() {

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::table::short;
 
@@ -49,16 +49,23 @@ impl Drop for Progress {
     }
 }
 
+/// Bars among one another, to be seen if standard error is a terminal.
+pub(crate) fn bars() -> MultiProgress {
+    MultiProgress::with_draw_target(target())
+}
+
+fn target() -> ProgressDrawTarget {
+    match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    }
+}
+
 /// A bar of `length` steps, to be seen if standard error is a terminal.
 pub(crate) fn bar(length: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
     let style = ProgressStyle::with_template("[{bar:24}] {percent:>3} %  {msg}");
     let style = style.expect("the template is constant").progress_chars("=> ");
-    ProgressBar::with_draw_target(Some(length), target).with_style(style)
+    ProgressBar::with_draw_target(Some(length), target()).with_style(style)
 }
 
 fn left(seconds: f64) -> String {

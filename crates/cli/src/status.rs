@@ -64,7 +64,7 @@ impl Status {
                 false => output::print(&cluster::render(&cluster)),
             };
         }
-        let status = self.daemon.connect()?.status()?;
+        let status = self.daemon.connect()?.status_of_start()?;
         if self.json {
             return output::print_json(&status);
         }
@@ -74,11 +74,15 @@ impl Status {
 
 /// The status for people; what clients ask for is that since `before`, if there is an earlier one.
 fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, all_counters: bool) -> String {
+    if status.starting.is_some() {
+        return status.headline() + "\n";
+    }
     let sections = [
         heading(status),
         members(status).to_string() + &registry(status) + &encryption(&status.members),
         volume_table(status.volumes.iter().map(without_said)).to_string()
             + &weaker(&status.volumes)
+            + &limits(status)
             + &losses(status),
         io::render(status, before),
         cache(status),
@@ -100,7 +104,12 @@ fn members(status: &cards_admin::Status) -> Table {
     let mut table = Table::new(&[("node", Align::Left), ("address", Align::Left), ("state", Align::Left)]);
     for member in &status.members {
         // The reason is in the heading.
-        table.row([member.name.clone(), member.address.clone(), member_state(member.state).to_owned()]);
+        let silent = match member.silent_ms {
+            Some(ms) => format!(", silent for {:.1} s", ms as f64 / 1e3),
+            None => String::new(),
+        };
+        let state = member_state(member.state).to_owned() + &silent;
+        table.row([member.name.clone(), member.address.clone(), state]);
     }
     table
 }
@@ -151,6 +160,18 @@ pub(crate) const MAY_BE_STALE: &str =
 fn weaker(volumes: &[cards_admin::Volume]) -> String {
     let stale = volumes.iter().filter(|volume| volume.may_be_stale());
     stale.map(|volume| format!("  {}: coherence = \"policy\", {MAY_BE_STALE}\n", volume.name)).collect()
+}
+
+/// A line about each limit on what clients may have.
+fn limits(status: &cards_admin::Status) -> String {
+    let of_cards = status.volumes.iter().filter_map(|volume| {
+        let limit = volume.attached.as_ref()?.limit?;
+        Some(format!("  {}: clients here are limited to {limit}\n", volume.name))
+    });
+    let of_node = status.limit.iter();
+    let of_node =
+        of_node.map(|limit| format!("  all volumes: clients here are limited to {limit} together\n"));
+    of_cards.chain(of_node).collect()
 }
 
 /// A line about the volume if a flush of it has failed because writes were lost.
@@ -267,14 +288,22 @@ fn cache(status: &cards_admin::Status) -> String {
     }
     for disk in &status.disks {
         let c = &disk.counters;
+        let origin = if disk.origin.is_empty() { String::new() } else { format!(" ({})", disk.origin) };
         text += &format!(
-            "  disk {}: {} blocks ({}) read, {} blocks ({}) written\n",
+            "  disk {}{origin}: {} blocks ({}) read, {} blocks ({}) written\n",
             disk.name,
             count(c.reads),
             size::human(c.bytes_read),
             count(c.writes),
             size::human(c.bytes_written)
         );
+        if let Some(room) = disk.room.filter(|room| room.unwritten > 0) {
+            text += &format!(
+                "    room: {} left on its file system for the {} that were never written\n",
+                size::human(room.free),
+                size::human(room.unwritten)
+            );
+        }
     }
     text
 }
@@ -299,7 +328,7 @@ mod tests {
     use cards_admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
-    use cards_config::{Coherence, Mode, PolicySpec, ReadAhead};
+    use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead};
     use cards_policies::Replacement;
 
     use super::*;
@@ -310,6 +339,7 @@ mod tests {
             address: format!("{name}:7400"),
             state,
             reason: (state == MemberState::Down).then(|| "no answer for 500ms".into()),
+            silent_ms: None,
             encryption: (state == MemberState::Up).then_some(Encryption::Kernel),
             bytes_sent: 0,
             bytes_received: 0,
@@ -329,8 +359,11 @@ mod tests {
             time_ms: 0,
             web: None,
             nbd: None,
+            limit: None,
+            starting: None,
             healthy: true,
             problems: vec![],
+            failing: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
                 name: "disk".into(),
@@ -346,6 +379,7 @@ mod tests {
                     mode: Mode::Rw,
                     read_ahead: ReadAhead::Auto,
                     clients: 1,
+                    limit: None,
                     device: None,
                 }),
                 cached_blocks: 16,
@@ -368,7 +402,13 @@ mod tests {
             },
             slow: cards_admin::SlowRequests::default(),
             losses: vec![],
-            disks: vec![Disk { name: "disk".into(), errors: 0, counters: DiskCounters::default() }],
+            disks: vec![Disk {
+                name: "disk".into(),
+                origin: "/dev/sdb".into(),
+                errors: 0,
+                room: None,
+                counters: DiskCounters::default(),
+            }],
         }
     }
 
@@ -404,6 +444,27 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn of_a_daemon_that_does_not_serve_yet_one_line_says_why() {
+        let mut status = sample();
+        let starting = cards_admin::Starting { waits_for: Some("a disk".into()), ..Default::default() };
+        (status.healthy, status.problems) = (false, vec![starting.to_string()]);
+        status.starting = Some(starting);
+        assert_eq!(render(&status, None, false), "n1 of cluster lab: starting: waits for a disk for 0 s\n");
+    }
+
+    #[test]
+    fn a_node_that_may_stand_still_is_named_before_that_is_certain() {
+        let mut status = sample();
+        status.members[1].silent_ms = Some(1_400);
+        let first = render(&status, None, false).lines().next().unwrap().to_owned();
+        assert_eq!(
+            first,
+            "n1 of cluster lab: n2 is silent for 1.4 s; all else is well (1 of 2 nodes up, 1 volume attached, \
+             version 0.1.0, up 2 min)"
+        );
     }
 
     #[test]
@@ -458,6 +519,22 @@ mod tests {
         assert!(text.contains("0 of 1 volume attached") && text.contains(" - "), "{text}");
         assert_eq!(text.matches("has policy").count(), 1, "{text}");
         assert!(volumes(&status.volumes).contains("refused: has policy"));
+    }
+
+    #[test]
+    fn limits_are_shown() {
+        let mut status = sample();
+        assert!(!render(&status, None, false).contains("limited"));
+        let limit = Limit { iops: Some(500), ..Limit::default() };
+        status.volumes[0].attached.as_mut().unwrap().limit = Some(limit);
+        status.limit = Some(Limit { bytes: Some(1 << 30), ..limit });
+        let text = render(&status, None, false);
+        for line in [
+            "  disk: clients here are limited to 500 requests/s, burst 1s\n",
+            "  all volumes: clients here are limited to 500 requests/s, 1 GiB/s, burst 1s together\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

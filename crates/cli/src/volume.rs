@@ -1,6 +1,8 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
-use cards_config::{Attach, Coherence, Mode, PolicySpec, ReadAhead, size};
+use std::time::Duration;
+
+use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, ReadAhead, duration, size};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::output;
 use crate::status;
 
-/// List, show, attach and detach volumes
+/// List, show, attach, limit and detach volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]
@@ -65,6 +67,31 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Limit what clients of this node may have of a volume, until it is detached
+    #[command(after_help = "\
+What is not named is not limited. To have it at every start, write `limit` into node.toml; see
+docs/operating/limits.md.
+
+Examples:
+  cards volume limit disk --iops 5000 --bytes 200M
+  cards volume limit disk --bytes 200M --burst 250ms
+  cards volume limit disk --clear
+  cards volume limit --node --bytes 1G")]
+    Limit {
+        /// Its name
+        #[arg(required_unless_present = "node")]
+        volume: Option<String>,
+        /// Limit what they may have of all volumes together, in place of one
+        #[arg(long, conflicts_with = "volume")]
+        node: bool,
+        #[command(flatten)]
+        limit: LimitArgs,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Detach a volume that no client uses from this node
     #[command(after_help = "Examples:\n  cards volume detach disk")]
     Detach {
@@ -84,6 +111,39 @@ struct Changed<'a> {
     volume: &'a str,
     /// It is now.
     attached: bool,
+}
+
+/// What clients may have.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = true, id = "limits", args = ["iops", "bytes", "clear"])]
+struct LimitArgs {
+    /// Requests per second
+    #[arg(long, value_name = "N")]
+    iops: Option<u64>,
+    /// Bytes per second that are read and written, such as 200M
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    bytes: Option<u64>,
+    /// After a pause, as much is served at once as the rates allow in this time
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    burst: Duration,
+    /// Any amount again
+    #[arg(long, conflicts_with_all = ["iops", "bytes", "burst"])]
+    clear: bool,
+}
+
+impl LimitArgs {
+    fn limit(&self) -> Option<Limit> {
+        (!self.clear).then_some(Limit { iops: self.iops, bytes: self.bytes, burst: self.burst })
+    }
+}
+
+/// What `--json` prints of a limit that was set.
+#[derive(Serialize)]
+struct Limited<'a> {
+    /// None: the node.
+    volume: Option<&'a str>,
+    /// None: any amount.
+    limit: Option<Limit>,
 }
 
 /// Says what was done.
@@ -138,9 +198,21 @@ impl Volume {
                 }
                 let attached = None;
                 let name = volume.clone();
-                let attach = Attach { volume, mode, read_ahead, policy, attached, takeover, claim: None };
+                let attach =
+                    Attach { volume, mode, read_ahead, policy, attached, limit: None, takeover, claim: None };
                 daemon.connect()?.attach(attach)?;
                 changed(&name, true, json)
+            }
+            Verb::Limit { volume, node: _, limit, daemon, json } => {
+                let (volume, limit) = (volume.as_deref(), limit.limit());
+                daemon.connect()?.limit(volume, limit)?;
+                if json {
+                    return output::print_json(&Limited { volume, limit });
+                }
+                let whom = volume.map_or_else(|| "this node".to_owned(), |volume| format!("volume {volume}"));
+                let limit =
+                    limit.map_or_else(|| "not limited".to_owned(), |limit| format!("limited to {limit}"));
+                output::print(&format!("clients of {whom} are {limit}\n"))
             }
             Verb::Detach { volume, daemon, json } => {
                 daemon.connect()?.detach(&volume)?;
@@ -189,6 +261,9 @@ fn show(volume: &cards_admin::Volume) -> String {
             }
         },
     );
+    if let Some(limit) = volume.attached.as_ref().and_then(|card| card.limit) {
+        line("limit", limit.to_string());
+    }
     line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
     text
 }

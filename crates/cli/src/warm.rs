@@ -1,34 +1,50 @@
-//! `cards warm` and `cards profile play`: blocks into a node's cache before anybody asks for them.
+//! `cards warm` and `cards profile play`: blocks into the caches of nodes before anybody asks for them.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `nodes` | the nodes whose caches are filled |
+//! | `plan` | what each of them is to have, from its own part on |
+//! | `fetch` | the threads that ask for it, and the signals that end them |
+//! | `bar` | how far they are |
+//! | `outcome` | what was fetched, where |
 
 mod bar;
+mod fetch;
+mod nodes;
+mod outcome;
 mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cards_admin::{Client, ClientError, Refusal, RefusalKind, Volume, VolumeState, WARM_BLOCKS_MAX, Warmed};
+use cards_admin::{Client, ClientError, Refusal, RefusalKind, Volume, VolumeState, Warmed};
 use cards_config::size;
 use clap::Args;
-use serde::Serialize;
 
 use crate::cli::Daemon;
 use crate::error::Error;
 use crate::output;
 use crate::profile::{File, ProfileError};
-use crate::signals::{Arrived, Signals};
-use crate::table::count;
-use bar::Bar;
-use plan::{Plan, parse_range};
+use crate::range;
+use crate::signals::Signals;
+use fetch::{Fetch, Fetched};
+use nodes::{Choice, LeftOut, Nodes, Target};
+use outcome::Outcome;
+use plan::Plan;
 
-/// Fetch a volume, or parts of it, into this node's cache
+/// Fetch a volume, or parts of it, into the caches of this node or of several
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Blocks come from other nodes' caches where they are, else from the disk. All of the volume unless
---from or --range say less. Ctrl-C ends it; what is cached stays. docs/operating/warm.md says more.
+--from or --range say less. With --nodes each node begins at another part, so that the disk is read
+once; a node that fails is named, and the others go on. Ctrl-C ends it everywhere; what is cached
+stays. docs/operating/warm.md says more.
 
 Examples:
   cards warm data
+  cards warm data --nodes all
+  cards warm data --nodes n2,n3 --rate 500M --json
   cards warm golden --from boot.profile --rate 200M
   cards warm data --range 0+1G --range 40G+512M --json")]
 pub(crate) struct Warm {
@@ -41,14 +57,14 @@ pub(crate) struct Warm {
     from: Option<PathBuf>,
 
     /// Only this part, in bytes; can be given several times
-    #[arg(long, value_name = "OFFSET+LENGTH", value_parser = parse_range)]
+    #[arg(long, value_name = range::SYNTAX, value_parser = range::parse)]
     range: Vec<(u64, u64)>,
 
     #[command(flatten)]
     how: How,
 }
 
-/// Fetch what a profile names into this node's cache, in its order
+/// Fetch what a profile names into the caches of this node or of several, in its order
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The same as `cards warm VOLUME --from FILE`, with the volume that the profile names.
@@ -67,7 +83,11 @@ pub(crate) struct Play {
 
 #[derive(Debug, Args)]
 struct How {
-    /// Bytes a second at most [default: as fast as it goes]
+    /// At these nodes: all that have the volume attached, a number of them, or names (n1,n2) [default: this node]
+    #[arg(long, value_name = "all|N|LIST", value_parser = Nodes::parse)]
+    nodes: Option<Nodes>,
+
+    /// Bytes a second at most, of all nodes together [default: as fast as it goes]
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     rate: Option<u64>,
 
@@ -92,25 +112,36 @@ pub(crate) enum WarmError {
     /// Blocks could not be read.
     #[error("volume {volume:?}: {failed} blocks could not be read; see `cards status`, and try again")]
     Failed { volume: String, failed: u64 },
+    /// Not at every node that was to be warmed.
+    #[error("volume {volume:?} was warmed at {done} of {wanted} nodes: {}", sentence(missing))]
+    Nodes { volume: String, done: usize, wanted: usize, missing: Vec<LeftOut> },
+    /// At no node that was meant.
+    #[error(
+        "volume {volume:?} is attached at none of these nodes{}; run `cards volume attach {volume}` there",
+        reasons(missing)
+    )]
+    Nowhere { volume: String, missing: Vec<LeftOut> },
+    /// Not at so many.
+    #[error("--nodes {wanted}: volume {volume:?} is attached at {} ({}); attach it at more, or ask for fewer", nodes.len(), nodes.join(", "))]
+    TooFew { volume: String, wanted: usize, nodes: Vec<String> },
 }
 
-/// What was done.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-struct Outcome {
-    volume: String,
-    /// Bytes that were asked for, and those that have been done.
-    bytes: u64,
-    bytes_done: u64,
-    #[serde(flatten)]
-    blocks: Warmed,
-    seconds: f64,
-    interrupted: bool,
+/// Nodes and their reasons.
+fn sentence(nodes: &[LeftOut]) -> String {
+    // A reason may name the node itself.
+    let one = |LeftOut { node, reason }: &LeftOut| match reason.starts_with(&format!("node {node}")) {
+        true => reason.clone(),
+        false => format!("node {node}: {reason}"),
+    };
+    nodes.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn reasons(missing: &[LeftOut]) -> String {
+    if missing.is_empty() { String::new() } else { format!(" ({})", sentence(missing)) }
 }
 
 /// How long one request may take: a disk may be slow, and others may use it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
-/// Requests a second, at least, at a limited rate, so that it is limited at every moment.
-const STEPS_PER_SECOND: u64 = 10;
 
 fn rate(text: &str) -> Result<u64, String> {
     match size::parse(text).map_err(|error| error.to_string())? {
@@ -131,40 +162,95 @@ impl Warm {
         let profile = self.from.as_deref().map(File::open).transpose()?;
         let signals = Signals::block();
         let mut client = self.how.daemon.connect_within(ANSWER_WITHIN)?;
-        let status = client.status()?;
         let volume = client.volume(&self.volume)?;
-        if volume.attached.is_none() {
-            let message =
-                format!("volume {0:?} is not attached here; run `cards volume attach {0}`", self.volume);
-            return Err(ClientError::from(Refusal { kind: RefusalKind::NotAttached, message }).into());
+        let Choice { targets, left_out, missing } = match &self.how.nodes {
+            Some(nodes) => nodes.choose(&mut client, &self.volume)?,
+            None => self.here(&mut client, &volume)?,
+        };
+        let plan = Plan::new(self.ranges(&volume, profile)?, volume.block.into());
+        self.warn_of_size(plan.bytes, &targets);
+        let (bytes, wanted) =
+            (plan.bytes.saturating_mul(targets.len() as u64), targets.len() + missing.len());
+        let fetch = Fetch {
+            volume: self.volume.clone(),
+            block: volume.block.into(),
+            plan,
+            targets,
+            by_name: self.how.nodes.is_some(),
+            rate: self.how.rate,
+        };
+        let socket = self.how.daemon.socket().to_path_buf();
+        let fetched = fetch.run(&signals, move || Client::connect_within(&socket, ANSWER_WITHIN));
+        let Fetched { mut nodes, errors, signal, seconds } = fetched;
+        for (node, error) in errors {
+            // Without --nodes it is a failure like any other.
+            if self.how.nodes.is_none() {
+                return Err(error.into());
+            }
+            nodes[node].error = Some(error.to_string());
         }
-        if volume.state == VolumeState::Refused {
-            let message =
-                volume.reason.unwrap_or_else(|| format!("volume {:?} is refused here", self.volume));
-            return Err(ClientError::from(Refusal { kind: RefusalKind::NotAttached, message }).into());
-        }
-        let ranges = self.ranges(&volume, profile)?;
-        let plan = Plan::new(ranges, volume.block.into());
-        if plan.bytes > status.cache.bytes {
-            eprintln!(
-                "cards: {} of volume {} do not fit into the cache of {}: what comes first leaves it again; name \
-                 a profile or ranges",
-                size::human(plan.bytes),
-                self.volume,
-                size::human(status.cache.bytes)
-            );
-        }
-        let most = WARM_BLOCKS_MAX.min(status.cache.bytes / 4 / u64::from(volume.block.max(1)));
-        let (outcome, signal) = self.fetch(&mut client, plan, most, volume.block.into(), &signals)?;
+        let silent = missing.into_iter().map(|LeftOut { node, reason }| outcome::NodeOutcome {
+            node,
+            error: Some(reason),
+            ..outcome::NodeOutcome::default()
+        });
+        nodes.extend(silent);
+        let outcome = Outcome {
+            volume: self.volume.clone(),
+            bytes,
+            bytes_done: nodes.iter().map(|node| node.bytes_done).sum(),
+            blocks: nodes.iter().fold(Warmed::default(), |sum, node| sum.plus(node.blocks)),
+            seconds,
+            interrupted: signal.is_some(),
+            nodes,
+            left_out,
+        };
         if self.how.json {
             output::print_json(&outcome)?
         } else {
             output::print(&outcome.to_string())?
         }
+        let missing = outcome.missing();
         match (signal, outcome.blocks.failed) {
             (Some(signal), _) => Ok(ExitCode::from(128 + signal)),
+            _ if !missing.is_empty() => {
+                let done = wanted - missing.len();
+                Err(WarmError::Nodes { volume: self.volume, done, wanted, missing }.into())
+            }
             (None, 0) => Ok(ExitCode::SUCCESS),
             (None, failed) => Err(WarmError::Failed { volume: self.volume, failed }.into()),
+        }
+    }
+
+    /// The node that is asked, which must have the volume attached.
+    fn here(&self, client: &mut Client, volume: &Volume) -> Result<Choice, ClientError> {
+        let refused = |message| Err(Refusal { kind: RefusalKind::NotAttached, message }.into());
+        if volume.attached.is_none() {
+            return refused(format!(
+                "volume {0:?} is not attached here; run `cards volume attach {0}`",
+                self.volume
+            ));
+        }
+        if volume.state == VolumeState::Refused {
+            let reason = volume.reason.clone();
+            return refused(reason.unwrap_or_else(|| format!("volume {:?} is refused here", self.volume)));
+        }
+        let status = client.status()?;
+        let target = Target { node: status.node, cache: status.cache.bytes };
+        Ok(Choice { targets: vec![target], ..Choice::default() })
+    }
+
+    /// Says so if what comes first will have left a cache when the last comes.
+    fn warn_of_size(&self, bytes: u64, targets: &[Target]) {
+        let smallest = targets.iter().min_by_key(|target| target.cache);
+        if let Some(Target { node, cache }) = smallest.filter(|target| bytes > target.cache) {
+            eprintln!(
+                "cards: {} of volume {} do not fit into the cache of node {node}, {}: what comes first leaves it again; \
+                 name a profile or ranges",
+                size::human(bytes),
+                self.volume,
+                size::human(*cache)
+            );
         }
     }
 
@@ -203,71 +289,5 @@ impl Warm {
         }
         let cut = |(offset, length): (u64, u64)| (offset, length.min(volume.size.saturating_sub(offset)));
         Ok(profile.ranges.into_iter().map(cut).filter(|(_, length)| *length > 0).collect())
-    }
-
-    /// Fetches it; the number of the signal that has ended it, if one has.
-    fn fetch(
-        &self,
-        client: &mut Client,
-        mut plan: Plan,
-        most: u64,
-        block: u64,
-        signals: &Signals,
-    ) -> Result<(Outcome, Option<u8>), ClientError> {
-        let began = Instant::now();
-        let bar = Bar::new(&self.volume, plan.bytes);
-        let step = self.how.rate.map_or(most, |rate| most.min(rate / STEPS_PER_SECOND / block.max(1)));
-        let (mut blocks, mut done, mut signal) = (Warmed::default(), 0, None);
-        while signal.is_none()
-            && let Some((ranges, bytes)) = plan.next(step)
-        {
-            blocks = blocks.plus(client.warm(&self.volume, &ranges)?);
-            done += bytes;
-            bar.show(done, began.elapsed());
-            // What was there already has cost nobody anything, but a rate is a promise that is easy to understand.
-            let due = self.how.rate.map(|rate| Duration::from_secs_f64(done as f64 / rate as f64));
-            signal = pause(signals, due.map_or(Duration::ZERO, |due| due.saturating_sub(began.elapsed())));
-        }
-        let outcome = Outcome {
-            volume: self.volume.clone(),
-            bytes: plan.bytes,
-            bytes_done: done,
-            blocks,
-            seconds: began.elapsed().as_secs_f64(),
-            interrupted: done < plan.bytes,
-        };
-        Ok((outcome, signal))
-    }
-}
-
-/// Waits; the number of a signal that asks this program to end.
-fn pause(signals: &Signals, duration: Duration) -> Option<u8> {
-    let until = Instant::now() + duration;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match signals.wait(left) {
-            Some(arrived) if Arrived::ends(arrived) => return u8::try_from(arrived.number).ok(),
-            _ if left.is_zero() => return None,
-            _ => {}
-        }
-    }
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Warmed { here, from_peers, from_disk, failed } = self.blocks;
-        let rate = size::human((self.bytes_done as f64 / self.seconds.max(1e-3)) as u64);
-        let (volume, bytes, seconds) = (&self.volume, size::human(self.bytes_done), self.seconds);
-        write!(f, "volume {volume}: {bytes}")?;
-        if self.interrupted {
-            write!(f, " of {}, interrupted", size::human(self.bytes))?;
-        }
-        writeln!(f, " in {seconds:.1} s, {rate}/s")?;
-        let (disk, peers, here) = (count(from_disk), count(from_peers), count(here));
-        write!(f, "  blocks: {disk} from the disk, {peers} from other nodes, {here} were here already")?;
-        if failed > 0 {
-            write!(f, ", {} failed", count(failed))?;
-        }
-        writeln!(f)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use cards_core::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Attached, PolicySpec, size};
+use super::{Attached, Limit, PolicySpec, size};
 
 /// One card: an attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Attach {
     /// for a disk. Default: as the disk has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
+    /// The most that clients of the card may have of it. Default: any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// With mode `exclusive`: cards of other nodes are given up for it. Asked for by hand, never configured.
     #[serde(skip)]
     pub takeover: bool,
@@ -45,6 +48,7 @@ impl Attach {
             read_ahead: ReadAhead::Auto,
             policy: None,
             attached: None,
+            limit: None,
             takeover: false,
             claim: None,
         }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cards_wire::nbd::client::Uri;
+use cards_wire::object::{Url, UrlError};
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, PolicySpec, duration, size, uri};
+use super::{Allow, Object, PolicySpec, duration, size, uri};
 
 /// One disk this node contributes; the volume on it has the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,11 +15,11 @@ use super::{Allow, PolicySpec, duration, size, uri};
 pub struct Disk {
     /// Name of the disk and of the volume, unique in the cluster.
     pub name: String,
-    /// Where its bytes are: `path` or `uri`.
+    /// Where its bytes are: `path`, `uri` or `url`.
     pub origin: Origin,
     /// The policy of the volume. Default `hscc`.
     pub policy: PolicySpec,
-    /// Nobody may write it. Default false.
+    /// Nobody may write it. Default false; always true of a `url`.
     pub read_only: bool,
     /// Which nodes may attach it, and how, beside this one. Default: all, in all modes.
     pub allow: Option<Allow>,
@@ -48,6 +49,8 @@ pub enum Origin {
     Path(PathBuf),
     /// The export of any NBD server.
     Nbd(Uri),
+    /// An object of a web server or an object store.
+    Object(Box<Object>),
 }
 
 /// Exclusive caching (remote disk drivers, section 4).
@@ -173,11 +176,12 @@ impl Disk {
     /// The disk `name` at `origin` with the default of every other key.
     #[must_use]
     pub fn new(name: &str, origin: Origin) -> Self {
+        let read_only = matches!(origin, Origin::Object(_));
         Self {
             name: name.into(),
             origin,
             policy: PolicySpec::default(),
-            read_only: false,
+            read_only,
             allow: None,
             direct: false,
             attached: Attached::default(),
@@ -191,7 +195,7 @@ impl Disk {
     }
 }
 
-/// A disk as written: `path` and `uri` exclude each other.
+/// A disk as written: `path`, `uri` and `url` exclude each other.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DiskToml {
@@ -200,10 +204,21 @@ struct DiskToml {
     path: Option<PathBuf>,
     #[serde(with = "uri", skip_serializing_if = "Option::is_none", default)]
     uri: Option<Uri>,
+    // No URL yet: an error of its parser would be shown with the line, and a password in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca: Option<PathBuf>,
     #[serde(default)]
     policy: PolicySpec,
-    #[serde(default)]
-    read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_only: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allow: Option<Allow>,
     #[serde(default)]
@@ -225,27 +240,64 @@ struct DiskToml {
 /// A disk does not say, in one way, where its bytes are.
 #[derive(Debug, thiserror::Error)]
 enum OriginError {
-    #[error("disk {0:?} has both path and uri; keep the one that is meant")]
-    Both(String),
-    #[error("disk {0:?} has neither path nor uri; add path = \"/dev/…\" or uri = \"nbd://host:port/export\"")]
+    #[error("disk {name:?} has both {one} and {other}; keep the one that is meant")]
+    Both { name: String, one: &'static str, other: &'static str },
+    #[error(
+        "disk {0:?} has neither path nor uri nor url; add path = \"/dev/…\", uri = \"nbd://host:port/export\" or url = \"https://host/path\""
+    )]
     Neither(String),
+    #[error("disk {name:?}: {key}: {source}")]
+    Url { name: String, key: &'static str, source: UrlError },
+    #[error("disk {name:?} has {key}, which is of a disk with url; remove it")]
+    NotOfObject { name: String, key: &'static str },
+    #[error("disk {0:?} has read_only = false, but a disk with url is never written; remove it")]
+    Written(String),
 }
 
 impl TryFrom<DiskToml> for Disk {
     type Error = OriginError;
 
-    fn try_from(raw: DiskToml) -> Result<Self, OriginError> {
-        let origin = match (raw.path, raw.uri) {
-            (Some(path), None) => Origin::Path(path),
-            (None, Some(uri)) => Origin::Nbd(uri),
-            (Some(_), Some(_)) => return Err(OriginError::Both(raw.name)),
-            (None, None) => return Err(OriginError::Neither(raw.name)),
+    fn try_from(mut raw: DiskToml) -> Result<Self, OriginError> {
+        let both = |name, one, other| Err(OriginError::Both { name, one, other });
+        let origin = match (raw.path, raw.uri, raw.url) {
+            (Some(path), None, None) => Origin::Path(path),
+            (None, Some(uri), None) => Origin::Nbd(uri),
+            (None, None, Some(text)) => {
+                let url = |key, text: &str| {
+                    let name = raw.name.clone();
+                    text.parse::<Url>().map_err(|source| OriginError::Url { name, key, source })
+                };
+                Origin::Object(Box::new(Object {
+                    url: url("url", &text)?,
+                    region: raw.region.take(),
+                    endpoint: raw.endpoint.take().map(|text| url("endpoint", &text)).transpose()?,
+                    credentials: raw.credentials.take(),
+                    ca: raw.ca.take(),
+                }))
+            }
+            (Some(_), Some(_), _) => return both(raw.name, "path", "uri"),
+            (Some(_), None, Some(_)) => return both(raw.name, "path", "url"),
+            (None, Some(_), Some(_)) => return both(raw.name, "uri", "url"),
+            (None, None, None) => return Err(OriginError::Neither(raw.name)),
         };
+        let unused = [
+            ("region", raw.region.is_some()),
+            ("endpoint", raw.endpoint.is_some()),
+            ("credentials", raw.credentials.is_some()),
+            ("ca", raw.ca.is_some()),
+        ];
+        if let Some((key, _)) = unused.into_iter().find(|(_, is_there)| *is_there) {
+            return Err(OriginError::NotOfObject { name: raw.name, key });
+        }
+        let is_object = matches!(origin, Origin::Object(_));
+        if is_object && raw.read_only == Some(false) {
+            return Err(OriginError::Written(raw.name));
+        }
         Ok(Self {
             name: raw.name,
             origin,
             policy: raw.policy,
-            read_only: raw.read_only,
+            read_only: raw.read_only.unwrap_or(is_object),
             allow: raw.allow,
             direct: raw.direct,
             attached: raw.attached,
@@ -261,16 +313,30 @@ impl TryFrom<DiskToml> for Disk {
 
 impl From<Disk> for DiskToml {
     fn from(disk: Disk) -> Self {
-        let (path, uri) = match disk.origin {
-            Origin::Path(path) => (Some(path), None),
-            Origin::Nbd(uri) => (None, Some(uri)),
+        let is_object = matches!(disk.origin, Origin::Object(_));
+        let (path, uri, object) = match disk.origin {
+            Origin::Path(path) => (Some(path), None, None),
+            Origin::Nbd(uri) => (None, Some(uri), None),
+            Origin::Object(object) => (None, None, Some(*object)),
         };
+        let (url, region, endpoint, credentials, ca) = match object {
+            None => (None, None, None, None, None),
+            Some(Object { url, region, endpoint, credentials, ca }) => {
+                (Some(url), region, endpoint, credentials, ca)
+            }
+        };
+        let text = |url: Url| url.text().to_owned();
         Self {
             name: disk.name,
             path,
             uri,
+            url: url.map(text),
+            region,
+            endpoint: endpoint.map(text),
+            credentials,
+            ca,
             policy: disk.policy,
-            read_only: disk.read_only,
+            read_only: (!is_object).then_some(disk.read_only),
             allow: disk.allow,
             direct: disk.direct,
             attached: disk.attached,

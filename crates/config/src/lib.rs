@@ -12,7 +12,9 @@ mod disk;
 pub mod duration;
 mod error;
 mod identity;
+mod limit;
 mod nbd;
+mod object;
 pub mod one_in;
 mod policy;
 pub mod replacement;
@@ -39,7 +41,9 @@ pub use coordinator::{Coordinator, EmbeddedHome, EtcdHome};
 pub use disk::{Attached, Coherence, Delivery, Disk, Handover, Origin};
 pub use error::{ConfigError, Problem};
 pub use identity::Identity;
+pub use limit::Limit;
 pub use nbd::Nbd;
+pub use object::Object;
 pub use policy::PolicySpec;
 pub use tls::{Listener, Tls};
 pub use uri::{host_of, is_loopback};
@@ -119,6 +123,9 @@ pub struct Config {
     /// Which versions of the protocol between nodes are spoken. Not in the file: to try clusters of several releases.
     #[serde(skip)]
     pub versions: Versions,
+    /// The most that clients of this node may have of all its cards together. Default: any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What keeps the list of members. Default: nothing, and this node is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<Coordinator>,
@@ -171,6 +178,7 @@ impl Config {
             versions: Versions::default(),
             trace_sample: 0,
             insecure: false,
+            limit: None,
             coordinator: None,
             identity: None,
             disks: Vec::new(),

@@ -18,6 +18,7 @@ peer_timeout = "500ms"
 hedge = false
 disk_wait = "30s"
 lease = "3s"
+limit = { bytes = "1G", burst = "250ms" }
 [[disk]]
 name = "disk"
 path = "/dev/sdb"
@@ -38,6 +39,7 @@ volume = "disk"
 mode = "rw"
 read_ahead = "124K"
 policy = "hscc depth=2"
+limit = { iops = 5000, bytes = "200M" }
 [nbd]
 unix = "/run/cards/nbd.sock"
 tcp = "0.0.0.0:10809"
@@ -91,6 +93,10 @@ fn every_key_is_understood() {
     assert_eq!((disk.delay, disk.rate), (Duration::from_millis(10), 50 << 20));
     assert!(matches!(&config.disks[1].origin, Origin::Nbd(uri) if uri.export == "export"));
     assert_eq!(config.attach[0].read_ahead, ReadAhead::Bytes(ReadAhead::WINDOW_BYTES));
+    let limit = Limit { bytes: Some(1 << 30), burst: Duration::from_millis(250), ..Limit::default() };
+    assert_eq!(config.limit, Some(limit));
+    let limit = Limit { iops: Some(5000), bytes: Some(200 << 20), burst: Duration::from_secs(1) };
+    assert_eq!(config.attach[0].limit, Some(limit));
     assert_eq!((config.tls("nbd.tcp"), config.clients.len()), (Tls::Required, 2));
     assert_eq!((config.clients[0].mode, config.clients[1].mode), (ClientMode::Ro, ClientMode::Rw));
     assert_eq!(config.admin_socket(), Path::new("/run/cards/admin.sock"));
@@ -114,6 +120,11 @@ fn the_example_is_valid_and_states_the_defaults() {
     // Keys whose comment is an example, not the default.
     let examples = [
         "uri =",
+        "url =",
+        "region =",
+        "endpoint =",
+        "credentials =",
+        "ca =",
         "allow =",
         "tcp =",
         "tls =",
@@ -127,6 +138,7 @@ fn the_example_is_valid_and_states_the_defaults() {
         "name = \"backup\"",
         "volumes =",
         "mode = \"ro\"",
+        "limit =",
     ];
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") && !examples.iter().any(|example| line.contains(example)) => {
@@ -143,6 +155,56 @@ fn the_example_is_valid_and_states_the_defaults() {
 fn what_is_written_reads_back() {
     let config = parse(FULL).unwrap();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
+}
+
+/// A disk that is an object, with these lines.
+fn object(lines: &str) -> String {
+    format!("{LEAST}[[disk]]\nname = \"far\"\n{lines}\n")
+}
+
+#[test]
+fn an_object_is_a_disk_that_nobody_writes() {
+    let text = object(
+        "url = \"s3://models/a b\"\nregion = \"eu-west-1\"\nendpoint = \"https://127.0.0.1:9000\"\n\
+         credentials = \"/etc/cards/key\"\nca = \"/etc/cards/ca.pem\"",
+    );
+    let config = parse(&text).unwrap();
+    let disk = &config.disks[0];
+    let Origin::Object(of) = &disk.origin else { panic!("{disk:?}") };
+    assert!(disk.read_only && of.server().is_some_and(|server| server.port == 9000));
+    assert_eq!((of.url.to_string().as_str(), of.region.as_deref()), ("s3://models/a b", Some("eu-west-1")));
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    let web = parse(&object("url = \"https://host/x?sig=hush\"\nread_only = true")).unwrap();
+    assert_eq!(web.disks[0], Disk::new("far", web.disks[0].origin.clone()));
+    assert_eq!(parse(&web.to_toml()).unwrap(), web, "with the query");
+    assert!(!format!("{web:?}").contains("hush"));
+}
+
+#[test]
+fn what_is_no_object_is_refused_and_no_password_is_said() {
+    let url = "url = \"https://host/x\"\n";
+    for (lines, words) in [
+        (format!("{url}path = \"/dev/sdb\""), "both path and url"),
+        (format!("{url}uri = \"nbd://x/y\""), "both uri and url"),
+        ("path = \"/dev/sdb\"\nca = \"/x\"".into(), "has ca, which is of a disk with url"),
+        (format!("{url}read_only = false"), "never written"),
+        (format!("{url}direct = true"), "disk.direct"),
+        (format!("{url}region = \"x\""), "disk.region"),
+        (format!("{url}endpoint = \"http://x\""), "disk.endpoint"),
+        (format!("{url}credentials = \"/x\""), "disk.credentials"),
+        ("url = \"http://host/x\"\nca = \"/x\"".into(), "disk.ca"),
+        ("url = \"s3://b/k\"\nendpoint = \"http://x:1\"\nca = \"/x\"".into(), "disk.ca"),
+        ("url = \"s3://b/k\"\nendpoint = \"http://x:1/y\"".into(), "disk.endpoint"),
+        ("url = \"s3://b/k\"\nendpoint = \"s3://x/y\"".into(), "disk.endpoint"),
+        ("url = \"s3://b/k\"\nregion = \"eu west\"".into(), "disk.region"),
+        ("url = \"s3://b\"".into(), "s3://BUCKET/KEY"),
+        ("url = \"https://me:hush@host/x\"".into(), "a user or a password"),
+        ("url = \"https://host/x?sig=hush hush\"".into(), "' '"),
+    ] {
+        let error = parse(&object(&lines)).expect_err(&lines).to_string();
+        assert!(error.contains(words) && error.contains("node.toml"), "{lines}: {error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
 }
 
 #[test]
@@ -187,6 +249,21 @@ fn an_unknown_choice_suggests_the_nearest() {
         "name = \"hsc\"",
         &["disk.policy = \"hsc depth=2\"", "did you mean \"hscc\"?", "cards policy list"],
     );
+}
+
+#[test]
+fn limits_that_cannot_work_are_named() {
+    let card = "{ iops = 5000, bytes = \"200M\" }";
+    refused(card, "{ iops = 0 }", &["attach.limit.iops = \"0\"", "1 to 10000000", "leave it out"]);
+    refused(card, "{ iops = 10000001 }", &["attach.limit.iops = \"10000001\""]);
+    refused(card, "{ iops = -1 }", &["iops = -1"]);
+    refused(card, "{ bytes = \"63K\" }", &["attach.limit.bytes = \"63K\"", "64K to 64G"]);
+    refused(card, "{ bytes = \"much\" }", &["\"much\"", "not a size"]);
+    refused(card, "{ iops = 1, burst = \"9ms\" }", &["attach.limit.burst = \"9ms\"", "10ms to 1h"]);
+    refused(card, "{ burst = \"1s\" }", &["attach.limit = \"\"", "limits nothing", "`iops`, `bytes`"]);
+    refused(card, "{ iop = 1 }", &["unknown key \"iop\"", "did you mean \"iops\"?"]);
+    refused("\"250ms\"", "\"2h\"", &["limit.burst = \"2h\"", "10ms to 1h"]);
+    refused("bytes = \"1G\"", "bytes = \"65G\"", &["limit.bytes = \"65G\""]);
 }
 
 /// Copies would stay old for ever, and nobody asked for that.

@@ -11,8 +11,8 @@ use cards_policies::policy::PolicyError;
 use super::error::remedy;
 use super::uri::{Part, host_any_port, host_port};
 use super::{
-    Allow, Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Origin, PolicySpec, Problem,
-    ReadAhead, Tls, Web, duration, size,
+    Allow, Attach, Coherence, Config, Coordinator, Disk, EtcdHome, Mode, Nbd, Object, Origin, PolicySpec,
+    Problem, ReadAhead, Tls, Web, duration, size,
 };
 
 /// Most disks of a node.
@@ -59,6 +59,9 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
         return Err(value("busy_poll", given, "use at most 1s; 50us is a good start"));
     }
     timeouts(config)?;
+    if let Some(limit) = &config.limit {
+        limit.validate("limit")?;
+    }
     socket_path("runtime_dir", &config.admin_socket())?;
     match &config.coordinator {
         None => alone(config)?,
@@ -212,6 +215,9 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
                 return Err(duplicate("disk.path", &path.to_string_lossy(), remedy));
             }
         }
+        if let Origin::Object(of) = &disk.origin {
+            object(disk, of)?;
+        }
         if disk.delay > Duration::from_secs(60) {
             return Err(value("disk.delay", duration::exact(disk.delay), "use at most 60s"));
         }
@@ -223,6 +229,42 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
         if disk.coherence == Coherence::Policy && silent && !disk.read_only {
             return Err(Problem::TellsNobody { disk: disk.name.clone(), policy: disk.policy.to_string() });
         }
+    }
+    Ok(())
+}
+
+fn object(disk: &Disk, object: &Object) -> Result<(), Problem> {
+    let Object { url, region, endpoint, credentials, ca } = object;
+    if disk.direct {
+        return Err(value("disk.direct", true, "it is of files and block devices: remove it beside url"));
+    }
+    if !url.is_s3() {
+        let of_s3 = [
+            ("disk.region", region.is_some()),
+            ("disk.endpoint", endpoint.is_some()),
+            ("disk.credentials", credentials.is_some()),
+        ];
+        if let Some((key, _)) = of_s3.into_iter().find(|(_, is_there)| *is_there) {
+            return Err(value(key, url, "it is of s3://BUCKET/KEY: remove it, or write such a url"));
+        }
+    }
+    let is_name =
+        |text: &String| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if let Some(region) = region.as_ref().filter(|region| !is_name(region)) {
+        return Err(value("disk.region", region, "use letters, digits and dashes, such as eu-west-1"));
+    }
+    if let Some(endpoint) = endpoint
+        && !object.server().is_some_and(cards_wire::object::Web::is_server)
+    {
+        let reason = "name a server and nothing on it, such as https://storage.example.com:9000";
+        return Err(value("disk.endpoint", endpoint, reason));
+    }
+    if let Some(ca) = ca.as_ref().filter(|_| !object.has_tls()) {
+        return Err(value(
+            "disk.ca",
+            ca.display(),
+            "the server is not asked over https: remove it, or correct url or endpoint",
+        ));
     }
     Ok(())
 }
@@ -260,6 +302,9 @@ fn attachments(cards: &[Attach], disks: &[Disk]) -> Result<(), Problem> {
                 size::exact(bytes),
                 "use at most 64M, \"auto\" or \"off\"",
             ));
+        }
+        if let Some(limit) = &card.limit {
+            limit.validate("attach.limit")?;
         }
         if let Some(spec) = &card.policy {
             policy("attach.policy", spec)?;

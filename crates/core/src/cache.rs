@@ -6,6 +6,7 @@
 
 mod apart;
 mod groups;
+mod retained;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,9 +14,10 @@ use alloc::vec::Vec;
 
 use apart::Apart;
 use groups::Groups;
+use retained::Retained;
 
 use crate::frame_data::FrameData;
-use crate::ids::{BlockId, NodeId, Slot};
+use crate::ids::{BlockId, NodeId, PgId, Slot};
 use crate::index::{Entry, Index};
 use crate::replacement::Replacer;
 use crate::table::Table;
@@ -64,6 +66,8 @@ impl Mark {
     pub(crate) const WRITTEN: Self = Self(1 << 9);
     /// Read since somebody looked whether its lock is in use.
     pub(crate) const READ: Self = Self(1 << 10);
+    /// It stays: in no queue, and counted in [`Retained`].
+    pub(crate) const RETAINED: Self = Self(1 << 11);
     /// Not to be read now.
     pub(crate) const HIDDEN: Self = Self(Self::LOCKED.0 | Self::PARKED.0);
     /// Nobody has used it here.
@@ -184,6 +188,7 @@ pub struct Cache {
     capacity: u32,
     replacer: Box<dyn Replacer>,
     apart: Option<Apart>,
+    retained: Retained,
     /// The block that the replacement has last chosen to go.
     victim: Option<u32>,
     table: Table,
@@ -212,6 +217,7 @@ impl Cache {
             capacity,
             replacer,
             apart: None,
+            retained: Retained::default(),
             victim: None,
             // All slots could be resident for a moment, when every block is in use.
             table: Table::new((capacity + capacity / 6).max(slots) as usize + 1, slots),
@@ -233,13 +239,52 @@ impl Cache {
         slots.iter().for_each(|&slot| self.leave_queue(slot));
         self.replacer = replacer(self.capacity - quota);
         self.apart = Some(Apart::new(quota, self.slots()));
-        slots.iter().for_each(|&slot| self.replacer.insert(&mut self.frames, slot));
+        slots.iter().for_each(|&slot| self.enter_queue(slot));
+    }
+
+    /// Blocks of a volume that stay from now on, first and last ones, in place of those that were to: a retained block is not
+    /// evicted. There is an end to that, so that others have room: at most three quarters of the places are retained.
+    pub fn retain(&mut self, volume: PgId, ranges: Vec<(u32, u32)>) {
+        self.retained.set(volume, ranges);
+        let of_volume = |&slot: &u32| self.frames.block(slot).volume == volume;
+        let slots: Vec<u32> = self.table.slots().filter(of_volume).collect();
+        for slot in slots {
+            let is = self.frames.is(slot, Mark::RETAINED);
+            let is_to_stay = self.retained.covers(self.frames.block(slot));
+            if is && !is_to_stay || !is && is_to_stay && self.retained.len < self.retained_max() {
+                self.leave_queue(slot);
+                self.enter_queue(slot);
+            }
+        }
+    }
+
+    /// Blocks that are retained.
+    #[must_use]
+    pub const fn retained(&self) -> u32 {
+        self.retained.len
+    }
+
+    fn retained_max(&self) -> u32 {
+        let places = self.capacity - self.apart.as_ref().map_or(0, |apart| apart.quota);
+        (u64::from(places) * 3 / 4) as u32
+    }
+
+    /// A resident block enters its queue, or none if it is to stay.
+    fn enter_queue(&mut self, slot: u32) {
+        if self.retained.len < self.retained_max() && self.retained.covers(self.frames.block(slot)) {
+            self.frames.mark(slot, Mark::RETAINED, true);
+            self.retained.len += 1;
+            self.victim.take_if(|victim| *victim == slot);
+        } else {
+            self.replacer.insert(&mut self.frames, slot);
+        }
     }
 
     /// A resident block belongs to another node: it goes where such blocks are kept, if places are set apart.
     pub fn move_apart(&mut self, slot: Slot) {
         if let Some(apart) = &mut self.apart
             && !apart.holds(slot.0)
+            && !self.frames.is(slot.0, Mark::RETAINED)
         {
             self.replacer.remove(&mut self.frames, slot.0);
             apart.insert(&mut self.frames, slot.0);
@@ -277,15 +322,22 @@ impl Cache {
         }
     }
 
-    fn queue_of(&mut self, slot: u32) -> (&mut dyn Replacer, &mut Frames) {
+    /// The queue of a resident block; none if it is retained.
+    fn queue_of(&mut self, slot: u32) -> Option<(&mut dyn Replacer, &mut Frames)> {
         match &mut self.apart {
-            Some(apart) if apart.holds(slot) => (apart.queue(), &mut self.frames),
-            _ => (self.replacer.as_mut(), &mut self.frames),
+            _ if self.frames.is(slot, Mark::RETAINED) => None,
+            Some(apart) if apart.holds(slot) => Some((apart.queue(), &mut self.frames)),
+            _ => Some((self.replacer.as_mut(), &mut self.frames)),
         }
     }
 
-    /// A block leaves its queue, and nothing is learned from it.
+    /// A block leaves its queue, and nothing is learned from it; a retained one is none any more.
     fn leave_queue(&mut self, slot: u32) {
+        if self.frames.is(slot, Mark::RETAINED) {
+            self.frames.mark(slot, Mark::RETAINED, false);
+            self.retained.len -= 1;
+            return;
+        }
         match &mut self.apart {
             Some(apart) if apart.holds(slot) => apart.remove(&mut self.frames, slot),
             _ => self.replacer.remove(&mut self.frames, slot),
@@ -370,7 +422,7 @@ impl Cache {
         frame.marks = Mark::RESIDENT.0;
         self.table.insert(block.hash(), slot.0);
         self.resident += 1;
-        self.replacer.insert(&mut self.frames, slot.0);
+        self.enter_queue(slot.0);
     }
 
     /// Ends the residence of a block. The slot is held until its users have unpinned it. The replacement
@@ -439,8 +491,9 @@ impl Cache {
     /// Tells the replacement of a use.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        let (queue, frames) = self.queue_of(slot.0);
-        queue.hit(frames, slot.0);
+        if let Some((queue, frames)) = self.queue_of(slot.0) {
+            queue.hit(frames, slot.0);
+        }
     }
 
     /// The block the replacement would evict now.
@@ -459,10 +512,11 @@ impl Cache {
         self.victim.map(Slot)
     }
 
-    /// Makes a resident block the next victim: it is of no more use here.
+    /// Makes a resident block the next victim, unless it is retained: it is of no more use here.
     pub fn cool(&mut self, slot: Slot) {
-        let (queue, frames) = self.queue_of(slot.0);
-        queue.cool(frames, slot.0);
+        if let Some((queue, frames)) = self.queue_of(slot.0) {
+            queue.cool(frames, slot.0);
+        }
     }
 
     /// The next candidates for eviction, the likeliest first.
@@ -527,7 +581,18 @@ impl Cache {
             assert!(self.lookup(self.block(slot)) == Some(slot), "every resident block is found");
         }
         let apart = self.apart.as_ref().map_or(0, Apart::len);
-        assert!(self.replacer.len() + apart == self.resident, "the replacement knows every resident block");
+        let retained: Vec<Slot> =
+            self.resident_slots().filter(|&slot| self.is(slot, Mark::RETAINED)).collect();
+        assert!(retained.len() == self.retained.len as usize, "as many blocks are retained as counted");
+        assert!(self.retained.len <= self.retained_max(), "there is room for other blocks");
+        assert!(
+            retained.iter().all(|&slot| self.retained.covers(self.block(slot)) && !self.is_apart(slot)),
+            "what is retained is to stay"
+        );
+        assert!(
+            self.replacer.len() + apart + self.retained.len == self.resident,
+            "the replacement knows every other resident block"
+        );
         let held = frames.iter().filter(|f| f.marks & Mark::RESIDENT.0 == 0 && f.pins > 0).count();
         assert!(resident + held + free as usize == frames.len(), "every slot is resident, held or free");
     }
@@ -554,6 +619,65 @@ mod tests {
         cache.insert(slot, block(1), None);
         cache.approach((0..16).map(block));
         assert_eq!((cache.lookup(block(1)), cache.lookup(block(0))), (Some(slot), None));
+        cache.check();
+    }
+
+    fn filled(capacity: u32) -> Cache {
+        let mut cache = Cache::new(capacity, 4, Box::new(Lru::default()));
+        (0..capacity).for_each(|index| insert(&mut cache, index));
+        cache
+    }
+
+    fn insert(cache: &mut Cache, index: u32) {
+        let slot = cache.take().unwrap();
+        cache.insert(slot, block(index), None);
+        cache.unpin(slot);
+        while cache.is_overfull() {
+            let victim = cache.victim().expect("a block that nobody uses");
+            cache.remove(victim);
+        }
+        cache.check();
+    }
+
+    #[test]
+    fn retained_blocks_are_not_evicted() {
+        let mut cache = filled(16);
+        cache.retain(crate::ids::PgId(0), vec![(2, 4), (100, 101)]);
+        assert_eq!(cache.retained(), 3);
+        (50..90).for_each(|index| insert(&mut cache, index));
+        assert!(
+            (2..=4).all(|index| cache.lookup(block(index)).is_some()) && cache.lookup(block(0)).is_none()
+        );
+        // What comes later is retained from the start.
+        insert(&mut cache, 100);
+        assert_eq!(cache.retained(), 4);
+        // A write drops the content; the range stays.
+        let slot = cache.lookup(block(3)).unwrap();
+        cache.touch(slot);
+        cache.cool(slot);
+        cache.remove(slot);
+        assert_eq!((cache.retained(), cache.lookup(block(3))), (3, None));
+        insert(&mut cache, 3);
+        assert_eq!(cache.retained(), 4);
+        cache.retain(crate::ids::PgId(0), vec![(100, 100)]);
+        assert_eq!(cache.retained(), 1);
+        (150..190).for_each(|index| insert(&mut cache, index));
+        assert!(cache.lookup(block(3)).is_none() && cache.lookup(block(100)).is_some());
+        cache.retain(crate::ids::PgId(0), vec![]);
+        assert_eq!(cache.retained(), 0);
+        cache.check();
+    }
+
+    #[test]
+    fn other_blocks_have_a_quarter_of_the_places_at_least() {
+        let mut cache = filled(16);
+        cache.retain(crate::ids::PgId(0), vec![(0, u32::MAX)]);
+        assert_eq!(cache.retained(), 12);
+        (100..200).for_each(|index| insert(&mut cache, index));
+        assert_eq!((cache.retained(), cache.resident()), (12, 16));
+        // Places that are set apart are none of theirs.
+        cache.set_apart(50, |_| Box::new(Lru::default()));
+        assert_eq!(cache.retained(), 6);
         cache.check();
     }
 

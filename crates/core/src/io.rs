@@ -245,6 +245,13 @@ pub enum Input {
     Closing,
     /// Drop every copy that nobody is using.
     DropCaches,
+    /// Blocks of a volume whose copies stay here from now on, once they are here, in place of those that were to before.
+    Retain {
+        /// The volume.
+        volume: PgId,
+        /// First and last blocks.
+        ranges: Arc<[(u32, u32)]>,
+    },
 }
 
 /// Everything a shard can want done.

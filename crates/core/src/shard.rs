@@ -209,6 +209,12 @@ impl Shard {
         self.cache.resident()
     }
 
+    /// Of these, blocks that stay: see [`Input::Retain`].
+    #[must_use]
+    pub const fn retained(&self) -> u32 {
+        self.cache.retained()
+    }
+
     /// Whether a copy of the block is cached here.
     #[must_use]
     pub fn contains(&self, block: BlockId) -> bool {
@@ -387,6 +393,10 @@ impl Shard {
             Input::Withdrawn { id } => self.withdrawn(id),
             Input::Closing => self.closing = true,
             Input::DropCaches => self.drop_caches(),
+            Input::Retain { volume, ranges } => {
+                self.cache.retain(volume, ranges.to_vec());
+                self.make_room();
+            }
         }
         self.settle();
     }

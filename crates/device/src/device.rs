@@ -18,6 +18,7 @@ use crate::fuse::{self, Attributes};
 use crate::inbox::{Input, inbox};
 use crate::loop_device::LoopDevice;
 use crate::place::{Description, Place};
+use crate::read_ahead;
 use crate::server::{Server, Settings, Shared};
 use crate::session::{Connected, Target, connect_within};
 use crate::ublk::{self, Disk};
@@ -123,6 +124,7 @@ impl Device {
 
         // From here on the file can be used, also by this process.
         let mut number = numbers(&path).map_err(|source| undo(&path, at(&path, source)))?;
+        read_ahead::raise(number);
         let block = match block.then(|| LoopDevice::attach(&path, read_only)).transpose() {
             Ok(block) => block,
             Err(error) => return Err(undo(&path, error)),
@@ -130,6 +132,7 @@ impl Device {
         let mut place_of = here("fuse", &path, number);
         if let Some(device) = &block {
             number = device.number();
+            read_ahead::raise(number);
             place_of = here("loop", device.path(), number);
         }
         mailbox.send(Input::Here(place_of));

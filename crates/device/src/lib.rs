@@ -37,6 +37,7 @@ mod notifiers;
 mod pages_lock;
 mod place;
 mod poll;
+mod read_ahead;
 mod requests;
 mod server;
 mod session;

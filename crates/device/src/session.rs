@@ -98,8 +98,11 @@ impl SessionError {
     pub(crate) fn passes(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Attached => true,
-            Self::Refused(refusal) => refusal.kind == RefusalKind::Unreachable,
-            Self::Attach(error) => !matches!(error, ClientError::Refused(_)),
+            Self::Refused(refusal) => {
+                matches!(refusal.kind, RefusalKind::Unreachable | RefusalKind::Starting)
+            }
+            Self::Attach(ClientError::Refused(refusal)) => refusal.kind == RefusalKind::Starting,
+            Self::Attach(_) => true,
             Self::Overtaken(_)
             | Self::BadReply { .. }
             | Self::NoNbd

@@ -26,6 +26,7 @@ use crate::error::DeviceError;
 use crate::fuse::IO_MAX;
 use crate::inbox::{Input, inbox};
 use crate::place::Description;
+use crate::read_ahead;
 use crate::session::Connected;
 use crate::uplink::{self, Uplink};
 use abi::{ATTR_FUA, ATTR_READ_ONLY, ATTR_VOLATILE_CACHE, Parameters, SECTOR};
@@ -117,6 +118,7 @@ impl Disk {
         });
         match started {
             Ok((major, minor)) => {
+                read_ahead::raise((major, minor));
                 let (path, pid) = (path(id), std::process::id());
                 mailbox.send(Input::Here(Where { kind: "ublk".into(), path, major, minor, pid }));
                 Ok(((major, minor), thread))

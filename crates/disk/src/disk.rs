@@ -8,18 +8,24 @@ use crate::delivery::Delivery;
 use crate::error::{Altered, DiskError, JobError};
 use crate::fault::Faults;
 use crate::file::Holder;
-use crate::job::Op;
-use crate::mailbox::Mailbox;
+use crate::job::{Op, Work};
+use crate::mailbox::{Mailbox, Reply};
 use crate::nbd::Origin;
+use crate::object::Object;
 use crate::options::{Backend, DiskOptions, Source};
 use crate::pool::{Pool, Task};
+use crate::room::Room;
 use crate::stats::DiskStats;
 use crate::throttle::Throttle;
+use crate::turns::Turns;
 
 /// Largest size whose every offset is a file offset of the operating system.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// A file, a block device or another server's export, open for use.
+/// Logical block size of an object, in bytes: it has none.
+const OBJECT_BLOCK: u32 = 512;
+
+/// A file, a block device, another server's export or an object, open for use.
 ///
 /// Files and devices are locked (`flock`, and exclusive open of a device that is written) until the last
 /// handle and engine is dropped.
@@ -33,6 +39,7 @@ pub struct Disk {
     pub(crate) delivery: Delivery,
     pub(crate) backend: Backend,
     pub(crate) throttle: Throttle,
+    pub(crate) turns: Turns,
     pub(crate) faults: Faults,
     pub(crate) stats: DiskStats,
     sync_failed: AtomicBool,
@@ -42,11 +49,12 @@ pub struct Disk {
 pub(crate) enum Storage {
     File { holder: Holder, pool: OnceLock<Pool>, threads: usize },
     Nbd(Origin),
+    Object(Object),
 }
 
 impl Disk {
     /// Opens what `options` name. Blocks: on a file for as long as the file system takes, on another server
-    /// for its handshake (at most 10 s), so call it before the data threads run.
+    /// for its handshake or its answers (at most about 10 s), so call it before the data threads run.
     pub fn open(options: &DiskOptions) -> Result<Arc<Self>, DiskError> {
         let faults = options.fault.as_deref().map(Faults::parse).transpose()?.unwrap_or_default();
         let (name, size, block_size, read_only, storage) = match &options.source {
@@ -61,6 +69,10 @@ impl Disk {
                 let read_only = options.read_only || origin.read_only();
                 (text.clone(), origin.size(), origin.block_size(), read_only, Storage::Nbd(origin))
             }
+            Source::Object(source) => {
+                let object = Object::open(source, options)?;
+                (source.url.to_string(), object.size(), OBJECT_BLOCK, true, Storage::Object(object))
+            }
         };
         Ok(Arc::new(Self {
             name,
@@ -71,13 +83,14 @@ impl Disk {
             delivery: options.delivery,
             backend: options.backend,
             throttle: Throttle::new(options.delay, options.rate),
+            turns: Turns::new(options.depth),
             faults,
             stats: DiskStats::new(options.count_block),
             sync_failed: AtomicBool::new(false),
         }))
     }
 
-    /// The path or URI it was opened with.
+    /// The path or URI it was opened with; of a URL without what may be secret.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -87,20 +100,20 @@ impl Disk {
         self.size
     }
 
-    /// Logical block size: of the device; 512 for a file, or what direct I/O needs there; an origin's
-    /// preferred size.
+    /// Logical block size: of the device; 512 for a file, or what direct I/O needs there, and for
+    /// an object; an origin's preferred size.
     pub fn block_size(&self) -> u32 {
         self.block_size
     }
 
-    /// Whether writes are refused: opened so, or an origin that exports read-only.
+    /// Whether writes are refused: opened so, an origin that exports read-only, or an object.
     pub fn read_only(&self) -> bool {
         self.read_only
     }
 
     /// Whether another server has it.
     pub fn is_remote(&self) -> bool {
-        matches!(self.storage, Storage::Nbd(_))
+        matches!(self.storage, Storage::Nbd(_) | Storage::Object(_))
     }
 
     /// The counters.
@@ -108,12 +121,13 @@ impl Disk {
         &self.stats
     }
 
-    /// Bytes that were copied in this process on their way from the disk: those of an origin that came together
-    /// with a reply's header. Files and devices are read straight into the buffer.
+    /// Bytes that were copied in this process on their way from the disk: those of an object, and those of an origin that
+    /// came together with a reply's header. Files and devices are read straight into the buffer.
     pub fn bytes_copied(&self) -> u64 {
         match &self.storage {
             Storage::File { .. } => 0,
             Storage::Nbd(origin) => origin.copied(),
+            Storage::Object(object) => object.copied(),
         }
     }
 
@@ -133,12 +147,31 @@ impl Disk {
         }
     }
 
-    /// What was done to its file or device since it was opened. Blocks for as long as the file system takes, so never call
+    /// What no other contents of an object have, so that they can be told from those before a restart: its `ETag`. None of
+    /// other disks, and of an object without one.
+    pub fn version(&self) -> Option<&str> {
+        match &self.storage {
+            Storage::Object(object) => object.version(),
+            Storage::File { .. } | Storage::Nbd(_) => None,
+        }
+    }
+
+    /// What was done to its file, device or object since it was opened. Blocks for as long as the file system takes, so never call
     /// it from a data thread.
     pub fn altered(&self) -> Option<Altered> {
         match &self.storage {
             Storage::File { holder, .. } => holder.altered(),
             Storage::Nbd(_) => None,
+            Storage::Object(object) => object.altered(&self.name),
+        }
+    }
+
+    /// What its file still needs of its file system, and what is left there; none for a device, and for an origin, of which it
+    /// is not known. Blocks for as long as the file system takes.
+    pub fn room(&self) -> Option<Room> {
+        match &self.storage {
+            Storage::File { holder, .. } => holder.room(),
+            Storage::Nbd(_) | Storage::Object(_) => None,
         }
     }
 
@@ -161,18 +194,24 @@ impl Disk {
         }
     }
 
-    pub(crate) fn cancel_in_pool(&self, mailbox: &Arc<Mailbox>) {
-        if let Storage::File { pool, .. } = &self.storage
-            && let Some(pool) = pool.get()
-        {
-            pool.cancel(mailbox);
+    /// Answers everything of `mailbox` that others than its engine have; afterwards they use no buffer of it.
+    pub(crate) fn cancel(&self, mailbox: &Arc<Mailbox>) {
+        match &self.storage {
+            Storage::File { pool, .. } => {
+                if let Some(pool) = pool.get() {
+                    pool.cancel(mailbox);
+                }
+            }
+            Storage::Nbd(origin) => origin.cancel(mailbox),
+            Storage::Object(object) => object.cancel(mailbox),
         }
     }
 
-    /// The origin's connection; only engines on one ask.
-    pub(crate) fn origin(&self) -> &Origin {
+    /// Has the server that has the disk do `work`; the answer comes through `reply`.
+    pub(crate) fn submit_to_server(&self, work: Work, reply: Reply) {
         match &self.storage {
-            Storage::Nbd(origin) => origin,
+            Storage::Nbd(origin) => origin.submit(work, reply),
+            Storage::Object(object) => object.submit(work, reply),
             Storage::File { .. } => unreachable!("engines ask by the kind of storage"),
         }
     }

@@ -39,6 +39,8 @@ pub enum EngineKind {
     },
     /// The disk's connection to another NBD server.
     Nbd,
+    /// The disk's connections to the server of an object.
+    Object,
 }
 
 impl fmt::Display for EngineKind {
@@ -47,17 +49,19 @@ impl fmt::Display for EngineKind {
             Self::IoUring => f.write_str("io_uring"),
             Self::Threads { reason } => write!(f, "threads ({reason})"),
             Self::Nbd => f.write_str("nbd"),
+            Self::Object => f.write_str("object"),
         }
     }
 }
 
 impl EngineKind {
-    /// `io_uring`, `threads` or `nbd`.
+    /// `io_uring`, `threads`, `nbd` or `object`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::IoUring => "io_uring",
             Self::Threads { .. } => "threads",
             Self::Nbd => "nbd",
+            Self::Object => "object",
         }
     }
 }
@@ -79,7 +83,8 @@ impl Engine {
     /// Outside a tokio runtime with I/O and time enabled.
     pub fn new(disk: &Arc<Disk>) -> Self {
         let (kind, backend) = match &disk.storage {
-            Storage::Nbd(_) => (EngineKind::Nbd, BackEnd::Nbd),
+            Storage::Nbd(_) => (EngineKind::Nbd, BackEnd::Server),
+            Storage::Object(_) => (EngineKind::Object, BackEnd::Server),
             Storage::File { holder, .. } => match holder.files() {
                 Ok(files) => file_back_end(disk, Arc::new(files)),
                 Err(error) => {
@@ -92,6 +97,11 @@ impl Engine {
         };
         let inner = Inner {
             discipline: Discipline::new(disk.delivery),
+            number: disk.turns.enter(),
+            waiting: 0,
+            running: 0,
+            ended: 0,
+            granted: Vec::new(),
             disk: Arc::clone(disk),
             backend,
             jobs: Slab::new(),
@@ -114,13 +124,18 @@ impl Engine {
         &self.kind
     }
 
-    /// Queues `job` and returns at once. For files and devices it makes no system call: the task that awaits
+    /// [`Self::submit_for`] card 0.
+    pub fn submit(&self, job: Job) {
+        self.submit_for(0, job);
+    }
+
+    /// Queues `job` of a card and returns at once. For files and devices it makes no system call: the task that awaits
     /// [`Self::completions`] starts the job.
     ///
     /// Every job is answered by exactly one completion. The queue has no bound of its own: the caller's
     /// buffers are one.
-    pub fn submit(&self, job: Job) {
-        self.inner.borrow_mut().submit(job);
+    pub fn submit_for(&self, card: u32, job: Job) {
+        self.inner.borrow_mut().submit(card, job);
     }
 
     /// Jobs submitted and not yet delivered.
@@ -170,7 +185,8 @@ enum BackEnd {
         files: Arc<Files>,
         tasks: Vec<Work>,
     },
-    Nbd,
+    /// The thread of the disk that talks to its server.
+    Server,
     /// There are no descriptors to work with.
     None {
         errno: i32,
@@ -182,8 +198,18 @@ struct Inner {
     disk: Arc<Disk>,
     backend: BackEnd,
     /// Jobs from submission until they are ready.
-    jobs: Slab<Job>,
+    jobs: Slab<(u32, Job)>,
     discipline: Discipline,
+    /// Among the engines of the disk.
+    number: usize,
+    /// Jobs that wait for their turn at the disk.
+    waiting: usize,
+    /// Jobs that take a place at the disk.
+    running: usize,
+    /// Of these, those that are done there, whose places have not been given back.
+    ended: usize,
+    /// Scratch: jobs whose turn has come.
+    granted: Vec<u32>,
     /// Jobs of a modelled slow disk, by the time they start; the second number keeps equal times in order.
     delayed: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     delayed_seq: u64,
@@ -203,16 +229,16 @@ struct Inner {
 }
 
 impl Inner {
-    fn submit(&mut self, job: Job) {
+    fn submit(&mut self, card: u32, job: Job) {
         self.disk.stats.submitted();
         if let Err(error) = self.disk.check(&job.op) {
             self.disk.stats.completed(&job.op, &Err(error));
             self.ready.push_back(Completion { tag: job.tag, result: Err(error) });
         } else {
-            let id = self.jobs.insert(job);
+            let id = self.jobs.insert((card, job));
             match job.op {
                 Op::Read { .. } => self.discipline.push(id),
-                _ => self.admit(id),
+                _ => self.take_turn(id),
             }
         }
         if let Some(waker) = self.waker.take() {
@@ -224,8 +250,9 @@ impl Inner {
         self.discipline.worker_back();
         loop {
             while let Some(id) = self.discipline.launch() {
-                self.admit(id);
+                self.take_turn(id);
             }
+            self.start_granted(cx);
             self.start_due(cx);
             self.start_sync();
             self.collect(cx);
@@ -237,10 +264,12 @@ impl Inner {
                 self.finish(id, result);
             }
             self.finished = finished;
+            self.give_places_back();
             if !self.ready.is_empty() || !self.reads_ready.is_empty() {
                 break;
             }
         }
+        self.give_places_back();
         let before = out.len();
         out.extend(self.ready.drain(..));
         if let Some(read) = self.reads_ready.pop_front() {
@@ -255,9 +284,43 @@ impl Inner {
         Poll::Pending
     }
 
+    /// Starts a job if there is room at the disk; else it waits for its turn.
+    fn take_turn(&mut self, id: u32) {
+        let (card, Job { op, .. }) = *self.jobs.get_mut(id);
+        if !op.takes_turn() {
+            return self.admit(id);
+        }
+        if self.disk.turns.ask(self.number, card, id, op.transfers()) {
+            self.running += 1;
+            self.admit(id);
+        } else {
+            self.waiting += 1;
+        }
+    }
+
+    /// Starts jobs whose turn has come.
+    fn start_granted(&mut self, cx: &mut Context<'_>) {
+        if self.waiting == 0 {
+            return;
+        }
+        let mut granted = std::mem::take(&mut self.granted);
+        self.disk.turns.granted(self.number, &mut granted, cx.waker());
+        (self.waiting, self.running) = (self.waiting - granted.len(), self.running + granted.len());
+        granted.drain(..).for_each(|id| self.admit(id));
+        self.granted = granted;
+    }
+
+    /// Leaves the places of jobs that are done at the disk to others.
+    fn give_places_back(&mut self) {
+        if self.ended > 0 {
+            self.running -= self.ended;
+            self.disk.turns.done(self.number, std::mem::take(&mut self.ended));
+        }
+    }
+
     /// A job passed the queue: injected faults and the modelled slow disk come before the real one.
     fn admit(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).op;
+        let op = self.jobs.get_mut(id).1.op;
         let faults = &self.disk.faults;
         let fault = match op {
             Op::Read { .. } => faults.hit(Strike::ReadEio).then_some(libc::EIO),
@@ -281,7 +344,7 @@ impl Inner {
     }
 
     fn start(&mut self, id: u32) {
-        let op = self.jobs.get_mut(id).op;
+        let op = self.jobs.get_mut(id).1.op;
         if matches!(op, Op::Flush) {
             self.syncs.join(id);
             return;
@@ -304,9 +367,9 @@ impl Inner {
         match &mut self.backend {
             BackEnd::Ring { ring, .. } => ring.push(work),
             BackEnd::Pool { tasks, .. } => tasks.push(work),
-            BackEnd::Nbd => {
+            BackEnd::Server => {
                 self.posted_out += 1;
-                self.disk.origin().submit(work, Reply::new(work.id, &self.mailbox));
+                self.disk.submit_to_server(work, Reply::new(work.id, &self.mailbox));
             }
             BackEnd::None { errno } => self.finished.push((work.id, Err(JobError::Os { errno: *errno }))),
         }
@@ -364,7 +427,7 @@ impl Inner {
                     |work: Work| Task { work, files: Arc::clone(files), reply: Reply::new(work.id, mailbox) };
                 self.disk.submit_to_pool(tasks.drain(..).map(task));
             }
-            BackEnd::Nbd | BackEnd::None { .. } => {}
+            BackEnd::Server | BackEnd::None { .. } => {}
         }
         if self.posted_out > 0 {
             let before = self.finished.len();
@@ -379,7 +442,9 @@ impl Inner {
             self.finish_sync(result);
             return;
         }
-        if result.is_ok() && matches!(self.jobs.get_mut(id).op, Op::Write { fua: true, .. }) {
+        let op = self.jobs.get_mut(id).1.op;
+        self.ended += usize::from(op.takes_turn());
+        if result.is_ok() && matches!(op, Op::Write { fua: true, .. }) {
             self.syncs.join(id);
             return;
         }
@@ -401,7 +466,7 @@ impl Inner {
     }
 
     fn complete(&mut self, id: u32, result: Result<Outcome, JobError>) {
-        let job = self.jobs.remove(id);
+        let (_, job) = self.jobs.remove(id);
         self.disk.stats.completed(&job.op, &result);
         let one_by_one = matches!(job.op, Op::Read { .. }) && self.discipline.one_by_one();
         let queue = if one_by_one { &mut self.reads_ready } else { &mut self.ready };
@@ -413,12 +478,10 @@ impl Drop for Inner {
     /// Waits until nobody uses a buffer any more. The ring waits by itself.
     fn drop(&mut self) {
         if self.posted_out > 0 {
-            match &self.backend {
-                BackEnd::Nbd => self.disk.origin().cancel(&self.mailbox),
-                _ => self.disk.cancel_in_pool(&self.mailbox),
-            }
+            self.disk.cancel(&self.mailbox);
             self.mailbox.wait_for(self.posted_out);
         }
+        self.disk.turns.leave(self.number, self.running);
         let undelivered = self.jobs.len() + self.ready.len() + self.reads_ready.len();
         self.disk.stats.delivered(undelivered);
     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use cards_wire::nbd::client::{HandshakeError, UriError};
 
+use crate::object::{ObjectError, ObjectFailure};
+
 /// Why a disk cannot be contributed. Each message names the disk, the reason and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,13 +45,26 @@ pub enum DiskError {
     Handshake { uri: String, source: HandshakeError },
     #[error("disk {uri}: the export {reason}; contribute another one")]
     Export { uri: String, reason: &'static str },
+    #[error("disk {url}: {}", failure.with_remedy())]
+    Object { url: String, failure: ObjectFailure },
     #[error(
         "fault {spec:?}: {reason}; write for example read-eio=3, sync-eio=1+, write-short=1+2, slow=20ms"
     )]
     Fault { spec: String, reason: &'static str },
 }
 
-/// What was done to a file or device while it is served. Each message names the path, the harm and the remedy.
+impl DiskError {
+    /// Whether the server that has the disk is merely away, so that it can be opened later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Object { failure, .. } => failure.error.is_transient(),
+            _ => false,
+        }
+    }
+}
+
+/// What was done to a file, a device or an object while it is served. Each message names the path, the harm and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Altered {
@@ -72,6 +87,11 @@ pub enum Altered {
          (truncate -s {served} {path}) and restore the contents"
     )]
     Cut { path: PathBuf, size: u64, served: u64 },
+    #[error(
+        "{url}: {failure}: what no node has cached cannot be read any more; bring the version that was opened back, or restart \
+         this daemon to serve the one that is there"
+    )]
+    Object { url: String, failure: ObjectFailure },
     #[error("{path}: it cannot be seen whether it is still what is served: {source}", source = io::Error::from_raw_os_error(*errno))]
     Hidden { path: PathBuf, errno: i32 },
 }
@@ -103,6 +123,9 @@ pub enum JobError {
         "connection to the origin server lost with unflushed writes; they may be gone: check the data and open the disk again"
     )]
     WritesLost,
+    /// What is wrong with the object, its server or the way to it; of what is tried again: at the last attempt.
+    #[error(transparent)]
+    Object(ObjectError),
     /// What the operating system or the origin server answered.
     #[error("{}", io::Error::from_raw_os_error(*errno))]
     Os { errno: i32 },
@@ -114,7 +137,11 @@ impl JobError {
         match self {
             Self::OutOfRange { .. } => libc::EINVAL,
             Self::ReadOnly => libc::EPERM,
-            Self::Shrank { .. } | Self::SyncFailed | Self::Disconnected | Self::WritesLost => libc::EIO,
+            Self::Shrank { .. }
+            | Self::SyncFailed
+            | Self::Disconnected
+            | Self::WritesLost
+            | Self::Object(_) => libc::EIO,
             Self::Os { errno } => errno,
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Altered, DiskError};
 use crate::job::Op;
 use crate::options::DiskOptions;
+use crate::room::Room;
 
 /// Alignment assumed for `O_DIRECT` on a regular file; the largest logical block size in common use.
 const DIRECT_ALIGN: u32 = 4096;
@@ -127,6 +128,12 @@ impl Holder {
             }
             _ => None,
         }
+    }
+
+    /// Its room; none for a device, or if the file system does not say.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let found = self.lock.metadata().ok().filter(|_| !self.shape.device)?;
+        Room::of_file(&self.lock, &found).ok()
     }
 
     /// Descriptors of its own for one engine: the kernel reports a write-back error once to each description.

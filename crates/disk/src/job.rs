@@ -100,6 +100,11 @@ impl Op {
         matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. })
     }
 
+    /// Whether it takes a place at the disk: syncs are shared, and extents are the file system's to know.
+    pub(crate) fn takes_turn(&self) -> bool {
+        matches!(self, Self::Read { .. }) || self.writes()
+    }
+
     /// Bytes that pass between memory and disk.
     pub(crate) fn transfers(&self) -> u64 {
         match *self {

@@ -1,5 +1,5 @@
-//! Disks a node contributes: files, block devices and other NBD servers, read through io_uring where the
-//! kernel allows it.
+//! Disks a node contributes: files and block devices, read through io_uring where the kernel allows it, exports of other
+//! NBD servers, and objects of web servers and object stores.
 //!
 //! A [`Disk`] is opened once and shared by every thread. Each data thread owns one [`Engine`] on it: jobs go
 //! in with [`Engine::submit`], which never blocks; completions come out of [`Engine::completions`], on the same
@@ -35,6 +35,11 @@
 //!   file description, because the kernel reports an error once per description: no sync can succeed because
 //!   another one took the error away.
 //!
+//! # Whose job is next
+//!
+//! A disk has at most [`DiskOptions::depth`] reads and writes at a time, of all its engines together. Those beyond wait, and
+//! start in turn by the card they are of ([`Engine::submit_for`]), each card with the same bytes.
+//!
 //! # Memory
 //!
 //! Jobs carry [`RawBuf`], a raw address: see its contract. Dropping an [`Engine`] waits until the kernel and
@@ -50,18 +55,23 @@ mod file;
 mod job;
 mod mailbox;
 mod nbd;
+mod object;
 mod options;
 mod pool;
 mod ring;
+mod room;
 mod slab;
 mod stats;
 mod sync;
 mod throttle;
+mod turns;
 
 pub use delivery::Delivery;
 pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
-pub use options::{Backend, DiskOptions, Source};
+pub use object::{ObjectError, ObjectFailure};
+pub use options::{Backend, DiskOptions, ObjectSource, Source};
+pub use room::{Room, free};
 pub use stats::{DiskStats, StatsSnapshot};

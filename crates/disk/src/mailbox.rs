@@ -6,7 +6,7 @@ use std::task::Waker;
 use crate::error::JobError;
 use crate::job::{Finished, Outcome};
 
-/// One engine's mailbox: the pool's threads and the origin's thread post, the engine collects.
+/// One engine's mailbox: the pool's threads and the origin's or object's thread post, the engine collects.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     state: Mutex<State>,

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cards_wire::object::{Url, Web};
+
 use crate::delivery::Delivery;
 
 /// Where the bytes are.
@@ -12,6 +14,31 @@ pub enum Source {
     Path(PathBuf),
     /// Another NBD server's export: `nbd://host[:port]/export` or `nbd+unix:///export?socket=/path`.
     Uri(String),
+    /// An object of a web server or an object store; never written.
+    Object(ObjectSource),
+}
+
+/// Where an object is, and what proves who asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectSource {
+    pub url: Url,
+    /// Of `s3://`: the region of the bucket. Default: that of the environment (`AWS_REGION`, `AWS_DEFAULT_REGION`), else
+    /// `us-east-1`.
+    pub region: Option<String>,
+    /// Of `s3://`: the server, if it is not Amazon's.
+    pub endpoint: Option<Web>,
+    /// Of `s3://`: a file with a key in the profile `default`. Default: the environment (`AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`); without either, requests are not signed.
+    pub credentials: Option<PathBuf>,
+    /// The authorities (PEM) that may sign the server's certificate. Default: those of this machine.
+    pub ca: Option<PathBuf>,
+}
+
+impl ObjectSource {
+    /// The object at `url`, everything else at its default.
+    pub fn new(url: Url) -> Self {
+        Self { url, region: None, endpoint: None, credentials: None, ca: None }
+    }
 }
 
 /// Who talks to the kernel for files and block devices.
@@ -42,11 +69,14 @@ pub struct DiskOptions {
     /// Modelled slow disk: bytes per second, reads and writes of all engines together. 0 = off.
     pub rate: u64,
     pub backend: Backend,
+    /// Most reads and writes at the disk at a time, of all engines together; at least 1, default
+    /// [`DiskOptions::DEPTH`].
+    pub depth: usize,
     /// The unit in which [`DiskStats`](crate::DiskStats) counts reads and writes, in bytes. Default 64 KiB.
     pub count_block: u32,
     /// Most threads of the disk's pool; at least 1, default 8.
     pub threads: usize,
-    /// How long jobs wait for an origin server that is away or silent before they fail with EIO. Default 30 s.
+    /// How long jobs wait for an origin server, or the server of an object, that is away or silent before they fail with EIO. Default 30 s.
     pub reconnect_wait: Duration,
     /// Faults to inject, for tests; see the `fault` module for the language.
     #[doc(hidden)]
@@ -54,6 +84,9 @@ pub struct DiskOptions {
 }
 
 impl DiskOptions {
+    /// As many as keep a fast disk busy: with more, requests only wait in its queue, where nobody takes turns.
+    pub const DEPTH: usize = 64;
+
     /// A file or block device, everything else at its default.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self::new(Source::Path(path.into()))
@@ -62,6 +95,11 @@ impl DiskOptions {
     /// Another server's export, everything else at its default.
     pub fn uri(uri: impl Into<String>) -> Self {
         Self::new(Source::Uri(uri.into()))
+    }
+
+    /// An object, everything else at its default.
+    pub fn object(source: ObjectSource) -> Self {
+        Self::new(Source::Object(source))
     }
 
     fn new(source: Source) -> Self {
@@ -73,6 +111,7 @@ impl DiskOptions {
             delay: Duration::ZERO,
             rate: 0,
             backend: Backend::Auto,
+            depth: Self::DEPTH,
             count_block: 64 << 10,
             threads: 8,
             reconnect_wait: Duration::from_secs(30),

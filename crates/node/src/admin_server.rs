@@ -9,23 +9,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, MemberState, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request, Status,
-    Volume, VolumeState, Warmed,
+    self, Activity, MemberState, REQUEST_BYTES_MAX, RecordedVolume, Recording, Refusal, RefusalKind, Reply,
+    Request, Status, Volume, VolumeState,
 };
-use cards_config::Attach;
+use cards_config::{Attach, Limit};
 use cards_coordinator::Certificate;
-use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
+use cards_core::{ControlInput, Input, Refusal as CoreRefusal, VolumeSpec};
 use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
 use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::audit;
 use crate::cards::{self, CardState};
 use crate::devices;
-use crate::front;
 use crate::identity;
 use crate::inbox::Event;
 use crate::inquiry;
@@ -33,13 +33,15 @@ use crate::local::Local;
 use crate::membership::Order;
 use crate::net::{self, Link};
 use crate::node::Node;
-use crate::record;
+use crate::places::{Place, Places};
 use crate::report;
-use crate::sampling;
+use crate::samples;
 use crate::seldom::Seldom;
 use crate::spans;
+use crate::starting::Starting;
+use crate::warm;
 
-/// Connections at a time.
+/// Connections at a time, of which idle ones give way.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a connection may be silent, or leave a reply unread.
 const IDLE: Duration = Duration::from_secs(60);
@@ -50,45 +52,103 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Starts the thread. It ends when `ended` is notified; `shutdown` is notified when somebody asks for that.
-pub(crate) fn start(
-    node: &Arc<Node>,
-    listener: StdListener,
-    shutdown: &Arc<Notify>,
-    ended: &Arc<Notify>,
-) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = {
-        let _runtime = runtime.enter();
-        UnixListener::from_std(listener)?
-    };
-    let (node, shutdown, ended) = (Arc::clone(node), Arc::clone(shutdown), Arc::clone(ended));
-    let sampled = Arc::clone(&node);
-    std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                () = accept(node, listener, shutdown) => {}
-                () = sampling::run(&sampled) => {}
-                () = net::watch_silence(&sampled) => {}
-                () = ended.notified() => {}
-            }
-        });
-        runtime.shutdown_background();
-    })
+/// The thread. It answers from the first moment of a daemon on: while there is no node, what the start waits for.
+pub(crate) struct AdminServer {
+    thread: Option<JoinHandle<()>>,
+    node: watch::Sender<Option<Arc<Node>>>,
+    shutdown: Arc<Notify>,
+    ended: Arc<Notify>,
 }
 
-async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) {
-    let (permits, seldom) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Seldom::default());
+impl AdminServer {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// There is no thread or no event loop to be had.
+    pub(crate) fn start(listener: StdListener, starting: &Arc<Starting>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _runtime = runtime.enter();
+            UnixListener::from_std(listener)?
+        };
+        let (shutdown, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (node, serves) = watch::channel(None);
+        let desk = Arc::new(Desk {
+            starting: Arc::clone(starting),
+            node: serves.clone(),
+            shutdown: Arc::clone(&shutdown),
+        });
+        let end = Arc::clone(&ended);
+        let thread = std::thread::Builder::new().name("cards-admin".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(desk, listener) => {}
+                    () = attend(serves) => {}
+                    () = end.notified() => {}
+                }
+            });
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { thread: Some(thread), node, shutdown, ended })
+    }
+
+    /// Requests are for this node from now on.
+    pub(crate) fn serve(&self, node: &Arc<Node>) {
+        self.node.send_replace(Some(Arc::clone(node)));
+    }
+
+    /// Waits until somebody asks that the daemon shall end.
+    pub(crate) async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&mut self) {
+        self.ended.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What is done beside the answers once there is a node, for as long as the runtime runs.
+async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
+    let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
+        return std::future::pending().await;
+    };
+    tokio::join!(samples::run(&node), net::watch_silence(&node));
+}
+
+/// What all connections share.
+struct Desk {
+    starting: Arc<Starting>,
+    /// None while the daemon starts.
+    node: watch::Receiver<Option<Arc<Node>>>,
+    shutdown: Arc<Notify>,
+}
+
+async fn accept(desk: Arc<Desk>, listener: UnixListener) {
+    let (places, seldom) = (Places::new(CONNECTIONS_MAX), Seldom::default());
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (node, shutdown) = (Arc::clone(&node), Arc::clone(&shutdown));
+                let desk = Arc::clone(&desk);
+                let place = places.admit().await;
                 tokio::spawn(async move {
-                    if let Err(error) = talk(&node, stream, &shutdown).await {
+                    let talked = tokio::select! {
+                        biased;
+                        () = place.evicted() => Err(io::Error::other("it was idle, and another one needed its place")),
+                        talked = talk(&desk, stream, &place) => talked,
+                    };
+                    if let Err(error) = talked {
                         tracing::debug!(%error, "an admin connection ended");
                     }
-                    drop(permit);
                 });
             }
             Err(error) => {
@@ -104,9 +164,19 @@ async fn accept(node: Arc<Node>, listener: UnixListener, shutdown: Arc<Notify>) 
 /// What lasts as long as a connection.
 #[derive(Default)]
 struct Session<'a> {
-    recording: Option<record::Session<'a>>,
+    recording: Option<cards_probe::Session<'a>>,
     held: Option<Held<'a>>,
     watch: Option<devices::Watch>,
+}
+
+/// The volumes of the cluster with their numbers in recordings.
+fn recorded_volumes(node: &Node) -> Vec<RecordedVolume> {
+    let control = node.control();
+    let volume = |spec: &VolumeSpec| RecordedVolume {
+        number: node.probe.recorder.number_of(spec.id),
+        name: spec.name.clone(),
+    };
+    control.volumes().map(volume).collect()
 }
 
 /// Messages to peers are held, and the timers that wait for answers rest.
@@ -130,22 +200,48 @@ impl Drop for Held<'_> {
     }
 }
 
-async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Result<()> {
+impl Session<'_> {
+    /// Nothing is kept for the connection: its end would end nothing else.
+    const fn is_empty(&self) -> bool {
+        self.recording.is_none() && self.held.is_none() && self.watch.is_none()
+    }
+}
+
+/// The next request line; without its newline if it is the last one, none after that.
+async fn next_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut bounded = reader.take(REQUEST_BYTES_MAX as u64 + 1);
+    let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
+    Ok((read > 0).then_some(line))
+}
+
+async fn reply(writer: &mut OwnedWriteHalf, reply: &Reply) -> io::Result<()> {
+    tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(reply))).await?
+}
+
+async fn talk(desk: &Desk, stream: UnixStream, place: &Arc<Place>) -> io::Result<()> {
     let operator = stream.peer_cred().ok();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let mut session = Session::default();
-    loop {
-        let mut line = Vec::new();
-        let mut bounded = (&mut reader).take(REQUEST_BYTES_MAX as u64 + 1);
-        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line)).await??;
-        if read == 0 {
+    let (node, mut line) = loop {
+        let Some(line) = next_line(&mut reader).await? else { return Ok(()) };
+        let node = desk.node.borrow().clone();
+        if let Some(node) = node {
+            break (node, line);
+        }
+        reply(&mut writer, &desk.starting.answer(&line)).await?;
+        if line.last() != Some(&b'\n') {
             return Ok(());
         }
+    };
+    let node = &node;
+    let mut session = Session::default();
+    let mut busy = Some(place.busy());
+    loop {
         let request = cards_admin::parse_request(&line);
         let last = line.last() != Some(&b'\n');
         let ends = matches!(request, Ok(Request::Shutdown {} | Request::Leave { .. }));
-        let reply = match request {
+        let answer = match request {
             Ok(request) => {
                 let entry = audit::Entry::of(&request);
                 let answered = answer(node, &mut session, request).await;
@@ -156,17 +252,23 @@ async fn talk(node: &Arc<Node>, stream: UnixStream, shutdown: &Notify) -> io::Re
             }
             Err(refusal) => Reply::Error(refusal),
         };
-        let end = ends && matches!(reply, Reply::Done {});
-        tokio::time::timeout(IDLE, writer.write_all(&cards_admin::to_line(&reply))).await??;
+        let end = ends && matches!(answer, Reply::Done {});
+        reply(&mut writer, &answer).await?;
         if let Some(watch) = session.watch.take() {
             return watch.run(&mut reader, &mut writer).await;
         }
         if end {
-            shutdown.notify_one();
+            desk.shutdown.notify_one();
         }
         if last {
             return Ok(());
         }
+        if session.is_empty() {
+            busy = None;
+        }
+        let Some(next) = next_line(&mut reader).await? else { return Ok(()) };
+        busy.get_or_insert_with(|| place.busy());
+        line = next;
     }
 }
 
@@ -186,11 +288,17 @@ async fn answer<'a>(
         }
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
             let attached = None;
-            attach(node, Attach { volume, mode, read_ahead, policy, attached, takeover, claim }).await?;
+            let limit = None;
+            attach(node, Attach { volume, mode, read_ahead, policy, attached, limit, takeover, claim })
+                .await?;
             Reply::Done {}
         }
         Request::Detach { volume } => {
             detach(node, &volume).await?;
+            Reply::Done {}
+        }
+        Request::Limit { volume, limit } => {
+            set_limit(node, volume.as_deref(), limit)?;
             Reply::Done {}
         }
         Request::Watch { volume, claim } => {
@@ -223,12 +331,12 @@ async fn answer<'a>(
         }
         Request::Record {} => {
             let (now, started_us) = node.clock.now_and_utc_us();
-            session.recording = Some(node.recorder.begin(now).ok_or_else(|| Refusal {
+            session.recording = Some(node.probe.recorder.begin(now).ok_or_else(|| Refusal {
                 kind: RefusalKind::Busy,
                 message:
                     "somebody records what this node's clients do already; wait for the end of that".into(),
             })?);
-            let (volumes, members) = (record::volumes(node), node.links.len() as u16);
+            let (volumes, members) = (recorded_volumes(node), node.links.len() as u16);
             Reply::Recording(Recording { node: node.me.0, members, started_us, volumes })
         }
         Request::TakeRecorded {} => {
@@ -239,9 +347,14 @@ async fn answer<'a>(
             })?;
             Reply::Recorded(recording.take(node.now()))
         }
-        Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
+        Request::Sample { volume } => Reply::Samples(Box::new(samples::tell_all(node, &volume).await?)),
         Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
-        Request::Warm { volume, ranges } => Reply::Warmed(warm(node, &volume, &ranges).await?),
+        Request::Warm { volume, ranges, node: None } => {
+            Reply::Warmed(warm::here(node, &volume, &ranges).await?)
+        }
+        Request::Warm { volume, ranges, node: Some(at) } => {
+            Reply::Warmed(warm::at(node, &at, volume, ranges).await?)
+        }
         Request::Shutdown {} => Reply::Done {},
         Request::Leave { force } => {
             coordinate(node, |done| Order::Leave { force, done }).await?;
@@ -266,21 +379,35 @@ async fn answer<'a>(
     })
 }
 
-/// Fetches ranges of a volume into the cache, and waits until all is there.
-async fn warm(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Result<Warmed, Refusal> {
-    let card = node.cards.find(volume).filter(|card| card.attach.volume == volume);
-    let card =
-        card.filter(|card| card.state() == CardState::Attached).ok_or_else(|| not_attached(node, volume))?;
-    let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-    let blocks = front::blocks_to_warm(node, &spec, ranges)?;
-    let (done, wait) = oneshot::channel();
-    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
-    wait.await.map_err(|_| Refusal {
-        kind: RefusalKind::Failed,
-        message: format!(
-            "volume {volume:?} was not warmed: the daemon is ending, or the volume was detached"
-        ),
-    })
+/// Limits what clients may have of a card, or of all cards of the node together.
+fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<(), Refusal> {
+    let bad = |problem: cards_config::Problem| Refusal {
+        kind: RefusalKind::BadRequest,
+        message: problem.to_string(),
+    };
+    limit.iter().try_for_each(|limit| limit.validate("limit")).map_err(bad)?;
+    let whom = match volume {
+        None => {
+            node.limiter.set(limit);
+            "this node".to_owned()
+        }
+        Some(name) => {
+            let card = node.cards.find(name).filter(|card| card.attach.volume == name);
+            card.ok_or_else(|| not_attached(node, name))?.limiter().set(limit);
+            format!("volume {name}")
+        }
+    };
+    match limit {
+        Some(limit) => tracing::info!("clients of {whom} are limited to {limit}"),
+        None => tracing::info!("clients of {whom} are not limited"),
+    }
+    // Requests that wait under the limit there was ask again under this one.
+    for thread in &node.threads {
+        thread.post(Event::Call(Box::new(|local| {
+            local.clients.borrow().iter().for_each(|client| client.wake())
+        })));
+    }
+    Ok(())
 }
 
 /// Has the session with the coordinator do something.
@@ -315,7 +442,7 @@ async fn activity(node: &Node) -> Activity {
 
 /// Does something on a data thread and waits for its end.
 /// None if the thread is gone, and the daemon with it.
-async fn on_data_thread<R: Send + 'static>(
+pub(crate) async fn on_data_thread<R: Send + 'static>(
     node: &Node,
     thread: usize,
     call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
@@ -399,7 +526,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
     }
     remove(node, &name).await;
     if let Some(before) = before
-        && node.cards.add(before.attach.clone()).is_some()
+        && node.cards.add(Attach { limit: before.limiter().limit(), ..before.attach.clone() }).is_some()
     {
         node.threads[0].post(Event::ResolveCards);
     }
@@ -479,7 +606,8 @@ async fn remove(node: &Node, name: &str) {
     }
 }
 
-fn not_attached(node: &Node, name: &str) -> Refusal {
+/// The refusal of a request about a volume that is not attached here.
+pub(crate) fn not_attached(node: &Node, name: &str) -> Refusal {
     let is_unknown = node.volume(name).is_none() && report::all_up(node);
     let message = match is_unknown {
         true => Refusal::no_such_volume(name).message,

@@ -13,6 +13,7 @@
 //! | `route` | what a request asks for |
 //! | `read` | the routes that change nothing |
 //! | `page` | the files of the dashboard |
+//! | `past` | the last hour |
 //! | `map` | what is cached of a volume |
 //! | `why` | the way of a read |
 //! | `answer` | how it is answered |
@@ -27,6 +28,7 @@ mod map;
 mod names;
 mod opening;
 mod page;
+mod past;
 mod patient;
 mod read;
 mod route;

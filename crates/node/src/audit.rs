@@ -19,6 +19,7 @@ impl Entry {
         let changes = match request {
             Request::Attach { .. }
             | Request::Detach { .. }
+            | Request::Limit { .. }
             | Request::Watch { .. }
             | Request::DropCaches {}
             | Request::Hold {}

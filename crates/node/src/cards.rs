@@ -13,7 +13,8 @@ use cards_core::{
     Unflushed, VolumeSpec,
 };
 
-use crate::failures::{Asked, Failures, REQUESTS_REMEMBERED};
+use crate::failures::{Asked, ERRORS_REMEMBERED, Failures, REQUESTS_REMEMBERED};
+use crate::limits::Limiter;
 use crate::local::{Local, spawn};
 use crate::node::Node;
 use crate::report;
@@ -40,6 +41,8 @@ pub(crate) struct Card {
     volume: OnceLock<PgId>,
     state: Mutex<CardState>,
     clients: AtomicU32,
+    /// What its clients may have of it.
+    limiter: Limiter,
     /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
     lease_until: AtomicU64,
     /// What is to be flushed.
@@ -73,6 +76,7 @@ impl Card {
             volume: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
+            limiter: Limiter::new(attach.limit),
             lease_until: AtomicU64::new(0),
             unflushed: Mutex::default(),
             gone: Mutex::default(),
@@ -100,6 +104,11 @@ impl Card {
     /// Clients that use it now.
     pub(crate) fn clients(&self) -> u32 {
         self.clients.load(Relaxed)
+    }
+
+    /// What its clients may have of it, all together.
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
@@ -146,12 +155,12 @@ impl Card {
 
     /// A client's request is about to fail.
     pub(crate) fn failed(&self, node: &Node, asked: Asked, error: IoError) {
-        let error = match error {
-            IoError::Io => "the disk has failed",
-            IoError::NoSpace => "the disk is full",
-            IoError::NoAnswer => "no answer in time",
-            IoError::OutcomeUnknown => "whether it was done is not known",
-            IoError::SyncFailed => "a sync failed",
+        let (error, remembered) = match error {
+            IoError::Io => ("the disk has failed", ERRORS_REMEMBERED),
+            IoError::NoSpace => ("the disk is full", ERRORS_REMEMBERED),
+            IoError::SyncFailed => ("a sync failed", ERRORS_REMEMBERED),
+            IoError::NoAnswer => ("no answer in time", remembered(node)),
+            IoError::OutcomeUnknown => ("whether it was done is not known", remembered(node)),
             IoError::PowerLost
             | IoError::NotPermitted
             | IoError::NotSupported
@@ -159,16 +168,12 @@ impl Card {
             | IoError::Busy
             | IoError::Invalid => return,
         };
-        self.failures.note(node.now(), remembered(node), asked, error.into());
+        self.failures.note(node.now(), remembered, asked, error.into());
     }
 
-    /// What to say of requests that failed not long ago. Of a disk of this node it says itself what is wrong.
+    /// What to say of requests that failed not long ago.
     pub(crate) fn recent_failures(&self, node: &Node) -> Option<String> {
-        let disk_node = self.volume()?.disk_node();
-        let failed = self.failures.recent(node.now(), remembered(node), "request");
-        let failed = failed.filter(|_| disk_node != node.me)?;
-        let (volume, disk_node) = (&self.attach.volume, node.name(disk_node));
-        Some(format!("volume {volume}: {failed}; see `cards status` at its disk node {disk_node}"))
+        self.failures.recent(node.now())
     }
 
     /// Why the disk node does not let it be attached, if that is so: at first, or since it was given up.
@@ -206,7 +211,7 @@ impl Card {
     }
 }
 
-/// How long after the last request that failed a volume is a problem.
+/// How long after the last request that was not answered a volume is a problem.
 fn remembered(node: &Node) -> Duration {
     REQUESTS_REMEMBERED.max(node.config.disk_wait * 3 / 2)
 }

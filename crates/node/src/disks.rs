@@ -143,7 +143,7 @@ impl Local {
                     Err(_) if lost => Err(IoError::SyncFailed),
                     Err(error) => Err(io_error(error)),
                 };
-                self.node.spans.disk_done(&self.node, shard, op, now, result.is_err());
+                self.node.probe.disk_done(shard, op, result.is_err(), now);
                 self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
             }
             (DiskJob::Extents { op }, result) => {

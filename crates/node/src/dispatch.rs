@@ -110,7 +110,7 @@ impl Local {
     fn route_one(self: &Rc<Self>, shard: u16, output: Output) {
         match output {
             Output::Send { to, message, payload } => {
-                self.node.spans.sent(&self.node, to, &message);
+                self.node.probe.sent(to, &message, || self.node.now());
                 let payload = match payload {
                     Payload::None => Outgoing::None,
                     Payload::Slot(slot) => Outgoing::Slot(Place { shard, slot }),
@@ -134,7 +134,7 @@ impl Local {
                 }
             }
             Output::Disk { op, volume, work } => {
-                self.node.spans.disk_asked(&self.node, shard, op, volume, &work);
+                self.node.probe.disk_asked(shard, op, volume, &work, || self.node.now());
                 self.disk(shard, op, volume, work);
             }
             Output::Ready { token, .. } | Output::Failed { token, .. } | Output::Done { token, .. } => {

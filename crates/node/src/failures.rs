@@ -11,8 +11,11 @@ use cards_config::size;
 
 /// How long after its last error a disk, or what a peer sends, is a problem.
 pub(crate) const ERRORS_REMEMBERED: Duration = Duration::from_secs(300);
-/// How long after the last request that failed a volume is a problem, at least: half as long again as they take to fail.
+/// How long after the last request that was not answered a volume is a problem, at least: half as long again as they take to
+/// fail.
 pub(crate) const REQUESTS_REMEMBERED: Duration = Duration::from_secs(10);
+/// Kinds of failures that are told apart; the one that was seen last longest ago gives way.
+const CAUSES_MAX: usize = 6;
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,53 +33,87 @@ impl Asked {
             Op::Flush => ("flush", 0, 0),
             Op::Zero { offset, len, .. } => ("zero", offset, len),
             Op::Trim { offset, len } => ("trim", offset, len),
-            Op::Extents { offset, len } => ("search for holes", offset, len),
+            Op::Extents { offset, len } => ("hole search", offset, len),
         };
         Self { name, offset, length }
+    }
+
+    /// Where: nothing for what has no place.
+    fn place(&self) -> String {
+        match self.length {
+            0 => String::new(),
+            length => format!(" of {} at byte {}", size::human(length), self.offset),
+        }
+    }
+
+    /// How much harm its failure does: what was not written is lost, what was not read can be read again.
+    fn harm(&self) -> u8 {
+        match self.name {
+            "flush" => 0,
+            "write" | "zero" | "trim" => 1,
+            _ => 2,
+        }
     }
 }
 
 impl std::fmt::Display for Asked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.length {
-            0 => write!(f, "a {}", self.name),
-            length => write!(f, "a {} of {} at byte {}", self.name, size::human(length), self.offset),
-        }
+        write!(f, "a {}{}", self.name, self.place())
     }
 }
 
 /// The failures of one disk, card or peer.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<State>);
+pub(crate) struct Failures {
+    /// What all of them are called. None tells them apart by what was asked and by the error.
+    noun: Option<&'static str>,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     total: u64,
-    series: Option<Series>,
+    causes: Vec<Series>,
 }
 
-/// Failures of which each came while the one before was remembered.
+/// Failures of one cause, of which each came while the one before was remembered.
 #[derive(Debug)]
 struct Series {
     count: u64,
     since: Instant,
     last: Instant,
+    remembered: Duration,
     asked: Asked,
     error: String,
 }
 
 impl Failures {
+    /// Failures that are all called so and counted together.
+    pub(crate) fn called(noun: &'static str) -> Self {
+        Self { noun: Some(noun), state: Mutex::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One that is `remembered` for so long.
     pub(crate) fn note(&self, now: Instant, remembered: Duration, asked: Asked, error: String) {
         let mut state = self.state();
         state.total += 1;
-        let series = state.series.take().filter(|series| now < series.last + remembered);
-        let (count, since) = series.map_or((0, now), |series| (series.count, series.since));
-        state.series = Some(Series { count: count + 1, since, last: now, asked, error });
+        state.causes.retain(|series| series.is_remembered(now));
+        let is_same = |series: &Series| {
+            self.noun.is_some() || (series.asked.name == asked.name && series.error == error)
+        };
+        let at = state.causes.iter().position(is_same);
+        let before = at.map(|at| state.causes.swap_remove(at));
+        if state.causes.len() == CAUSES_MAX
+            && let Some(oldest) = (0..CAUSES_MAX).min_by_key(|&at| state.causes[at].last)
+        {
+            state.causes.swap_remove(oldest);
+        }
+        let (count, since) = before.map_or((0, now), |series| (series.count, series.since));
+        state.causes.push(Series { count: count + 1, since, last: now, remembered, asked, error });
     }
 
     /// How many since the daemon started.
@@ -84,22 +121,42 @@ impl Failures {
         self.state().total
     }
 
-    /// What to say of the last ones, each a `what`, while they are `remembered`.
-    pub(crate) fn recent(&self, now: Instant, remembered: Duration, what: &str) -> Option<String> {
+    /// What to say of those that are remembered: a clause for each cause, the most harmful first.
+    pub(crate) fn recent(&self, now: Instant) -> Option<String> {
         let state = self.state();
-        let Series { count, since, last, asked, error } =
-            state.series.as_ref().filter(|series| now < series.last + remembered)?;
-        let ago = |then: &Instant| now.0.saturating_sub(then.0) / 1_000_000_000;
-        Some(match count {
-            1 => format!("1 {what} failed {} s ago, {asked}: {error}", ago(last)),
+        let mut causes: Vec<&Series> =
+            state.causes.iter().filter(|series| series.is_remembered(now)).collect();
+        causes.sort_by_key(|series| (series.asked.harm(), std::cmp::Reverse(series.count)));
+        let clauses: Vec<String> = causes.into_iter().map(|series| series.clause(now, self.noun)).collect();
+        (!clauses.is_empty()).then(|| clauses.join("; "))
+    }
+}
+
+impl Series {
+    fn is_remembered(&self, now: Instant) -> bool {
+        now < self.last + self.remembered
+    }
+
+    fn clause(&self, now: Instant, noun: Option<&str>) -> String {
+        let Self { count, since, last, asked, error, .. } = self;
+        let ago = now.0.saturating_sub(last.0) / 1_000_000_000;
+        let what = noun.unwrap_or(asked.name);
+        let where_ = match noun {
+            None if asked.length == 0 => String::new(),
+            None => format!(",{}", asked.place()),
+            Some(_) => format!(", {asked}"),
+        };
+        match count {
+            1 => format!("1 {what} failed {ago} s ago{where_}: {error}"),
             _ => {
                 let took = match last.since(*since).as_secs() {
                     0 => String::new(),
                     seconds => format!(" in {seconds} s"),
                 };
-                format!("{count} {what}s failed{took}, the last {} s ago, {asked}: {error}", ago(last))
+                let many = if what.ends_with("sh") || what.ends_with("ch") { "es" } else { "s" };
+                format!("{count} {what}{many} failed{took}, the last {ago} s ago{where_}: {error}")
             }
-        })
+        }
     }
 }
 
@@ -107,24 +164,53 @@ impl Failures {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
     #[test]
-    fn the_last_ones_are_told_for_a_while() {
+    fn the_last_ones_are_told_for_a_while_by_cause() {
         let failures = Failures::default();
         let remembered = ERRORS_REMEMBERED;
-        let at = |seconds: u64| Instant(seconds * 1_000_000_000);
         let asked = Asked { name: "read", offset: 1 << 20, length: 4096 };
-        let told = |seconds| failures.recent(at(seconds), remembered, "operation");
+        let told = |seconds| failures.recent(at(seconds));
         assert_eq!((failures.total(), told(1)), (0, None));
         failures.note(at(10), remembered, asked, "Input".into());
-        assert_eq!(told(12).unwrap(), "1 operation failed 2 s ago, a read of 4 KiB at byte 1048576: Input");
-        failures.note(at(40), remembered, Asked { name: "flush", offset: 0, length: 0 }, "Output".into());
-        assert_eq!(told(41).unwrap(), "2 operations failed in 30 s, the last 1 s ago, a flush: Output");
-        assert_eq!(told(47).unwrap(), "2 operations failed in 30 s, the last 7 s ago, a flush: Output");
-        assert_eq!(told(341), None);
+        assert_eq!(told(12).unwrap(), "1 read failed 2 s ago, of 4 KiB at byte 1048576: Input");
+        failures.note(at(40), remembered, asked, "Input".into());
+        assert_eq!(
+            told(41).unwrap(),
+            "2 reads failed in 30 s, the last 1 s ago, of 4 KiB at byte 1048576: Input"
+        );
+        // What was not written comes before what can be read again, however often that fails.
+        failures.note(at(42), remembered, Asked { name: "flush", offset: 0, length: 0 }, "Output".into());
+        failures.note(at(43), remembered, Asked { name: "write", ..asked }, "No space".into());
+        assert_eq!(
+            told(44).unwrap(),
+            "1 flush failed 2 s ago: Output; 1 write failed 1 s ago, of 4 KiB at byte 1048576: No space; \
+             2 reads failed in 30 s, the last 4 s ago, of 4 KiB at byte 1048576: Input"
+        );
+        assert!(told(341).unwrap().starts_with("1 flush"));
+        assert_eq!(told(343), None);
         failures.note(at(400), remembered, asked, "Input".into());
-        assert!(told(400).unwrap().starts_with("1 operation failed 0 s ago"));
+        assert!(told(400).unwrap().starts_with("1 read failed 0 s ago"));
         failures.note(at(400), remembered, asked, "Input".into());
-        assert!(told(406).unwrap().starts_with("2 operations failed, the last 6 s ago"));
-        assert_eq!(failures.total(), 4);
+        assert!(told(406).unwrap().starts_with("2 reads failed, the last 6 s ago"));
+        assert_eq!(failures.total(), 6);
+    }
+
+    #[test]
+    fn causes_are_bounded_and_those_with_one_noun_are_one() {
+        let asked = Asked { name: "block", offset: 0, length: 4096 };
+        let (many, one) = (Failures::default(), Failures::called("checksum"));
+        for number in 0..20 {
+            many.note(at(number), ERRORS_REMEMBERED, asked, format!("error {number}"));
+            one.note(at(number), ERRORS_REMEMBERED, asked, format!("error {number}"));
+        }
+        assert_eq!(many.recent(at(20)).unwrap().matches("failed").count(), CAUSES_MAX);
+        assert_eq!(
+            one.recent(at(20)).unwrap(),
+            "20 checksums failed in 19 s, the last 1 s ago, a block of 4 KiB at byte 0: error 19"
+        );
     }
 }

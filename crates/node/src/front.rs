@@ -6,6 +6,7 @@
 //! | `caller` | who asks for a volume |
 //! | `handshake` | a client until it has chosen an export |
 //! | `connection` | a client afterwards: one task that receives, parses, answers |
+//! | `parked` | the request that waits for its turn under a limit |
 //! | `client` | what a connection shares with its requests |
 //! | `replies` | what is on its way to a client |
 //! | `request` | a request that could not be answered at once |
@@ -18,6 +19,7 @@ mod command;
 mod connection;
 mod handshake;
 mod listen;
+mod parked;
 mod read;
 mod replies;
 mod request;

@@ -3,7 +3,7 @@
 //! A question travels over the connection that two nodes have anyway, as one frame with a JSON object, and so does its
 //! answer. Data threads only pass both on: questions are answered on the thread of the API. Everything is bounded:
 //! what a question and an answer may be long, how many questions two nodes may have open, and how long one may wait
-//! ([`PATIENCE`]). An answer that does not come is nobody's loss: whoever asks shows what it knows without it.
+//! ([`Question::patience`]). An answer that does not come is nobody's loss: whoever asks shows what it knows without it.
 //!
 //! | file | noun |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `everybody` | one question to all members |
 //! | `round` | what all members have answered, for many who want it at the same time |
 //! | `cluster` | the status of all members |
+//! | `events` | what has happened as all members say |
 //! | `maps` | what all members have in memory of one volume |
 //! | `block` | what this node knows of one block |
 //! | `why` | the way that a read of a block would take, and what all members know of it |
@@ -23,6 +24,7 @@ mod answer;
 mod asked;
 mod block;
 mod cluster;
+mod events;
 mod everybody;
 mod maps;
 mod question;
@@ -40,10 +42,12 @@ use cards_wire::peer::{Inquiry, encode_inquiry};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
+use crate::history::Event;
 use crate::net::{Frame, Way};
 use crate::node::Node;
 
 pub(crate) use cluster::cluster;
+pub(crate) use events::events;
 pub(crate) use everybody::ask_members;
 pub(crate) use maps::{Maps, maps};
 pub(crate) use question::Question;
@@ -53,8 +57,6 @@ pub(crate) use why::why;
 use asked::Asked;
 use waiting::Waiting;
 
-/// How long a question may take, the wait for a place among the open ones included.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How old an answer may be that many want.
 const FRESH: Duration = Duration::from_millis(500);
 /// Questions that one node may have open at another.
@@ -67,6 +69,7 @@ pub(crate) struct Inquiries {
     places: Box<[Semaphore]>,
     waiting: Waiting,
     cluster: Round<Cluster>,
+    events: Round<Vec<Event>>,
     maps: maps::Rounds,
 }
 
@@ -80,10 +83,12 @@ pub(crate) enum AskError {
         node: String,
     },
     /// No answer in time.
-    #[error("node {node} has not answered within {} s; is it overloaded? look into its log", PATIENCE.as_secs())]
+    #[error("node {node} has not answered within {} s; is it overloaded? look into its log", patience.as_secs())]
     Silent {
         /// Who was asked.
         node: String,
+        /// How long it had.
+        patience: Duration,
     },
     /// It does not want to answer.
     #[error("node {node}: {refusal}")]
@@ -106,6 +111,18 @@ pub(crate) enum AskError {
     TooLong(String),
 }
 
+impl From<AskError> for Refusal {
+    fn from(error: AskError) -> Self {
+        let kind = match &error {
+            AskError::Down { .. } | AskError::Silent { .. } => RefusalKind::Unreachable,
+            AskError::Refused { refusal, .. } => refusal.kind,
+            AskError::Strange { .. } => RefusalKind::Failed,
+            AskError::TooLong(_) => RefusalKind::BadRequest,
+        };
+        Self { kind, message: error.to_string() }
+    }
+}
+
 impl Inquiries {
     /// No questions yet. There are `nodes` numbers of nodes; `incarnation` is the life of this process.
     pub(crate) fn new(nodes: u16, incarnation: u64) -> Self {
@@ -114,6 +131,7 @@ impl Inquiries {
             places: (0..nodes).map(|_| Semaphore::new(OPEN_MAX)).collect(),
             waiting: Waiting::default(),
             cluster: Round::default(),
+            events: Round::default(),
             maps: maps::Rounds::default(),
         }
     }
@@ -152,9 +170,10 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     let body = if peer == node.me {
         answer::answer(node, question.clone()).await.map_err(refused)?
     } else {
+        let patience = question.patience();
         let question = serde_json::to_vec(question).map_err(strange)?;
-        let answer = tokio::time::timeout(PATIENCE, ask_peer(node, peer, question)).await;
-        match answer.map_err(|_| AskError::Silent { node: node.name(peer) })?? {
+        let answer = tokio::time::timeout(patience, ask_peer(node, peer, question)).await;
+        match answer.map_err(|_| AskError::Silent { node: node.name(peer), patience })?? {
             Ok(body) => body,
             Err(body) => return Err(refused(serde_json::from_slice(&body).map_err(strange)?)),
         }
@@ -185,10 +204,8 @@ pub(crate) async fn serve(node: Arc<Node>) {
         let (from, id, body) = node.inquiries.waiting.next().await;
         let node = Arc::clone(&node);
         tokio::spawn(async move {
-            // Nobody waits for it any longer than that.
-            let answer = tokio::time::timeout(PATIENCE, answer::answer_bytes(&node, &body)).await;
-            let late = |_| Refusal { kind: RefusalKind::Failed, message: "the answer took too long".into() };
-            reply(&node, from, id, answer.map_err(late).flatten());
+            let answer = answer::answer_bytes(&node, &body).await;
+            reply(&node, from, id, answer);
             node.inquiries.waiting.done(from, body.len());
         });
     }

@@ -22,6 +22,7 @@ use cards_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::marks::{self, Medium, Seal};
+use crate::starting::Starting;
 
 pub(crate) use keeper::{Changes, Task, close, start};
 
@@ -186,12 +187,25 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be made, or the file not be read or replaced; or the disk has shrunk.
-    pub(crate) fn open(state_dir: &Path, of: Of<'_>, is_first: bool) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        state_dir: &Path,
+        of: Of<'_>,
+        is_first: bool,
+        starting: &Starting,
+    ) -> Result<Self, OpenError> {
         let boot = boot_id()?;
         let mut said = 0;
         loop {
             match Self::open_in(state_dir, of, boot.clone(), is_first) {
                 Err(OpenError::Io(error)) if is_full(&error) => {
+                    starting.waits_for(
+                        format!(
+                            "room in state_dir, {}, for the journal of disk {}",
+                            state_dir.display(),
+                            of.name
+                        ),
+                        Some(format!("{error}; {}", remedy(&error))),
+                    );
                     if said % SAY_EVERY == 0 {
                         tracing::error!(
                             disk = of.name,
@@ -205,7 +219,10 @@ impl Journal {
                     said += 1;
                     std::thread::sleep(RETRY);
                 }
-                opened => return opened,
+                opened => {
+                    starting.goes_on();
+                    return opened;
+                }
             }
         }
     }
@@ -870,12 +887,16 @@ mod tests {
         let opened = Journal::open_in(dir.path(), OF, "a".into(), true);
         let Err(OpenError::Io(error)) = opened else { panic!("{opened:?}") };
         assert_eq!((is_full(&error), remedy(&error)), (true, "make room there"));
+        let starting = Starting::new(cards_config::Config::new("lab", "n1"));
         std::thread::scope(|scope| {
-            let opened = scope.spawn(|| Journal::open(dir.path(), OF, true));
+            let opened = scope.spawn(|| Journal::open(dir.path(), OF, true, &starting));
             std::thread::sleep(Duration::from_millis(50));
             assert!(!opened.is_finished());
+            let said = starting.state().to_string();
+            assert!(said.contains("room in state_dir") && said.contains("make room there"), "{said}");
             std::fs::remove_file(&new).unwrap();
             opened.join().unwrap().unwrap();
+            assert_eq!(starting.state().waits_for, None);
         });
     }
 

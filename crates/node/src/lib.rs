@@ -19,30 +19,35 @@ mod inbox;
 mod inquiry;
 mod journal;
 mod life;
+mod limits;
 mod lobby;
 mod local;
 mod locks;
 mod marks;
 mod membership;
 mod metrics;
+mod names;
 mod net;
 mod node;
+mod places;
 mod prefault;
-mod record;
+mod problems;
 mod report;
 mod rights;
-mod sampling;
+mod samples;
 mod seldom;
 mod serve;
 mod service_manager;
 mod slab;
 mod spans;
+mod starting;
 mod traffic;
+mod warm;
 mod web;
 
 pub use identity::{read as read_identity, refuses};
 pub use membership::HomeError;
-pub use serve::{Daemon, ServeError, serve};
+pub use serve::{Daemon, ServeError, object_source, serve};
 
 #[cfg(test)]
 mod tests;

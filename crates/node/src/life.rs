@@ -23,6 +23,31 @@ pub(crate) struct Life {
 #[derive(Debug)]
 pub(crate) struct InUse;
 
+/// The lock of a `runtime_dir`: no other process begins a life in it.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    /// The file that has the number of the last life; an error if the directory takes no locks.
+    file: io::Result<File>,
+}
+
+impl Claim {
+    /// Takes the lock of `runtime_dir`. Nothing is written.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub(crate) fn take(runtime_dir: &Path) -> Result<Self, InUse> {
+        let path = runtime_dir.join("incarnation");
+        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = match opened.map(|file| (file.try_lock(), file)) {
+            Ok((Err(TryLockError::WouldBlock), _)) => return Err(InUse),
+            Ok((Err(TryLockError::Error(error)), _)) | Err(error) => Err(error),
+            Ok((Ok(()), file)) => Ok(file),
+        };
+        Ok(Self { path, file })
+    }
+}
+
 /// Numbers from one life to the next, at least. The stamps of a life begin with its number and go on into those that follow,
 /// which must be nobody's: this is room for 2^32 writes of a life while the clock stands still.
 const BETWEEN: u64 = 1 << 12;
@@ -31,45 +56,35 @@ const BETWEEN: u64 = 1 << 12;
 const FILE_BYTES_MAX: u64 = 64;
 
 impl Life {
-    /// Begins a life of a node. Its number goes into both directories: `runtime_dir`, which is locked, may be empty after a
+    /// Begins a life of a node. Its number goes into both directories: `runtime_dir`, which is claimed, may be empty after a
     /// start of the machine; `state_dir` is not.
-    ///
-    /// # Errors
-    /// Another process lives in `runtime_dir`.
-    pub(crate) fn begin(runtime_dir: &Path, state_dir: &Path, node: &str) -> Result<Self, InUse> {
-        let path = runtime_dir.join("incarnation");
+    pub(crate) fn begin(Claim { path, file }: Claim, state_dir: &Path, node: &str) -> Self {
         let lasting = state_dir.join(format!("incarnation.{node}"));
         let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let after = |last: Option<u64>| now.unwrap_or(0).max(last.unwrap_or(0) + BETWEEN);
         let known = File::open(&lasting).ok().and_then(|file| number_in(&file).ok().flatten());
-        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let kept = opened.and_then(|mut file| {
-            match file.try_lock() {
-                Err(TryLockError::WouldBlock) => return Ok(Err(InUse)),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Ok(()) => {}
-            }
+        let kept = file.and_then(|mut file| {
             let last = number_in(&file)?;
             let incarnation = after(last.max(known));
             file.rewind()?;
             file.set_len(0)?;
             writeln!(file, "{incarnation}")?;
-            Ok(Ok(Self { incarnation, succeeds: last, is_first: known.is_none(), _lock: Some(file) }))
+            Ok(Self { incarnation, succeeds: last, is_first: known.is_none(), _lock: Some(file) })
         });
         let life = kept.unwrap_or_else(|error| {
             tracing::warn!(
                 "{}: {error}; after a restart this node may have to wait until the leases of its last life are over",
                 path.display()
             );
-            Ok(Self { incarnation: after(known), succeeds: None, is_first: known.is_none(), _lock: None })
-        })?;
+            Self { incarnation: after(known), succeeds: None, is_first: known.is_none(), _lock: None }
+        });
         if let Err(error) = keep(&lasting, life.incarnation) {
             tracing::warn!(
                 "{}: {error}; if the machine starts again with its clock behind, other nodes drop what they have cached of this node's disks; see to state_dir",
                 lasting.display()
             );
         }
-        Ok(life)
+        life
     }
 }
 
@@ -120,7 +135,7 @@ mod tests {
 
     fn begin(dir: &Path) -> Result<Life, InUse> {
         fs::create_dir_all(dir.join("run")).unwrap();
-        Life::begin(&dir.join("run"), &dir.join("state"), "n1")
+        Ok(Life::begin(Claim::take(&dir.join("run"))?, &dir.join("state"), "n1"))
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) enum Medium {
 
 impl Medium {
     /// Waits until what was written is on the disk: until then a device does not count it, and of a file that is mapped a store
-    /// that comes later leaves no mark. None for what cannot be told: an NBD origin, a loop device (its file can be written below
+    /// that comes later leaves no mark. None for what cannot be told: an NBD origin, an object, a loop device (its file can be written below
     /// it), a device that does not count, or what somebody writes at this moment. May take long.
     ///
     /// # Errors
@@ -135,11 +135,14 @@ fn number(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// A number for what is on a disk that nobody can write here: the same as long as nobody else writes it either. One of this
-/// life of the node where nobody can tell. May take long.
-pub(crate) fn content(disk: &str, incarnation: u64) -> u64 {
-    let medium = super::journal::boot_id().and_then(|boot| Medium::of(disk, &boot)).unwrap_or(None);
-    let told = medium.map_or_else(|| incarnation.to_string(), |medium| format!("{medium:?}"));
+/// A number for what is on a disk that nobody can write here: the same as long as nobody else writes it either. `version`: what
+/// the server of the disk calls its contents, if it does. A number of this life of the node where nobody can tell. May take long.
+pub(crate) fn content(disk: &str, version: Option<&str>, incarnation: u64) -> u64 {
+    let medium = || super::journal::boot_id().and_then(|boot| Medium::of(disk, &boot)).unwrap_or(None);
+    let told = match version {
+        Some(version) => format!("{disk} {version}"),
+        None => medium().map_or_else(|| incarnation.to_string(), |medium| format!("{medium:?}")),
+    };
     told.bytes().fold(1, |known, byte| cards_core::mix(known ^ u64::from(byte)))
 }
 
@@ -293,7 +296,7 @@ mod tests {
     fn contents_are_told_apart_over_lives() {
         let dir = tempfile::tempdir().unwrap();
         let disk = dir.path().join("image");
-        let in_life = |life| content(disk.to_str().unwrap(), life);
+        let in_life = |life| content(disk.to_str().unwrap(), None, life);
         std::fs::write(&disk, [0; 4096]).unwrap();
         let first = in_life(1);
         assert_eq!(in_life(2), first);
@@ -301,7 +304,11 @@ mod tests {
         std::fs::write(&other, [0; 4096]).unwrap();
         std::fs::rename(&other, &disk).unwrap();
         assert_ne!(in_life(2), first, "another image under the old name");
-        assert_ne!(content("nbd://host/export", 1), content("nbd://host/export", 2), "nobody can tell");
+        let far = |version, life| content("https://host/image", version, life);
+        assert_ne!(far(None, 1), far(None, 2), "nobody can tell");
+        assert_eq!(far(Some("\"a\""), 1), far(Some("\"a\""), 2));
+        assert_ne!(far(Some("\"a\""), 1), far(Some("\"b\""), 1));
+        assert_ne!(far(Some("\"a\""), 1), content("https://host/other", Some("\"a\""), 1));
     }
 
     /// A store through a mapping that was there before.

@@ -4,6 +4,7 @@ mod forget;
 mod home;
 mod leave;
 mod members;
+mod patience;
 mod registrar;
 mod renewal;
 mod session;
@@ -13,7 +14,7 @@ use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use cards_admin::{Forgotten, Registry as Kept};
 use cards_config::{Config, Coordinator as Home};
@@ -23,12 +24,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::identity::Own;
 use crate::node::Node;
 use crate::serve::ServeError;
+use crate::starting::Starting;
 
 pub use home::HomeError;
 pub(crate) use home::Registry;
 pub(crate) use members::{Member, Members};
 pub(crate) use session::Joined;
 use state::StateFile;
+
+/// How long the end of a session waits for what it does with files.
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// What a session can be told.
 pub(crate) enum Order {
@@ -68,6 +73,35 @@ pub(crate) enum Order {
     Stop,
 }
 
+/// What is wrong between this node and the coordinator.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    /// As a sentence.
+    Said(String),
+    /// It does not answer. Formatted when it is asked for, so that its age is true.
+    Silent {
+        coordinator: String,
+        /// When it answered last.
+        answered: Instant,
+        cause: String,
+        remedy: &'static str,
+    },
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Said(sentence) => f.write_str(sentence),
+            Self::Silent { coordinator, answered, cause, remedy } => write!(
+                f,
+                "the coordinator {coordinator} has not answered for {} s ({cause}): {remedy}. Until then nobody can join or \
+                 leave; I/O goes on, with the disks of the nodes that are up",
+                answered.elapsed().as_secs()
+            ),
+        }
+    }
+}
+
 /// The session with the coordinator, on a thread of its own.
 pub(crate) struct Session {
     orders: mpsc::UnboundedSender<Order>,
@@ -85,6 +119,7 @@ impl Session {
         home: &Home,
         own: Option<Arc<Own>>,
         port: &[TcpListener],
+        starting: &Arc<Starting>,
     ) -> Result<(Self, Joined), ServeError> {
         let state = StateFile::open(&config.state_dir)
             .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
@@ -92,15 +127,24 @@ impl Session {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
         let thread = {
-            let (config, home) = (config.clone(), home.clone());
+            let (config, home, starting) = (config.clone(), home.clone(), Arc::clone(starting));
             std::thread::Builder::new().name("cards-coordinator".into()).spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build_local(tokio::runtime::LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(session::run(config, home, own, state, port, joined, inbox));
-                        runtime.shutdown_background();
+                        runtime.block_on(session::run(
+                            config,
+                            home,
+                            own,
+                            state,
+                            (port, starting),
+                            joined,
+                            inbox,
+                        ));
+                        // A registry that is written just now is closed before another daemon of this process opens it.
+                        runtime.shutdown_timeout(CLOSE);
                     }
                     Err(error) => tracing::error!("cannot start an event loop for the coordinator: {error}"),
                 }
@@ -140,7 +184,7 @@ pub(crate) struct Membership {
     /// What the coordinator calls this membership; zero without one.
     pub(crate) membership: AtomicU64,
     orders: Option<mpsc::UnboundedSender<Order>>,
-    problem: Mutex<Option<String>>,
+    problem: Mutex<Option<Trouble>>,
     unregistered: Mutex<Vec<String>>,
     part: Mutex<Part>,
 }
@@ -196,7 +240,7 @@ impl Membership {
         let _ = self.order(Order::Look);
     }
 
-    fn set_problem(&self, problem: Option<String>) {
+    fn set_problem(&self, problem: Option<Trouble>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
@@ -218,6 +262,6 @@ impl Membership {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let part = self.part.lock().unwrap_or_else(PoisonError::into_inner).problems.clone();
-        problem.into_iter().chain(unregistered).chain(part).collect()
+        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).chain(part).collect()
     }
 }

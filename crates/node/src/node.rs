@@ -9,6 +9,7 @@ use cards_core::{
     BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
 };
 use cards_disk::Disk;
+use cards_probe::Probe;
 use cards_tls::Service;
 
 use crate::arena::Arena;
@@ -24,14 +25,11 @@ use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
+use crate::limits::Limiter;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
-use crate::metrics::Metrics;
 use crate::net::{Link, Writes};
-use crate::record::Recorder;
-use crate::sampling::Sampling;
 use crate::slab::Key;
-use crate::spans::Spans;
 use crate::traffic::Traffic;
 
 /// One daemon's state, reachable from every thread.
@@ -60,6 +58,7 @@ pub(crate) struct Node {
     pub(crate) disk_errors: Vec<Failures>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_watch::Seen>,
+    pub(crate) state_seen: disk_watch::StateSeen,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
@@ -67,6 +66,8 @@ pub(crate) struct Node {
     /// What is announced of them.
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
+    /// What clients of this node may have of all cards together.
+    pub(crate) limiter: Limiter,
     pub(crate) devices: Devices,
     pub(crate) locks: Locks,
     pub(crate) inquiries: Inquiries,
@@ -74,10 +75,10 @@ pub(crate) struct Node {
     pub(crate) writes: Writes,
     pub(crate) traffic: Traffic,
     pub(crate) history: History,
-    pub(crate) recorder: Recorder,
-    pub(crate) sampling: Sampling,
-    pub(crate) metrics: Metrics,
-    pub(crate) spans: Spans,
+    /// What is seen of requests.
+    pub(crate) probe: Arc<Probe>,
+    /// When the daemon was started, in microseconds since 1970; the same at each look, however clocks are set.
+    pub(crate) started_us: std::sync::OnceLock<u64>,
     /// Where the web listener is, if there is one.
     pub(crate) web: std::sync::OnceLock<std::net::SocketAddr>,
     /// How the disks are read; set by the first thread that has an engine.

@@ -1,7 +1,5 @@
 //! What this node says of itself.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,79 +7,28 @@ use std::time::Duration;
 
 use cards_admin::{
     self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
-    MemberState, Status, Volume, VolumeState,
+    MemberState, SlowRequests, Status, Volume, VolumeState,
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
 use cards_core::{NodeId, VolumeSpec};
 
 use crate::cards::{Card, CardState, explain};
-use crate::failures::{ERRORS_REMEMBERED, Failures};
+use crate::failures::Failures;
 use crate::identity::seconds;
 use crate::local::Local;
 use crate::net::Link;
 use crate::node::Node;
+use crate::problems;
 use crate::traffic::Traffic;
 
 /// So many slow requests are told with everything else.
 const SLOW_MAX: usize = 8;
-/// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
-const LOSS_REMEMBERED_S: u64 = 300;
 
 /// Everything about this node.
 pub(crate) fn status(node: &Node) -> Status {
     let (members, volumes) = (members(node), volumes(node));
-    // What others do not let this node do because of its own certificate comes behind it.
-    let revoked = node.identity.as_ref().and_then(|own| own.refusal());
-    let is_revoked = revoked.is_some();
-    let mut problems: Vec<String> = match revoked {
-        Some(revoked) => vec![revoked],
-        None => node.identity.iter().flat_map(|own| own.problems()).collect(),
-    };
-    for member in members.iter().filter(|_| !is_revoked) {
-        if !matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left) {
-            let reason =
-                member.reason.as_deref().unwrap_or("not connected yet; this takes a moment after the start");
-            problems.push(format!("node {} ({}): {reason}", member.name, member.address));
-        }
-    }
-    problems.extend(damaged(node));
-    let is_follow = |volume: &&Volume| is_revoked && volume.state == VolumeState::Offline;
-    let is_amiss = |volume: &&Volume| volume.attached.is_some() && volume.state != VolumeState::Ready;
-    for volume in volumes.iter().filter(is_amiss).filter(|volume| !is_follow(volume)) {
-        let reason = volume.reason.as_deref().unwrap_or("not ready");
-        problems.push(match volume.state {
-            // It names the volume itself.
-            VolumeState::Refused => reason.into(),
-            _ => format!("volume {}: {reason}", volume.name),
-        });
-    }
-    problems.extend(same_names(&volumes));
-    if !is_revoked {
-        problems.extend(node.membership.problems());
-    }
-    problems.extend(node.changes.problem());
-    problems.extend(recent_losses(node));
-    problems.extend(node.cards.all().iter().filter_map(|card| card.recent_failures(node)));
-    for (seen, spec) in node.disks_seen.iter().zip(&node.own) {
-        problems.extend(seen.problem(&spec.name));
-    }
-    for ((disk, spec), errors) in node.disks.iter().zip(&node.own).zip(&node.disk_errors) {
-        let look = match disk.is_remote() {
-            true => format!("see the server of {disk} and the network to it"),
-            false => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
-        };
-        let recent = errors.recent(node.now(), ERRORS_REMEMBERED, "operation");
-        problems.extend(recent.map(|failed| format!("disk {}: {failed}; {look}", spec.name)));
-        if disk.sync_failed() {
-            problems.push(format!(
-                "disk {}: a sync of {disk} failed, so what was written may be lost, and no flush succeeds; check \
-                 the disk, then restart this daemon",
-                spec.name
-            ));
-        }
-    }
-    problems.extend(node.identity.as_ref().filter(|_| !is_revoked).and_then(|own| own.mishap()));
+    let problems = problems::of(node, &members, &volumes);
     Status {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
@@ -96,17 +43,25 @@ pub(crate) fn status(node: &Node) -> Status {
         time_ms: node.clock.now_and_utc_us().1 / 1_000,
         web: node.web.get().map(ToString::to_string),
         nbd: node.nbd_socket(),
+        limit: node.limiter.limit(),
+        starting: None,
         healthy: problems.is_empty(),
-        problems,
+        failing: problems.iter().filter_map(|problem| problem.failing.clone()).collect(),
+        problems: problems.into_iter().map(|problem| problem.text).collect(),
         members,
         volumes,
         cache: cache(node),
         disk_engine: engine(node),
         counters: counters(node),
-        slow: node.metrics.slow.show(node, SLOW_MAX),
+        slow: slow(node, SLOW_MAX),
         losses: losses(node),
         disks: disks(node),
     }
+}
+
+/// Requests that took long, at most so many of each kind.
+pub(crate) fn slow(node: &Node, most: usize) -> SlowRequests {
+    node.probe.slow_requests(node, node.clock.now_and_utc_us(), most)
 }
 
 /// Where other machines may connect without TLS.
@@ -116,7 +71,7 @@ fn in_clear(node: &Node) -> Vec<String> {
 }
 
 /// Cards of which a flush has failed because writes were lost.
-fn losses(node: &Node) -> Vec<Lost> {
+pub(crate) fn losses(node: &Node) -> Vec<Lost> {
     let lost = |card: Arc<Card>| {
         let (time_ms, reason) = card.lost()?;
         let disk_node = node.name(card.volume()?.disk_node());
@@ -136,24 +91,10 @@ fn writes_wait(node: &Node, spec: &VolumeSpec) -> Option<String> {
     Some(format!("writes begin in {left:.1} s at most, or when all members have been heard"))
 }
 
-/// What to say of flushes that failed not long ago.
-fn recent_losses(node: &Node) -> impl Iterator<Item = String> {
-    let now_ms = node.clock.now_and_utc_us().1 / 1_000;
-    losses(node).into_iter().filter_map(move |Lost { volume, disk_node, time_ms, reason }| {
-        let ago_s = now_ms.saturating_sub(time_ms) / 1_000;
-        (ago_s < LOSS_REMEMBERED_S).then(|| {
-            format!(
-                "volume {volume}: a flush failed {ago_s} s ago: at its disk node {disk_node}, {reason}; what was \
-                 written here before may be lost: check the data"
-            )
-        })
-    })
-}
-
 /// Whether anything is under way, as a data thread sees it.
 pub(crate) fn activity(local: &Rc<Local>) -> Activity {
     let mut activity = Activity {
-        busy: local.in_flight.get() > 0,
+        busy: local.in_flight.get() > 0 || local.clients.borrow().iter().any(|client| client.is_throttled()),
         working: local.jobs.borrow().iter().next().is_some(),
         demands: local.demands.get(),
         held: local.node.links.iter().map(Link::held).collect(),
@@ -167,24 +108,6 @@ pub(crate) fn activity(local: &Rc<Local>) -> Activity {
         activity.messages_received += state.shard.stats().messages_received;
     }
     activity
-}
-
-/// Volumes of one name: only the first can be attached.
-fn same_names(volumes: &[Volume]) -> impl Iterator<Item = String> + '_ {
-    let disk_node = |volume: &Volume| volume.disk_node.clone().unwrap_or_default();
-    let mut firsts: BTreeMap<&str, &Volume> = BTreeMap::new();
-    volumes.iter().filter_map(move |volume| {
-        let Entry::Occupied(first) = firsts.entry(&volume.name) else {
-            firsts.insert(&volume.name, volume);
-            return None;
-        };
-        Some(format!(
-            "volume {}: nodes {} and {} both have a disk of this name, and the first is used; rename one",
-            volume.name,
-            disk_node(first.get()),
-            disk_node(volume)
-        ))
-    })
 }
 
 /// All volumes that are known, and those that are only wanted.
@@ -254,7 +177,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             reason,
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
-            io: node.metrics.io_of(spec.id).unwrap_or_default(),
+            io: node.probe.io_of(spec.id).unwrap_or_default(),
             name: spec.name,
         });
     }
@@ -327,11 +250,14 @@ fn members(node: &Node) -> Vec<Member> {
         };
         let link = &node.links[usize::from(peer.0)];
         let traffic = &link.traffic;
+        let is_connected = matches!(state, MemberState::Up | MemberState::Down);
+        let quiet = link.quiet_since().filter(|_| is_connected);
         Member {
             name: member.name.clone(),
             address: member.address.clone(),
             state,
             reason,
+            silent_ms: quiet.map(|since| node.now().since(since).as_millis() as u64),
             encryption: link.status().encryption,
             bytes_sent: Traffic::get(&traffic.sent),
             bytes_received: Traffic::get(&traffic.received),
@@ -339,21 +265,6 @@ fn members(node: &Node) -> Vec<Member> {
         }
     };
     members.all().map(describe).collect()
-}
-
-/// What to say of peers from which something has not come as it was sent, not long ago.
-fn damaged(node: &Node) -> Vec<String> {
-    let members = node.members();
-    let told = |(peer, member): (NodeId, &crate::membership::Member)| {
-        let damaged = &node.links[usize::from(peer.0)].damaged;
-        let recent = damaged.recent(node.now(), ERRORS_REMEMBERED, "checksum")?;
-        Some(format!(
-            "node {} ({}): of what it sends, {recent}; nothing of it was used: look for errors of the network between \
-             (`ip -s link`, `ethtool -S`) and of the memory of both machines (dmesg)",
-            member.name, member.address
-        ))
-    };
-    members.live().filter_map(told).collect()
 }
 
 /// For how many seconds a peer has said nothing although it should.
@@ -378,6 +289,7 @@ fn card(node: &Node, card: &Card) -> cards_admin::Card {
         mode: card.attach.mode,
         read_ahead: card.attach.read_ahead,
         clients: card.clients(),
+        limit: card.limiter().limit(),
         device: card.volume().and_then(|volume| node.devices.device(volume)),
     }
 }
@@ -406,9 +318,9 @@ fn engine(node: &Node) -> DiskEngine {
         Some(kind) => DiskEngine {
             kind: match kind {
                 cards_disk::EngineKind::IoUring => DiskEngineKind::IoUring,
-                cards_disk::EngineKind::Threads { .. } | cards_disk::EngineKind::Nbd => {
-                    DiskEngineKind::Threads
-                }
+                cards_disk::EngineKind::Threads { .. }
+                | cards_disk::EngineKind::Nbd
+                | cards_disk::EngineKind::Object => DiskEngineKind::Threads,
             },
             reason: kind.to_string(),
         },
@@ -441,38 +353,18 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 bytes_read: stats.bytes_read,
                 bytes_written: stats.bytes_written,
             };
-            Disk { name: spec.name.clone(), errors: errors.total(), counters }
+            Disk {
+                name: spec.name.clone(),
+                origin: disk.name().to_owned(),
+                errors: errors.total(),
+                counters,
+                room: None,
+            }
         };
-    node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe).collect()
+    let disks = node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe);
+    disks.zip(&node.disks_seen).map(|(disk, seen)| Disk { room: seen.room().map(room), ..disk }).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two nodes that started at the same moment: neither has seen the other's disk in the registry.
-    #[test]
-    fn of_two_disks_of_one_name_both_nodes_are_named() {
-        let volume = |disk_node: &str| Volume {
-            name: "disk".into(),
-            disk_node: Some(disk_node.into()),
-            size: 4096,
-            block: 4096,
-            policy: None,
-            coherence: None,
-            read_only: None,
-            state: VolumeState::Ready,
-            reason: None,
-            attached: None,
-            cached_blocks: 0,
-            io: cards_admin::Io::default(),
-        };
-        let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
-        assert_eq!(said.len(), 1);
-        assert!(
-            said[0].starts_with("volume disk: nodes n0 and n1 both have a disk of this name"),
-            "{said:?}"
-        );
-        assert_eq!(same_names(&[volume("n0")]).count(), 0);
-    }
+fn room(room: cards_disk::Room) -> cards_admin::Room {
+    cards_admin::Room { unwritten: room.unwritten, free: room.free }
 }

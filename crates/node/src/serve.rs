@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Origin, Problem, size};
+use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin, Problem, size};
 use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
 };
-use cards_disk::{Disk, DiskError, DiskOptions};
+use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
+use cards_probe::{Options, Probe};
 use cards_tls::Service;
-use tokio::sync::Notify;
 
-use crate::admin_server;
+use crate::admin_server::AdminServer;
 use crate::api;
 use crate::arena::Arena;
 use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::devices::{self, Devices};
-use crate::disk_watch::{DiskWatch, Seen};
+use crate::disk_watch::{DiskWatch, Seen, StateSeen};
 use crate::failures::Failures;
 use crate::front;
 use crate::history::History;
@@ -33,25 +33,23 @@ use crate::identity;
 use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal, OpenError};
-use crate::life::{InUse, Life};
+use crate::life::{Claim, InUse, Life};
+use crate::limits::Limiter;
 use crate::local;
 use crate::locks::Locks;
 use crate::marks;
 use crate::membership::{HomeError, Membership, Session};
-use crate::metrics::{Metrics, Slow};
 use crate::net::{self, Link, Shelf, Writes};
 use crate::node::{Node, ShardCell};
-use crate::record::Recorder;
 use crate::rights::Configured;
-use crate::sampling::Sampling;
 use crate::service_manager::{ServiceManager, Turns};
-use crate::spans::Spans;
+use crate::starting::Starting;
 use crate::traffic::Traffic;
 
 /// How long until a server that is away is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long the machine's start waits for a daemon that itself waits for another machine.
-const START_WAIT: Duration = Duration::from_secs(10);
+/// How often the service manager is told what a start waits for.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// That a start waits for it is said again so often.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -281,10 +279,8 @@ pub struct Daemon {
     threads: Vec<JoinHandle<()>>,
     journaling: Option<JoinHandle<()>>,
     disk_watch: Option<DiskWatch>,
-    admin: Option<JoinHandle<()>>,
+    admin: AdminServer,
     api: Option<api::Server>,
-    ended: Arc<Notify>,
-    shutdown: Arc<Notify>,
     session: Option<Session>,
     _sockets: Sockets,
 }
@@ -295,18 +291,18 @@ impl Daemon {
     /// # Errors
     /// The first thing that cannot be had; nothing runs then.
     pub fn start(config: Config) -> Result<Self, ServeError> {
-        Self::start_telling(config, &AtomicBool::new(false))
+        let starting = Arc::new(Starting::new(config.clone()));
+        Self::start_telling(config, &starting)
     }
 
-    /// `serves` is set before the first client or peer is served.
-    fn start_telling(config: Config, serves: &AtomicBool) -> Result<Self, ServeError> {
+    /// `starting` hears what the start waits for.
+    fn start_telling(config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
         let identity = identity::read(&config)?;
         let clients = identity::clients(&config, identity.as_ref())?;
         let own = identity.map(|identity| identity::Own::new(identity, &config));
         let block = config.block as u32;
-        let opened = open_disks(&config, block)?;
         for card in &config.attach {
             if let Some(policy) = &card.policy {
                 let failed = |source| ServeError::Policy { what: "card", name: card.volume.clone(), source };
@@ -315,28 +311,33 @@ impl Daemon {
         }
         std::fs::create_dir_all(&config.runtime_dir)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
-        let life = Life::begin(&config.runtime_dir, &config.state_dir, &config.node)
+        let claim = Claim::take(&config.runtime_dir)
             .map_err(|InUse| ServeError::InUse { path: config.runtime_dir.clone() })?;
+        // Before anything that the start may have to wait for: an operator can ask what it is.
+        let sockets = Sockets(Arc::clone(starting));
+        let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
+        starting.sockets().push(config.admin_socket());
+        let admin = AdminServer::start(admin, starting)?;
+        let opened = open_disks(&config, block, starting)?;
+        let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
-        devices::await_none(&config.runtime_dir, config.lease * 3 / 2)?;
-        let journals = open_journals(&config, &opened, life.is_first)?;
-        let mut sockets = Sockets(Vec::new());
-        let endpoints = front::bind(&config.nbd, &mut sockets.0)?;
+        devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
+        let journals = open_journals(&config, &opened, life.is_first, starting)?;
+        let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let listeners = bind_port(&config)?;
         // All that another process can have taken, before others hear of this node: they would see it die at once.
         let doors = api::Doors::bind(&config)?;
-        sockets.0.push(config.api_socket());
+        starting.sockets().push(config.api_socket());
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match &config.coordinator {
             None => (NodeId(0), Membership::alone(&config.node), None),
             Some(home) => {
-                let (session, mut joined) = Session::begin(&config, home, own.clone(), &port.listeners)?;
+                let (session, mut joined) =
+                    Session::begin(&config, home, own.clone(), &port.listeners, starting)?;
                 port.registry = joined.registry.take();
                 (joined.number, Membership::joined(&session, joined), Some(session))
             }
         };
-        let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
-        sockets.0.push(config.admin_socket());
         let node = Arc::new(build(config, (own, clients), me, membership, life, opened, journals)?);
 
         let mut daemon = Self {
@@ -344,25 +345,23 @@ impl Daemon {
             threads: Vec::new(),
             journaling: None,
             disk_watch: None,
-            admin: None,
+            admin,
             api: None,
-            ended: Arc::new(Notify::new()),
-            shutdown: Arc::new(Notify::new()),
             session,
             _sockets: sockets,
         };
         daemon.journaling = Some(journal::start(&daemon.node)?);
-        if !daemon.node.disks.is_empty() {
+        if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
         }
-        serves.store(true, Ordering::SeqCst);
+        starting.open();
         daemon.start_threads(port, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);
         if let Some(session) = &daemon.session {
             session.serve(&daemon.node);
         }
         daemon.say_what_runs();
-        daemon.admin = Some(admin_server::start(&daemon.node, admin, &daemon.shutdown, &daemon.ended)?);
+        daemon.admin.serve(&daemon.node);
         Ok(daemon)
     }
 
@@ -430,7 +429,7 @@ impl Daemon {
 
     /// Waits until somebody asks over the admin socket that the daemon shall end.
     pub async fn shutdown_requested(&self) {
-        self.shutdown.notified().await;
+        self.admin.shutdown_requested().await;
     }
 
     /// The path of the admin socket.
@@ -463,10 +462,7 @@ impl Daemon {
         if let Some(journaling) = self.journaling.take() {
             let _ = journaling.join();
         }
-        self.ended.notify_one();
-        if let Some(admin) = self.admin.take() {
-            let _ = admin.join();
-        }
+        self.admin.end();
     }
 }
 
@@ -508,34 +504,34 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
                 }
             }
         };
-        let serves = Arc::new(AtomicBool::new(false));
+        let starting = Arc::new(Starting::new(config.clone()));
         let mut start = tokio::task::spawn_blocking({
-            let serves = Arc::clone(&serves);
-            move || Daemon::start_telling(config, &serves)
+            let starting = Arc::clone(&starting);
+            move || Daemon::start_telling(config, &starting)
         });
         let mut asked = None;
-        let began = Instant::now();
         let mut turns = Turns::default();
         let period = manager.as_ref().and_then(ServiceManager::period);
-        let mut watch = tokio::time::interval(period.unwrap_or(START_WAIT).min(START_WAIT));
+        let mut watch = tokio::time::interval(period.unwrap_or(TELL_EVERY).min(TELL_EVERY));
         let daemon = loop {
             tokio::select! {
                 started = &mut start => break started.map_err(io::Error::other)??,
                 // It may wait for the coordinator, and then there is nothing to drain.
-                number = signal() => match serves.load(Ordering::SeqCst) && asked.is_none() {
+                number = signal() => match starting.is_open() && asked.is_none() {
                     true => asked = Some(number),
-                    false => std::process::exit(128 + number),
+                    false => {
+                        starting.remove_sockets();
+                        std::process::exit(128 + number);
+                    }
                 },
                 // A start that waits is alive.
                 _ = watch.tick() => {
-                    if began.elapsed() >= START_WAIT {
-                        tell(&|manager| manager.ready("starting, see the log"));
-                    }
+                    tell(&|manager| manager.starting(&starting.state().to_string()));
                     tell(&ServiceManager::alive);
                 }
             }
         };
-        tell(&|manager| manager.ready("serving"));
+        tell(&ServiceManager::ready);
         let reason = match asked {
             Some(number) => Some(number),
             None => loop {
@@ -577,13 +573,11 @@ impl Drop for AbortOnPanic {
 }
 
 /// Sockets to remove at the end.
-struct Sockets(Vec<PathBuf>);
+struct Sockets(Arc<Starting>);
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
+        self.0.remove_sockets();
     }
 }
 
@@ -629,7 +623,8 @@ fn build(
         .into_iter()
         .enumerate()
         .map(|(number, OpenedDisk { disk, spec })| {
-            let content = if spec.read_only { marks::content(disk.name(), incarnation) } else { 0 };
+            let content =
+                if spec.read_only { marks::content(disk.name(), disk.version(), incarnation) } else { 0 };
             let id = PgId::plain(me, number as u16);
             (disk, VolumeSpec { id, primary: me, epoch: incarnation, content, ..spec })
         })
@@ -707,6 +702,16 @@ fn build(
     };
     let threads = config.data_threads.max(1);
     let shelf = Shelf::new(config.cache, block as usize);
+    let probe = Options {
+        me,
+        members: nodes,
+        threads,
+        block: block as usize,
+        cache_blocks: config.cache / block as u64,
+        slow: config.slow,
+        disk_wait: config.disk_wait,
+        trace_one_in: config.trace_sample,
+    };
     Ok(Node {
         identity,
         clients,
@@ -722,10 +727,12 @@ fn build(
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
+        state_seen: StateSeen::default(),
         disks,
         journals,
         changes: Arc::default(),
         own,
+        limiter: Limiter::new(config.limit),
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),
@@ -734,10 +741,8 @@ fn build(
         writes: Writes::new(block as usize),
         traffic: Traffic::default(),
         history: History::default(),
-        recorder: Recorder::new(threads, nodes),
-        sampling: Sampling::new(threads),
-        metrics: Metrics::new(Slow::new(config.slow)),
-        spans: Spans::new(config.trace_sample),
+        probe: Arc::new(Probe::new(probe)),
+        started_us: OnceLock::new(),
         web: OnceLock::new(),
         engine: OnceLock::new(),
         holding: AtomicBool::new(false),
@@ -772,11 +777,11 @@ struct OpenedDisk {
 }
 
 /// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
-fn open_disk(name: &str, options: &DiskOptions) -> Result<Arc<Disk>, DiskError> {
+fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<Arc<Disk>, DiskError> {
     let mut said: Option<Instant> = None;
     loop {
         match Disk::open(options) {
-            Err(error @ DiskError::Unreachable { .. }) => {
+            Err(error) if error.is_transient() => {
                 if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
                     tracing::error!(
                         disk = name,
@@ -784,14 +789,18 @@ fn open_disk(name: &str, options: &DiskOptions) -> Result<Arc<Disk>, DiskError> 
                     );
                     said = Some(Instant::now());
                 }
+                starting.waits_for(format!("disk {name}"), Some(error.to_string()));
                 std::thread::sleep(RETRY);
             }
-            opened => return opened,
+            opened => {
+                starting.goes_on();
+                return opened;
+            }
         }
     }
 }
 
-fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError> {
+fn open_disks(config: &Config, block: u32, starting: &Starting) -> Result<Vec<OpenedDisk>, ServeError> {
     let mut disks = Vec::new();
     for disk in &config.disks {
         let name = disk.name.clone();
@@ -800,7 +809,7 @@ fn open_disks(config: &Config, block: u32) -> Result<Vec<OpenedDisk>, ServeError
             name: name.clone(),
             source,
         })?;
-        let opened = open_disk(&name, &disk_options(disk, config)).map_err(|source| {
+        let opened = open_disk(&name, &disk_options(disk, config), starting).map_err(|source| {
             let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
             match source {
                 DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
@@ -837,6 +846,7 @@ fn open_journals(
     config: &Config,
     opened: &[OpenedDisk],
     is_first: bool,
+    starting: &Starting,
 ) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
     let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
         let of = journal::Of {
@@ -846,21 +856,35 @@ fn open_journals(
             disk: disk.name(),
             bytes: spec.size_bytes,
         };
-        let journal = Journal::open(&config.state_dir, of, is_first).map_err(|error| match error {
-            OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
-            OpenError::Shrank { before, journal } => {
-                ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
-            }
-        })?;
+        let journal =
+            Journal::open(&config.state_dir, of, is_first, starting).map_err(|error| match error {
+                OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
+                OpenError::Shrank { before, journal } => {
+                    ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
+                }
+            })?;
         Ok(Some(Mutex::new(journal)))
     };
     opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
+}
+
+/// What [`cards_disk`] wants to know of an object.
+#[must_use]
+pub fn object_source(object: &Object) -> ObjectSource {
+    ObjectSource {
+        url: object.url.clone(),
+        region: object.region.clone(),
+        endpoint: object.server().cloned(),
+        credentials: object.credentials.clone(),
+        ca: object.ca.clone(),
+    }
 }
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
     let options = match &disk.origin {
         Origin::Path(path) => DiskOptions::path(Path::new(path)),
         Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
+        Origin::Object(object) => DiskOptions::object(object_source(object)),
     };
     DiskOptions {
         read_only: disk.read_only,

@@ -53,9 +53,14 @@ impl ServiceManager {
         let _ = self.socket.send_to_addr(state.as_bytes(), &self.address);
     }
 
-    /// The daemon serves, or waits for what may take long: what comes after it in the machine's start need not wait.
-    pub(crate) fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={status}"));
+    /// The daemon does not serve yet, and why.
+    pub(crate) fn starting(&self, status: &str) {
+        self.tell(&format!("STATUS={status}"));
+    }
+
+    /// The daemon serves.
+    pub(crate) fn ready(&self) {
+        self.tell("READY=1\nSTATUS=serving");
     }
 
     /// The daemon ends.
@@ -108,16 +113,25 @@ mod tests {
         let path = dir.path().join("notify");
         let hears = UnixDatagram::bind(&path).unwrap();
         let manager = ServiceManager::connect(path.as_os_str().as_bytes(), None).unwrap();
-        manager.ready("serving");
+        manager.starting("starting: waits for a disk");
+        manager.ready();
         manager.alive();
         manager.stopping();
         let mut heard = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..4 {
             let mut buffer = [0; 256];
             let length = hears.recv(&mut buffer).unwrap();
             heard.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
         }
-        assert_eq!(heard, ["READY=1\nSTATUS=serving", "WATCHDOG=1", "STOPPING=1\nSTATUS=draining"]);
+        assert_eq!(
+            heard,
+            [
+                "STATUS=starting: waits for a disk",
+                "READY=1\nSTATUS=serving",
+                "WATCHDOG=1",
+                "STOPPING=1\nSTATUS=draining"
+            ]
+        );
         drop(hears);
         manager.alive();
     }

@@ -11,10 +11,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`nbd`] | the NBD protocol, both ends: handshake, requests, replies, URIs |
+//! | [`object`] | URLs of objects of web servers and object stores |
 //! | [`peer`] | the protocol between nodes: frame header, handshake, messages |
 //! | [`register`] | the register of several arbiters: messages, and the state of a store |
 
 mod bytes;
 pub mod nbd;
+pub mod object;
 pub mod peer;
 pub mod register;

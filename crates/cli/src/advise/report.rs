@@ -17,6 +17,9 @@ use crate::table::{Align, Table, count};
 const SAVING_MIN: f64 = 0.02;
 /// With a larger error, or with more reads unknown, the advice says that it is a guess.
 const ERROR_MAX: f64 = 0.02;
+/// With a larger error, or with more reads unknown, there is no table and no advice.
+const ERROR_USELESS: f64 = 0.2;
+const UNKNOWN_USELESS: f64 = 0.5;
 /// What W-TinyLFU is off in a cache that is scaled down, since it holds the blocks that want in against one that might go out, which
 /// in a small cache changes sooner; and 2Q with a sample that has forgotten references, since uses of a new block do not count.
 const BIAS: f64 = 0.02;
@@ -89,8 +92,8 @@ struct Size {
     cache: u64,
     #[serde(flatten)]
     shares: Shares,
-    /// The share of the disk reads (of what one node by itself misses) that would be saved.
-    saved: f64,
+    /// The share of the disk reads (of what one node by itself misses) that would be saved, as [`saving`] has it.
+    saved: Option<f64>,
     /// As those of a [`Part`].
     error: f64,
     unknown: f64,
@@ -102,8 +105,18 @@ struct Other {
     name: String,
     #[serde(flatten)]
     shares: Shares,
-    saved: f64,
+    saved: Option<f64>,
     error: f64,
+}
+
+/// The share of the reads that `now` misses which `then` would not; negative if it misses more. None if the error is more
+/// than half of the reads that are missed: then the quotient of the two says nothing.
+fn saving(now: Shares, then: Shares, error: f64) -> Option<f64> {
+    let saved = now.disk - then.disk;
+    if saved == 0.0 {
+        return Some(0.0);
+    }
+    (now.disk > 0.0 && error <= now.disk / 2.0).then_some(saved / now.disk)
 }
 
 /// Seconds after which there will be reads enough that the error is small, and that the caches are full.
@@ -117,8 +130,8 @@ fn wait(trace: &Trace, doubt: Doubt) -> Option<f64> {
 impl Part {
     pub(super) fn new(trace: &Trace, block: u32, nodes: &[&Sampled], found: Vec<Found>) -> Self {
         let now = as_it_is(&found).map(|found| found.case.clone());
-        let missed = as_it_is(&found).map_or(0.0, |found| found.shares.disk);
-        let saved = |shares: Shares| if missed > 0.0 { (missed - shares.disk) / missed } else { 0.0 };
+        let shares_now =
+            as_it_is(&found).map_or(Shares { own: 0.0, peers: 0.0, disk: 0.0 }, |found| found.shares);
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block));
         let doubt = trace.doubt(1.0);
         let chance = as_it_is(&found).and_then(|found| found.chance).unwrap_or(0.0);
@@ -142,11 +155,11 @@ impl Part {
             replacements: Vec::new(),
         };
         for (i, Found { case, shares, .. }) in found.into_iter().enumerate() {
-            let saved = saved(shares);
             if i < FACTORS.len() {
                 let cache = (cache as f64 * case.factor) as u64;
                 let Doubt { error, unknown } = trace.doubt(case.factor);
                 let error = error.max(chance);
+                let saved = saving(shares_now, shares, error.max(error_now));
                 part.sizes.push(Size { factor: case.factor, cache, shares, saved, error, unknown });
                 continue;
             }
@@ -156,6 +169,7 @@ impl Part {
                 _ => false,
             };
             let error = error_now + if biased { BIAS } else { 0.0 };
+            let saved = saving(shares_now, shares, error);
             if now.as_ref().is_some_and(|now| now.policy != case.policy) {
                 part.policies.push(Other { name: case.policy, shares, saved, error });
             } else {
@@ -163,7 +177,7 @@ impl Part {
                 part.replacements.push(Other { name, shares, saved, error });
             }
         }
-        let most_first = |a: &Other, b: &Other| b.saved.total_cmp(&a.saved);
+        let most_first = |a: &Other, b: &Other| a.shares.disk.total_cmp(&b.shares.disk);
         part.policies.sort_by(most_first);
         part.replacements.sort_by(most_first);
         part
@@ -189,7 +203,11 @@ impl Part {
         let mut row = |name: String, cache: Option<u64>, shares: Shares, saved: Option<f64>| {
             let [own, peers, disk] = cells(shares);
             let peers = if self.nodes > 1 { peers } else { String::new() };
-            let saved = saved.map_or_else(String::new, |saved| format!("{:.0} %", 100.0 * saved));
+            let saved = saved.map_or_else(String::new, |saved| match saved {
+                // A percentage below -100 is hard to read.
+                ..-1.0 => format!("x {:.1}", 1.0 - saved),
+                saved => format!("{:.0} %", 100.0 * saved),
+            });
             table.row([name, cache.map_or_else(String::new, size::human), own, peers, disk, saved]);
         };
         if let Some(measured) = self.measured {
@@ -198,15 +216,20 @@ impl Part {
         for &Size { factor, cache, shares, saved, .. } in &self.sizes {
             let as_it_is = factor == 1.0;
             let name = if as_it_is { "as it is".into() } else { format!("x {factor}") };
-            row(name, Some(cache), shares, (!as_it_is).then_some(saved));
+            row(name, Some(cache), shares, saved.filter(|_| !as_it_is));
         }
         for other in &self.policies {
-            row(format!("policy {}", other.name), None, other.shares, Some(other.saved));
+            row(format!("policy {}", other.name), None, other.shares, other.saved);
         }
         for other in &self.replacements {
-            row(format!("replacement {}", other.name), None, other.shares, Some(other.saved));
+            row(format!("replacement {}", other.name), None, other.shares, other.saved);
         }
         table
+    }
+
+    /// Whether what is known is more than nothing.
+    fn is_useful(&self) -> bool {
+        self.error <= ERROR_USELESS && self.unknown <= UNKNOWN_USELESS
     }
 
     /// What must be known before the rest is believed; nothing if that is much.
@@ -214,9 +237,10 @@ impl Part {
         if self.error <= ERROR_MAX && self.unknown <= ERROR_MAX {
             return String::new();
         }
+        let what = if self.is_useful() { "This is a guess" } else { "Too little is known for an advice" };
         let points = |share: f64| format!("{:.1}", 100.0 * share);
         let mut text = format!(
-            "This is a guess: {} reads of {} blocks are known, and shares can be {} points off.",
+            "{what}: {} reads of {} blocks are known, and shares can be {} points off.",
             count(self.sampled_reads as u64),
             count(self.sampled_blocks as u64),
             points(self.error)
@@ -239,26 +263,35 @@ impl Part {
         let of_size = |factor: f64| self.sizes.iter().find(|size| size.factor == factor);
         let more: Vec<String> = [1.25, 2.0, 4.0]
             .into_iter()
-            .filter_map(|factor| Some((factor, of_size(factor)?.saved)))
+            .filter_map(|factor| Some((factor, of_size(factor)?.saved?)))
             .map(|(factor, saved)| format!("+{:.0} % {}", (factor - 1.0) * 100.0, percent(saved)))
             .collect();
-        let most = of_size(4.0).map_or(0.0, |size| size.saved);
+        let most = of_size(4.0).map_or(Some(0.0), |size| size.saved);
         let where_ = if self.nodes > 1 { "at every node " } else { "" };
-        let mut text = if most < SAVING_MIN {
-            format!(
+        let mut text = match most {
+            Some(most) if most < SAVING_MIN => format!(
                 "More memory {where_}would save nothing: even four times as much leaves the {missed} as they are"
-            )
-        } else {
-            format!("More memory {where_}would save of the {missed}: {}", more.join(", "))
+            ),
+            Some(_) => format!("More memory {where_}would save of the {missed}: {}", more.join(", ")),
+            None => format!(
+                "There are few {missed}, and what would save some of them is not known: the estimate is {:.1} points off",
+                100.0 * self.error
+            ),
         };
-        let best = |others: &[Other]| others.first().filter(|other| other.saved >= SAVING_MIN).cloned();
+        let is_worth = |other: &&Other| other.saved.is_some_and(|saved| saved >= SAVING_MIN);
+        let best = |others: &[Other]| others.first().filter(is_worth).cloned();
+        if most.is_none() {
+            return text + ".\n";
+        }
         text += &match (best(&self.policies), self.policies.is_empty()) {
-            (Some(other), _) => format!("; policy {} {}", other.name, percent(other.saved)),
+            (Some(other), _) => format!("; policy {} {}", other.name, percent(other.saved.unwrap_or(0.0))),
             (None, false) => "; no other policy saves anything".into(),
             (None, true) => String::new(),
         };
         text += &match (best(&self.replacements), self.replacements.is_empty()) {
-            (Some(other), _) => format!("; replacement {} {}", other.name, percent(other.saved)),
+            (Some(other), _) => {
+                format!("; replacement {} {}", other.name, percent(other.saved.unwrap_or(0.0)))
+            }
             (None, false) => "; no other replacement saves anything".into(),
             (None, true) => String::new(),
         };
@@ -302,11 +335,10 @@ impl fmt::Display for Advice {
                 1 => "all of them known".into(),
                 sample => format!("one block in {sample} known"),
             };
-            write!(
-                f,
-                "  {whose}: {reads} block reads in {time}, {sample}, good to {:.1} points",
-                100.0 * part.error
-            )?;
+            write!(f, "  {whose}: {reads} block reads in {time}, {sample}")?;
+            if part.is_useful() {
+                write!(f, ", good to {:.1} points", 100.0 * part.error)?;
+            }
             let (cache, capacity) = (size::human(part.cache), size::human(part.capacity));
             if part.cache < part.capacity {
                 write!(f, "; other volumes leave it {cache} of {capacity}")?;
@@ -315,20 +347,22 @@ impl fmt::Display for Advice {
         }
         let (own_misses, what) =
             if self.cluster.is_some() { ("misses", "this node") } else { ("missed", "") };
-        if let Some(own) = &self.own {
+        if let Some(own) = self.own.as_ref().filter(|own| own.is_useful()) {
             write!(f, "\n{}", own.table(what, own_misses))?;
         }
-        if let Some(cluster) = &self.cluster {
+        if let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.is_useful()) {
             write!(f, "\n{}", cluster.table("all nodes", "disk"))?;
         }
         writeln!(f)?;
-        if let Some(judged) = self.cluster.as_ref().or(self.own.as_ref()) {
-            f.write_str(&judged.guess())?;
-        }
-        match (&self.cluster, &self.own) {
-            (Some(cluster), _) => f.write_str(&cluster.sentence("disk reads"))?,
-            (None, Some(own)) => f.write_str(&own.sentence("reads that its own cache misses"))?,
-            (None, None) => {}
+        let judged = match (&self.cluster, &self.own) {
+            (Some(cluster), _) => Some((cluster, "disk reads")),
+            (None, own) => own.as_ref().map(|own| (own, "reads that its own cache misses")),
+        };
+        if let Some((part, missed)) = judged {
+            f.write_str(&part.guess())?;
+            if part.is_useful() {
+                f.write_str(&part.sentence(missed))?;
+            }
         }
         self.remarks(f)
     }

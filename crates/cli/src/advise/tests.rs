@@ -273,16 +273,54 @@ fn a_guess_is_called_one_with_its_reasons_and_how_long_to_wait() {
         let value = serde_json::to_value(&part).unwrap();
         (Advice { cluster: Some(part), ..advice([0.4; 4], Measured::default()) }.to_string(), value)
     };
-    let (text, value) = told(part(300));
+    let (text, value) = told(part(3000));
     for word in
         ["This is a guess: ", "reads of", "points off", "were the first of their blocks", "Ask again in"]
     {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(value["error"].as_f64() > Some(ERROR) && value["wait"].as_f64() > Some(0.0), "{value}");
-    assert!(value["sampled_reads"].as_u64() < Some(300) && value["sampled_blocks"].is_u64(), "{value}");
+    assert!(value["sampled_reads"].as_u64() < Some(3000) && value["sampled_blocks"].is_u64(), "{value}");
     let (text, value) = told(part(100_000));
     assert!(!text.contains("guess") && value["wait"].is_null(), "{text}{value}");
+}
+
+/// An error of tens of points, and savings of many times what there is to save, say nothing.
+#[test]
+fn nothing_is_said_of_what_is_not_known() {
+    let part = |reads: usize, disk: f64, half: f64| {
+        let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=100000,writes=0");
+        let sampled = sampled(&requests[..reads]);
+        let nodes: Vec<&Sampled> = sampled.iter().collect();
+        let found = |factor, disk| Found {
+            case: size(factor),
+            shares: Shares { own: 0.9 - disk, peers: 0.1, disk },
+            chance: None,
+        };
+        let found = vec![
+            found(0.5, half),
+            found(1.0, disk),
+            found(1.25, disk),
+            found(2.0, disk),
+            found(4.0, disk / 2.0),
+        ];
+        Part::new(&Trace::of(&nodes).unwrap(), BLOCK, &nodes, found)
+    };
+    let told =
+        |part: Part| Advice { cluster: Some(part), ..advice([0.4; 4], Measured::default()) }.to_string();
+    let nothing = told(part(12, 0.3, 0.6));
+    assert!(nothing.contains("Too little is known for an advice: "), "{nothing}");
+    for word in ["good to", "saves", "More memory", "as it is"] {
+        assert!(!nothing.contains(word), "{word:?} is in {nothing}");
+    }
+    // Fewer misses than the error.
+    let few = part(100_000, 0.001, 0.6);
+    assert_eq!(serde_json::to_value(&few).unwrap()["sizes"][0]["saved"], serde_json::Value::Null);
+    let few = told(few);
+    assert!(few.contains("There are few disk reads, and what would save some of them is not known"), "{few}");
+    // A percentage of minus a thousand is a factor.
+    let many = told(part(100_000, 0.04, 0.6));
+    assert!(many.contains("x 15.0") && !many.contains("-1"), "{many}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::cli::Daemon;
 use crate::error::Error;
-use crate::join::identity_dir;
 use crate::output;
+use crate::this_machine::identity_dir;
 
 /// Make a key and a certificate for a client of volumes over NBD and TLS
 ///

@@ -10,8 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::join::{identity_dir, machine_name, with_state_dir};
 use crate::output;
+use crate::this_machine::{self, identity_dir, with_state_dir};
 
 /// Make the authority of a new cluster here, and this node's identity
 ///
@@ -72,7 +72,7 @@ impl Init {
     pub(crate) fn run(self) -> Result<(), Error> {
         let node = match &self.node {
             Some(node) => node.clone(),
-            None => machine_name()?,
+            None => this_machine::name()?,
         };
         check(&self.cluster, &node)?;
         let hosts = self.hosts()?;
@@ -143,7 +143,7 @@ impl Init {
             return Ok(self.host.clone());
         }
         // Not every machine has a name that others can use: then there is only what every node has.
-        Ok(machine_name().ok().filter(|name| cards_tls::check_host(name).is_ok()).into_iter().collect())
+        Ok(this_machine::name().ok().filter(|name| cards_tls::check_host(name).is_ok()).into_iter().collect())
     }
 }
 

@@ -13,9 +13,17 @@ pub(crate) enum DevError {
     /// The disk.
     #[error("--disk {}: {source}; name a file or block device that can be opened", path.display())]
     Disk { path: PathBuf, source: std::io::Error },
+    /// A volume that only one of several nodes could have.
+    #[error(
+        "--mode exclusive: one node has the volume then, and {nodes} nodes would attach it; add --nodes 1, or use --mode rw"
+    )]
+    Exclusive { nodes: usize },
     /// The disk's URI.
     #[error("--disk: {0}")]
     Uri(#[from] cards_wire::nbd::client::UriError),
+    /// The URL of the disk's object.
+    #[error("--disk: {0}")]
+    Url(#[from] cards_wire::object::UrlError),
     /// The options make no valid configuration.
     #[error("{}", with_options(.0))]
     Options(#[from] Problem),

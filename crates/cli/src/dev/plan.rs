@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_config::{
-    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Origin, PolicySpec,
-    ReadAhead, Web,
+    Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Object, Origin,
+    PolicySpec, ReadAhead, Web,
 };
 use cards_policies::Replacement;
 use cards_tls::Authority;
@@ -18,6 +18,11 @@ const SHARDS: u32 = 16;
 /// Blocks a shard should hold: sixteen neighbours share a shard, so one of little more would evict what a
 /// sequential reader has just fetched ahead.
 const SHARD_BLOCKS: u64 = 64;
+
+/// Whether the text is meant to be the URL of an object.
+pub(crate) fn is_object(text: &str) -> bool {
+    ["http://", "https://", "s3://"].iter().any(|scheme| text.starts_with(scheme))
+}
 
 /// What a captive cluster shall be.
 #[derive(Clone, Debug)]
@@ -78,6 +83,9 @@ impl Plan {
 
     /// The configuration of every node, with files in `dir` and ports that were free a moment ago.
     pub(super) fn configs(&self, dir: &Path) -> Result<Vec<Config>, DevError> {
+        if self.mode == Mode::Exclusive && self.nodes > 1 {
+            return Err(DevError::Exclusive { nodes: self.nodes });
+        }
         let origin = self.origin(dir)?;
         let per_node = if self.tcp { 2 } else { 1 };
         let ports = free_ports(self.nodes * per_node).map_err(DevError::Ports)?;
@@ -123,7 +131,7 @@ impl Plan {
     fn disk(&self, origin: Origin) -> Disk {
         let mut disk = Disk::new("disk", origin);
         disk.policy = self.policy.clone();
-        disk.read_only = self.read_only;
+        disk.read_only |= self.read_only;
         disk.direct = self.direct;
         disk.attached = self.attached;
         disk.handover = self.handover;
@@ -135,6 +143,7 @@ impl Plan {
 
     fn origin(&self, dir: &Path) -> Result<Origin, DevError> {
         match &self.disk {
+            DiskFrom::Uri(uri) if is_object(uri) => Ok(Origin::Object(Box::new(Object::new(uri.parse()?)))),
             DiskFrom::Uri(uri) => Ok(Origin::Nbd(uri.parse()?)),
             // Absolute, because the command may look into the configuration from elsewhere.
             DiskFrom::File(path) => std::fs::canonicalize(path)
@@ -242,6 +251,13 @@ mod tests {
             let said = error(plan);
             assert!(said.contains(words), "{said}");
         }
+        let exclusive = |nodes| Plan { nodes, mode: Mode::Exclusive, ..plan() };
+        let said = error(exclusive(3));
+        assert!(
+            said.contains("--mode exclusive: one node has the volume then") && said.contains("--nodes 1"),
+            "{said}"
+        );
+        assert!(exclusive(1).configs(dir.path()).is_ok());
         assert!(
             error(Plan { disk: DiskFrom::File("/nonexistent".into()), ..plan() })
                 .contains("--disk /nonexistent")

@@ -57,6 +57,11 @@ impl Daemon {
         Ok(Self { config, log, child, ended: None })
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How it ended, if it has.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {

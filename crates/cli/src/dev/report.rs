@@ -62,9 +62,11 @@ impl fmt::Display for Report {
             ("messages", right),
             ("sent", right),
         ]);
-        for Node { name, counters: c, .. } in &self.nodes {
+        let answered = || self.nodes.iter().filter(|node| node.unreachable.is_none());
+        let all = answered().fold(Counters::default(), |sum, node| sum.plus(&node.counters));
+        let mut row = |name: &str, c: &Counters| {
             table.row([
-                name.clone(),
+                name.to_owned(),
                 count(c.reads),
                 count(c.local_hits),
                 count(c.remote_hits),
@@ -77,6 +79,12 @@ impl fmt::Display for Report {
                 count(c.messages_sent),
                 size::human(c.bytes_sent),
             ]);
+        };
+        for Node { name, counters, .. } in &self.nodes {
+            row(name, counters);
+        }
+        if self.nodes.len() > 1 {
+            row("all", &all);
         }
         write!(f, "{table}")?;
         let Self { nodes, disk } = self;
@@ -85,17 +93,33 @@ impl fmt::Display for Report {
                 writeln!(f, "  {}: no counters: {reason}", node.name)?;
             }
         }
-        let reads: u64 = nodes.iter().map(|node| node.counters.reads).sum();
-        let spared: u64 = nodes.iter().map(|node| node.counters.local_hits + node.counters.remote_hits).sum();
+        // What makes a row of reads differ from the sum of its hits and disk reads.
+        for Node { name, counters: c, .. } in nodes {
+            let open = c.reads.saturating_sub(c.local_hits + c.remote_hits + c.disk_reads + c.failed);
+            if c.failed + open > 0 {
+                writeln!(
+                    f,
+                    "  {name}: {} reads failed, {} were not answered yet",
+                    count(c.failed),
+                    count(open)
+                )?;
+            }
+        }
+        let spared = all.local_hits + all.remote_hits;
         writeln!(
             f,
-            "  disk: {} blocks ({}) read, {} blocks ({}) written; the caches answered {} of all reads",
-            count(disk.reads),
-            size::human(disk.bytes_read),
-            count(disk.writes),
-            size::human(disk.bytes_written),
-            percent(spared, reads)
-        )
+            "  reads: {} of {} answered by the caches ({}), {} by the disk",
+            count(spared),
+            count(all.reads),
+            percent(spared, all.reads),
+            count(all.disk_reads)
+        )?;
+        write!(f, "  disk: {} blocks ({}) read", count(disk.reads), size::human(disk.bytes_read))?;
+        match disk.reads.saturating_sub(all.disk_reads) {
+            0 => {}
+            more => write!(f, ", {} of them ahead of a read or for a write", count(more))?,
+        }
+        writeln!(f, "; {} blocks ({}) written", count(disk.writes), size::human(disk.bytes_written))
     }
 }
 
@@ -151,8 +175,34 @@ mod tests {
     fn the_table_ends_with_what_the_disk_did() {
         let text = report().to_string();
         assert!(text.contains("n2: no counters: connection refused"), "{text}");
-        assert!(text.ends_with(
-            "disk: 2 blocks (128 KiB) read, 0 blocks (0 B) written; the caches answered 75 % of all reads\n"
-        ));
+        assert!(
+            text.ends_with(
+                "  reads: 6 of 8 answered by the caches (75 %), 2 by the disk\n  disk: 2 blocks (128 KiB) read; 0 blocks (0 B) written\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_table_adds_up() {
+        let mut report = report();
+        report.nodes[1] = Node {
+            name: "n2".into(),
+            counters: Counters { reads: 10, local_hits: 1, disk_reads: 5, failed: 3, ..Counters::default() },
+            unreachable: None,
+        };
+        report.disk.reads = 9;
+        let text = report.to_string();
+        let row = |name: &str| {
+            let line = text
+                .lines()
+                .find(|line| line.trim_start().starts_with(name))
+                .unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().skip(1).take(4).map(|cell| cell.parse().unwrap()).collect::<Vec<u64>>()
+        };
+        assert_eq!(row("all "), row("n1 ").iter().zip(row("n2 ")).map(|(a, b)| a + b).collect::<Vec<u64>>());
+        assert!(text.contains("n2: 3 reads failed, 1 were not answered yet"), "{text}");
+        assert!(text.contains("reads: 7 of 18 answered by the caches (39 %), 7 by the disk"), "{text}");
+        assert!(text.contains("9 blocks (128 KiB) read, 2 of them ahead of a read or for a write"), "{text}");
     }
 }

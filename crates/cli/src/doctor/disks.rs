@@ -2,13 +2,17 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cards_config::{Config, Origin, size};
-use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind};
+use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Room};
 
 use super::finding::Finding;
 use super::machine::read;
 use super::network::reach;
+
+/// How long the server of an object may be silent, twice.
+const OBJECT_WITHIN: Duration = Duration::from_secs(4);
 
 /// Sets a ring up on a file of its own and sees it work, as the daemon does.
 pub(super) fn io_uring() -> Finding {
@@ -24,7 +28,7 @@ pub(super) fn io_uring() -> Finding {
             };
             Finding::warning(CHECK, format!("{reason}; disks are read by threads, at more CPU"), remedy)
         }
-        Ok(EngineKind::Nbd) => Finding::ok(CHECK, "not used"),
+        Ok(EngineKind::Nbd | EngineKind::Object) => Finding::ok(CHECK, "not used"),
         Err(reason) => Finding::warning(CHECK, format!("cannot be tried: {reason}"), "make $TMPDIR writable"),
     }
 }
@@ -85,6 +89,7 @@ fn directory(key: &str, dir: &Path) -> Finding {
 pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
     let check = format!("disk {}", disk.name);
     let path: &PathBuf = match &disk.origin {
+        Origin::Object(of) => return object(check, of),
         Origin::Path(path) => path,
         Origin::Nbd(uri) => {
             return match reach(uri) {
@@ -98,7 +103,15 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
         }
     };
     let options = DiskOptions { read_only: disk.read_only, direct: disk.direct, ..DiskOptions::path(path) };
-    match Disk::open(&options) {
+    let is_used = |opened: &Result<_, DiskError>| match opened {
+        Ok(_) => true,
+        Err(error) => running && matches!(error, DiskError::Busy { .. }),
+    };
+    let opened = Disk::open(&options);
+    if let Some(short) = short_of_room(path).filter(|_| is_used(&opened) && !disk.read_only) {
+        return Finding::warning(check, short, "make room, or writes there fail (ENOSPC)");
+    }
+    match opened {
         Ok(open) => {
             let how = match (disk.read_only, disk.direct) {
                 (true, _) => "can be read",
@@ -118,6 +131,35 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
         // It names the disk itself.
         Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
     }
+}
+
+/// An object: the server is asked about it as the daemon asks.
+fn object(check: String, object: &cards_config::Object) -> Finding {
+    let options = DiskOptions {
+        reconnect_wait: OBJECT_WITHIN,
+        ..DiskOptions::object(cards_node::object_source(object))
+    };
+    match Disk::open(&options) {
+        Ok(open) => {
+            let version = open.version().map(|tag| format!(", ETag {tag}")).unwrap_or_default();
+            Finding::ok(check, format!("{open}: {}, can be read{version}", size::human(open.size())))
+        }
+        // It names the URL itself.
+        Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
+    }
+}
+
+/// What to say of a file whose file system will be full before the file.
+fn short_of_room(path: &Path) -> Option<String> {
+    let (room, found) = (Room::of(path).ok()??, std::fs::metadata(path).ok()?);
+    room.is_short(found.len()).then(|| {
+        format!(
+            "{}: its file system has {} left, and {} of the disk were never written",
+            path.display(),
+            size::human(room.free),
+            size::human(room.unwritten)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -43,7 +43,10 @@ const fn is_early(error: &LocalError) -> bool {
     match error {
         LocalError::Daemon(ClientError::Connect { .. } | ClientError::Io { .. }) => true,
         LocalError::Daemon(ClientError::Refused(refusal)) => {
-            matches!(refusal.kind, RefusalKind::NoSuchVolume | RefusalKind::Unreachable)
+            matches!(
+                refusal.kind,
+                RefusalKind::NoSuchVolume | RefusalKind::Unreachable | RefusalKind::Starting
+            )
         }
         _ => false,
     }

@@ -111,8 +111,9 @@ fn give_up(place: &Place) -> Result<Option<String>, LocalError> {
         .and_then(|mut client| card::give_up(&mut client, place.volume()));
     match gone {
         Ok(()) => Ok(None),
-        // A daemon that is not there has no cards, but for those of its configuration.
+        // A daemon that does not serve has no cards, but for those of its configuration.
         Err(ClientError::Connect { .. }) => Ok(None),
+        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Starting => Ok(None),
         Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Busy => Ok(Some(refusal.message)),
         Err(error) => Err(error.into()),
     }

@@ -57,13 +57,13 @@ pub(super) fn json_line(status: &Status) -> String {
 /// Asks over the connection there is, or a new one: the daemon may have been started anew.
 fn ask(daemon: &Daemon, client: &mut Option<Client>) -> Result<Status, Error> {
     if let Some(mut connected) = client.take()
-        && let Ok(status) = connected.status()
+        && let Ok(status) = connected.status_of_start()
     {
         *client = Some(connected);
         return Ok(status);
     }
     let mut connected = daemon.connect_within(ANSWER_WITHIN)?;
-    let status = connected.status()?;
+    let status = connected.status_of_start()?;
     *client = Some(connected);
     Ok(status)
 }

@@ -21,6 +21,31 @@ impl Plan {
         Self { rest: ranges.into(), block: block.max(1), bytes }
     }
 
+    /// The same for one of several nodes, from that node's part on: node `index` of `of` begins at `index / of` of the bytes. Nodes
+    /// that go on at the same pace fetch each another part from the disk, and the rest from one another.
+    pub(super) fn rotated(mut self, index: usize, of: usize) -> Self {
+        let mut skip = (u128::from(self.bytes) * index as u128 / of.max(1) as u128) as u64;
+        let mut passed = Vec::new();
+        while skip > 0
+            && let Some((offset, length)) = self.rest.pop_front()
+        {
+            if length <= skip {
+                skip -= length;
+                passed.push((offset, length));
+                continue;
+            }
+            // At the begin of a block, so that none is in two parts.
+            let cut = ((offset + skip) / self.block * self.block).max(offset);
+            if cut > offset {
+                passed.push((offset, cut - offset));
+            }
+            self.rest.push_front((cut, offset + length - cut));
+            break;
+        }
+        self.rest.extend(passed);
+        self
+    }
+
     /// The next ranges, at most so many blocks, and their bytes. None at the end.
     pub(super) fn next(&mut self, blocks_max: u64) -> Option<(Vec<(u64, u64)>, u64)> {
         let (mut ranges, mut bytes, mut room) = (Vec::new(), 0, blocks_max.max(1));
@@ -41,17 +66,6 @@ impl Plan {
             }
         }
         (!ranges.is_empty()).then_some((ranges, bytes))
-    }
-}
-
-/// A range as it is given: `OFFSET+LENGTH`, both with units if need be.
-pub(super) fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| cards_config::size::parse(text).map_err(|error| error.to_string());
-    let (offset, length) = text.split_once('+').ok_or("write OFFSET+LENGTH, such as 1G+64M".to_string())?;
-    match (size(offset)?, size(length)?) {
-        (_, 0) => Err("a range has at least one byte".into()),
-        (offset, length) if offset.checked_add(length).is_none() => Err("no volume is that long".into()),
-        range => Ok(range),
     }
 }
 
@@ -79,11 +93,45 @@ mod tests {
         assert_eq!(sizes, [1000, 1000, 500]);
     }
 
+    fn all(mut plan: Plan) -> Vec<(u64, u64)> {
+        plan.next(u64::MAX).map(|(ranges, _)| ranges).unwrap_or_default()
+    }
+
     #[test]
-    fn ranges_are_read_with_units() {
-        assert_eq!(parse_range("1M+64K"), Ok((1 << 20, 64 << 10)));
-        for wrong in ["", "5", "+", "1+", "1+x", "0+0", "-1+5"] {
-            assert!(parse_range(wrong).is_err(), "{wrong}");
+    fn each_node_begins_at_its_own_part() {
+        let plan = || Plan::new(vec![(0, 1000)], 100);
+        assert_eq!(all(plan().rotated(0, 3)), [(0, 1000)]);
+        assert_eq!(all(plan().rotated(1, 3)), [(300, 700), (0, 300)]);
+        assert_eq!(all(plan().rotated(2, 3)), [(600, 400), (0, 600)]);
+        let ranges = || Plan::new(vec![(700, 50), (0, 250), (320, 100)], 100);
+        assert_eq!(all(ranges().rotated(1, 2)), [(100, 150), (320, 100), (700, 50), (0, 100)]);
+        assert_eq!(all(ranges().rotated(3, 4)), [(320, 100), (700, 50), (0, 250)]);
+        assert_eq!(all(Plan::new(Vec::new(), 100).rotated(1, 2)), []);
+    }
+
+    #[test]
+    fn a_node_fetches_all_blocks_wherever_it_begins() {
+        let block = 4096;
+        let ranges: Vec<(u64, u64)> = (0..50).map(|i| (i * 37 * 4096 + i * 11, 1 + i * i * 97)).collect();
+        let blocks = |mut plan: Plan, step: u64| {
+            let mut all = Vec::new();
+            while let Some((ranges, bytes)) = plan.next(step) {
+                assert_eq!(ranges.iter().map(|(_, length)| length).sum::<u64>(), bytes);
+                all.extend(
+                    ranges
+                        .iter()
+                        .flat_map(|(offset, length)| offset / block..(offset + length).div_ceil(block)),
+                );
+            }
+            all.sort_unstable();
+            all
+        };
+        let straight = blocks(Plan::new(ranges.clone(), block), 1024);
+        for of in 1..9 {
+            for index in 0..of {
+                let plan = Plan::new(ranges.clone(), block).rotated(index, of);
+                assert_eq!(blocks(plan, 3), straight, "{index} of {of}");
+            }
         }
     }
 }

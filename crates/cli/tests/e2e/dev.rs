@@ -16,6 +16,17 @@ fn the_exit_status_is_the_commands() {
     assert_eq!(dev("--nodes 1 --size 16M", "exit 0").status.code(), Some(0));
 }
 
+/// Two nodes cannot have a volume each for itself: no daemon is started.
+#[test]
+fn a_volume_for_one_node_is_not_for_several() {
+    let refused = dev("--nodes 3 --size 16M --mode exclusive", "touch started").fails();
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    for word in ["--mode exclusive", "3 nodes", "--nodes 1"] {
+        assert!(refused.stderr.contains(word), "no {word:?} in {refused}");
+    }
+    dev("--nodes 1 --size 16M --cache 16M --mode exclusive", "true").ok();
+}
+
 #[test]
 fn the_command_gets_uris_and_a_directory() {
     let script = "test \"$uri\" = \"$uri1\" && test -n \"$uri3\" && test -z \"${uri4-}\" && \
@@ -235,6 +246,32 @@ fn the_demonstration_runs_to_its_table() {
     }
     let images = fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(images, 1, "the image is made once");
+}
+
+/// What is counted is the same on a busy machine. A ratio of times is printed only where the disk made the difference.
+#[test]
+fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_nothing() {
+    let dir = scratch();
+    let place = dir.path().display().to_string();
+    let busy = ["1", "2"].map(|name| {
+        Process::spawn(&["sh", "-c", "exec yes >/dev/null"].map(String::from), &dir.path().join(name))
+    });
+    let done = run(&[CARDS, "demo", "--once", "--size", "32M", "--dir", &place], LONG).ok();
+    drop(busy);
+    let counted =
+        "Of the 512 blocks that node 3 read, 512 came out of the memory of other nodes, 0 from the disk.";
+    assert!(done.stdout.contains(counted), "{done}");
+    match done
+        .stdout
+        .split(" times as fast as node 2")
+        .next()
+        .and_then(|text| text.rsplit(' ').next()?.parse::<f64>().ok())
+    {
+        Some(ratio) => assert!(ratio >= 2.0, "{done}"),
+        None => {
+            assert!(done.stdout.contains("The times do not compare the disk with the caches: "), "{done}")
+        }
+    }
 }
 
 #[test]

@@ -139,7 +139,10 @@ impl Local {
         }
         let (history, version) = (head.history, version_of(&state));
         let (cluster, lease) = (head.cluster.clone(), head.lease());
-        let begun = Begun { store: (store, state), cluster, lease, is_free: is_lone, problem: None };
+        // One that another leader has left alone a moment ago is pledged to it, whose term may not have ended.
+        let is_free = is_lone
+            && accepted_of(&state).is_some_and(|led| led.leader.is_none_or(|leader| leader == state.store));
+        let begun = Begun { store: (store, state), cluster, lease, is_free, problem: None };
         let local = Self::begin(config, begun)?;
         local.look_out(silent, history, version);
         Ok(Opened::Keeps(local))
@@ -272,6 +275,11 @@ impl Blank {
     pub fn import(self, file: &Path) -> Result<Local, Error> {
         Local::import(self.config, file)
     }
+}
+
+/// What a store has accepted.
+fn accepted_of(state: &StoreState) -> Option<&Led<Vec<u8>>> {
+    state.accepted.as_ref().map(|accepted| &accepted.value.content)
 }
 
 /// The version of the value that a store has.

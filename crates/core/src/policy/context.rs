@@ -169,6 +169,7 @@ impl<C: Deref<Target = Cache>> View<'_, C> {
         }
         let fits = |slot: &crate::ids::Slot| {
             self.cache.frames().is_idle(slot.0)
+                && !self.cache.is(*slot, Mark::RETAINED)
                 && match room {
                     Room::Free => false,
                     Room::Duplicate => self.cache.next(*slot).is_some(),

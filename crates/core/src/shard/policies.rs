@@ -1,6 +1,7 @@
 //! The volumes' policies: what they are asked, and what they want done.
 
 use super::Shard;
+use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, PgId};
 use crate::io::Payload;
 use crate::message::{Body, Note};
@@ -54,7 +55,11 @@ impl Shard {
                         self.send(to, block.volume, Body::Note { block: block.index, note }, Payload::None);
                     }
                 }
-                Effect::Discard(block) => self.drop_copy(block),
+                Effect::Discard(block) => {
+                    if !self.stays(block) {
+                        self.drop_copy(block);
+                    }
+                }
                 Effect::Invalidate(block) => {
                     self.stats.invalidations += u64::from(self.contains(block));
                     self.drop_copy(block);
@@ -64,6 +69,14 @@ impl Shard {
         }
         self.effects = effects;
         Some(answer)
+    }
+
+    /// Whether a policy has no say in whether a copy stays. Where copies are only as fresh as the policy sees to, it has: it may
+    /// have told others that the copy is gone, and nobody would invalidate it.
+    fn stays(&self, block: BlockId) -> bool {
+        let slot = self.cache.lookup(block).filter(|&slot| self.cache.is(slot, Mark::RETAINED));
+        let volume = self.volumes.get(&block.volume);
+        slot.is_some() && volume.is_some_and(|volume| volume.spec.read_only || volume.confirms())
     }
 
     fn wake_policy(&mut self, id: PgId, at: Instant) {

@@ -12,7 +12,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 
 use super::answer::{self, Answer};
 use super::opening::Opening;
@@ -22,9 +21,10 @@ use super::token::Token;
 use super::visitors::{self, Hosts};
 use crate::lobby::Permit;
 use crate::node::Node;
+use crate::places::{Place, Places};
 use crate::seldom::Seldom;
 
-/// Connections of one socket at a time: each request for a lock that waits has one.
+/// Connections of one socket at a time, of which idle ones give way: each request for a lock that waits has one.
 const CONNECTIONS_MAX: usize = 1_024;
 /// The same of visitors, who wait for nothing; answers may be large.
 const VISITORS_MAX: usize = 256;
@@ -73,24 +73,19 @@ impl Listener {
             Self::Unix(_) | Self::Tcp(..) => CONNECTIONS_MAX,
             Self::Web(..) => VISITORS_MAX,
         };
-        let (permits, seldom) = (Arc::new(Semaphore::new(most)), Seldom::default());
+        let (places, seldom) = (Places::new(most), Seldom::default());
         loop {
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-            let node = Arc::clone(&node);
             match self.accept().await {
-                Ok((stream, door)) => drop(tokio::spawn(async move {
-                    match stream {
-                        Stream::Unix(stream) => talk(stream, node, door).await,
-                        Stream::Tcp(stream, opening, Some(place)) => {
-                            if let Some(wire) = opening.begin(stream, place).await {
-                                talk(wire, node, door).await;
-                            }
+                Ok((stream, door)) => {
+                    let (node, place) = (Arc::clone(&node), places.admit().await);
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            biased;
+                            () = place.evicted() => {}
+                            () = stream.serve(node, door, &place) => {}
                         }
-                        // All who begin have been through in the meantime, or it would have had to go.
-                        Stream::Tcp(_, _, None) => {}
-                    }
-                    drop(permit);
-                })),
+                    });
+                }
                 Err(error) => {
                     if seldom.may() {
                         tracing::warn!(%error, "cannot accept a client of the API; are there too few descriptors?");
@@ -116,6 +111,20 @@ impl Stream {
         let place = opening.admit(&stream);
         Self::Tcp(stream, Arc::clone(opening), place)
     }
+
+    /// Serves it to its end.
+    async fn serve(self, node: Arc<Node>, door: Door, place: &Arc<Place>) {
+        match self {
+            Self::Unix(stream) => talk(stream, node, door, place).await,
+            Self::Tcp(stream, opening, Some(permit)) => {
+                if let Some(wire) = opening.begin(stream, permit).await {
+                    talk(wire, node, door, place).await;
+                }
+            }
+            // All who begin have been through in the meantime, or it would have had to go.
+            Self::Tcp(_, _, None) => {}
+        }
+    }
 }
 
 /// What opens the door of a socket, and to what.
@@ -139,18 +148,23 @@ impl Door {
     }
 }
 
-/// Answers the requests of one connection.
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, node: Arc<Node>, door: Door) {
+/// Answers the requests of one connection, which is busy from the last header of a request until its answer has been
+/// handed to the kernel: the answer is written in the turn in which it is there, or [`Patient`] is busy with the rest.
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, node: Arc<Node>, door: Door, place: &Arc<Place>) {
     let door = Arc::new(door);
     let service = service_fn(|request| {
-        let (node, door) = (Arc::clone(&node), Arc::clone(&door));
-        async move { Ok::<_, Infallible>(door.answer(&node, request).await) }
+        let (node, door, busy) = (Arc::clone(&node), Arc::clone(&door), place.busy());
+        async move {
+            let answer = door.answer(&node, request).await;
+            drop(busy);
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, place)), service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection to the API ended");
     }

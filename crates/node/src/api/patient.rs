@@ -2,11 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+use crate::places::{Busy, Place};
 
 /// How long a client may take nothing of an answer: it holds a place among the connections, and the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -14,14 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A stream whose writes fail when nothing could be written for some time.
 pub(super) struct Patient<S> {
     stream: S,
+    place: Arc<Place>,
     patience: Duration,
-    /// Since when nothing could be written, if so.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// Since when nothing could be written, if so: the connection is not idle then.
+    stalled: Option<(Pin<Box<Sleep>>, Busy)>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, patience: PATIENCE, stalled: None }
+    pub(super) fn new(stream: S, place: &Arc<Place>) -> Self {
+        Self { stream, place: Arc::clone(place), patience: PATIENCE, stalled: None }
     }
 
     /// The outcome of a write, or that it has taken too long.
@@ -30,8 +34,9 @@ impl<S> Patient<S> {
             self.stalled = None;
             return outcome;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let (place, patience) = (&self.place, self.patience);
+        let stall = || (Box::pin(sleep(patience)), place.busy());
+        let (stalled, _) = self.stalled.get_or_insert_with(stall);
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer")))
     }
@@ -84,6 +89,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
+    use crate::places::Places;
 
     fn run<T>(test: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
@@ -93,7 +99,8 @@ mod tests {
     fn who_takes_nothing_is_left() {
         run(async {
             let (ours, _theirs) = duplex(64);
-            let mut ours = Patient { patience: Duration::from_millis(20), ..Patient::new(ours) };
+            let place = Places::new(1).admit().await;
+            let mut ours = Patient { patience: Duration::from_millis(20), ..Patient::new(ours, &place) };
             let error = ours.write_all(&[0; 4096]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
@@ -103,7 +110,8 @@ mod tests {
     fn whoever_takes_a_little_has_all_the_time_again() {
         run(async {
             let (ours, mut theirs) = duplex(64);
-            let mut ours = Patient::new(ours);
+            let place = Places::new(1).admit().await;
+            let mut ours = Patient::new(ours, &place);
             let mut write = |bytes: &[u8]| {
                 let outcome =
                     Pin::new(&mut ours).poll_write(&mut Context::from_waker(Waker::noop()), bytes).is_ready();

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use super::answer::{Answer, Failure, json, text};
-use super::{locks, map, page, route, spans, why};
-use crate::history;
+use super::{locks, map, page, past, route, spans, why};
 use crate::inquiry;
 use crate::metrics;
 use crate::node::Node;
@@ -17,7 +16,7 @@ pub(super) async fn answer(node: &Arc<Node>, path: &[&str], query: &str) -> Resu
     let ok = StatusCode::OK;
     Ok(Some(match *path {
         ["metrics"] => text(metrics::MEDIA_TYPE, metrics::scrape(node)),
-        ["v1", "slow"] => json(ok, &node.metrics.slow.show(node, usize::MAX)),
+        ["v1", "slow"] => json(ok, &report::slow(node, usize::MAX)),
         ["v1", "status"] => json(ok, &report::status(node)),
         ["v1", "cluster"] => json(ok, &*inquiry::cluster(node).await),
         ["v1", "why"] => json(ok, &why::why(node, query).await?),
@@ -25,7 +24,8 @@ pub(super) async fn answer(node: &Arc<Node>, path: &[&str], query: &str) -> Resu
         ["v1", "locks"] => json(ok, &locks::list(node, query)?),
         ["v1", "locks", "sessions"] => json(ok, &locks::list(node, "")?.sessions),
         ["v1", "locks", "groups", name] => json(ok, &locks::show(node, route::group(name)?)?),
-        ["v1", "history"] => json(ok, &*history::cluster(node).await),
+        ["v1", "history"] => past::past(node, query).await?,
+        ["v1", "events"] => json(ok, &*inquiry::events(node).await),
         ["v1", "map"] => json(ok, &*map::map(node, query).await?),
         [""] | ["assets", ..] => return Ok(page::asset(path)),
         _ => return Ok(None),

@@ -14,7 +14,7 @@ use crate::spans;
 pub(super) async fn spans(node: &Arc<Node>, query: &str) -> Result<Answer, Failure> {
     let Query { trace, otlp } = parse(query)?;
     let all = spans::tell_all(node, trace).await?;
-    Ok(if otlp { json(StatusCode::OK, &spans::otlp(&all)) } else { json(StatusCode::OK, &all) })
+    Ok(if otlp { json(StatusCode::OK, &cards_probe::otlp(&all)) } else { json(StatusCode::OK, &all) })
 }
 
 #[derive(Debug, Default, PartialEq)]

@@ -2,10 +2,11 @@
 //!
 //! A page from elsewhere that runs in a browser on this machine may send requests here, and read the answers if its
 //! own name resolves to this machine (DNS rebinding). Such a request says that name in its `Host` header, and only
-//! names that are ours are answered.
+//! names that are ours are answered. A request that says more than one, or what is no name, has passed somebody that
+//! understood it otherwise than we would, and is not answered either.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use cards_client::body::ErrorKind;
@@ -34,26 +35,50 @@ impl Hosts {
         Self(addresses.filter_map(|address| host_of(address)).chain(names).map(str::to_lowercase).collect())
     }
 
-    /// Whether a `Host` header is one of ours: `name`, `name:port`, or an address. An address cannot be made to
-    /// resolve to something else.
-    fn has(&self, header: &str) -> bool {
-        let host = without_port(header);
-        host == "localhost" || host.parse::<IpAddr>().is_ok() || self.0.contains(&host)
+    /// Whether a host is one of ours. An address cannot be made to resolve to something else.
+    fn has(&self, host: &str) -> bool {
+        host == "localhost" || host.parse::<IpAddr>().is_ok() || self.0.contains(host)
     }
 }
 
-/// The host in a `Host` header, in lower case.
-fn without_port(header: &str) -> String {
-    let host = match header.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(host, _)| host),
-        None => header.rsplit_once(':').map_or(header, |(host, _)| host),
+/// The host that a `Host` header names, in lower case: that of `name`, `name:port`, `1.2.3.4`, `[::1]:port` and the like,
+/// none if it is anything else.
+fn host_named(header: &str) -> Option<String> {
+    let (host, port) = match header.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            (address, port)
+        }
+        None => {
+            let (name, port) = header.split_at(header.find(':').unwrap_or(header.len()));
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            if !name.bytes().all(is_plain) {
+                return None;
+            }
+            (name.strip_suffix('.').unwrap_or(name), port)
+        }
     };
-    host.trim_end_matches('.').to_ascii_lowercase()
+    let is_port = port.is_empty()
+        || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_port && !host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// Whether a `Host` header is a name of this node's certificate: an authority that the node believes has signed that it is ours.
-fn is_certified(node: &Node, header: &str) -> bool {
-    node.identity.as_ref().is_some_and(|own| own.shown().is_for_host(&without_port(header)))
+/// The host that a request calls this node by; none if that is not one host and nothing else.
+fn host_of_request(request: &Request<Incoming>) -> Option<String> {
+    let mut headers = request.headers().get_all(HOST).iter();
+    let header = headers.next().map(|header| host_named(header.to_str().ok()?));
+    let authority = request.uri().authority().map(|authority| host_named(authority.as_str()));
+    match (headers.next(), authority, header) {
+        // The address that a proxy is given comes before the header, which has to make sense all the same.
+        (None, Some(host), None | Some(Some(_))) | (None, None, Some(host)) => host,
+        _ => None,
+    }
+}
+
+/// Whether a host is one of this node's certificate: an authority that the node believes has signed that it is ours.
+fn is_certified(node: &Node, host: &str) -> bool {
+    node.identity.as_ref().is_some_and(|own| own.shown().is_for_host(host))
 }
 
 /// Answers a visitor's request.
@@ -70,16 +95,16 @@ pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<In
 
 async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
     let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
-    let host = uri.authority().map(hyper::http::uri::Authority::as_str).or_else(|| {
-        let header = request.headers().get(HOST)?;
-        header.to_str().ok()
-    });
-    if !host.is_some_and(|host| hosts.has(host) || is_certified(node, host)) {
+    let Some(host) = host_of_request(request) else {
+        let message = "a request needs one Host header with one host, such as `n1:7480`, `127.0.0.1:7480` or `[::1]:7480`";
+        return Err(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
+    };
+    if !hosts.has(&host) && !is_certified(node, &host) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
-            route::clip(host.unwrap_or_default())
+            route::clip(&host)
         );
-        return Err(closed(with_status(StatusCode::FORBIDDEN, &Failure::new(bad, message))));
+        return Err(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let message = format!(
@@ -130,19 +155,43 @@ mod tests {
             "cards.lab.",
             "dash.lab:1",
         ] {
-            assert!(hosts.has(ours), "{ours}");
+            assert!(host_named(ours).is_some_and(|host| hosts.has(&host)), "{ours}");
         }
-        for other in [
+        for other in
+            ["evil.example", "evil.example:7480", "store2.lab", "127.0.0.1.evil.example", "n1.evil:80"]
+        {
+            let host = host_named(other).unwrap();
+            assert!(!hosts.has(&host), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_more_or_less_than_a_host_is_none() {
+        for strange in [
             "",
             ":7480",
-            "evil.example",
-            "evil.example:7480",
-            "store2.lab",
-            "127.0.0.1.evil.example",
+            ".",
             "[n1",
-            "n1.evil:80",
+            "[::1].evil",
+            "[::1]evil:80",
+            "[::1]:80x",
+            "[127.0.0.1]",
+            "[]",
+            "::1",
+            "127.0.0.1:7480, evil",
+            "127.0.0.1, evil",
+            "127.0.0.1 evil",
+            "127.0.0.1:7480:80",
+            "n1:http",
+            "n1:-1",
+            "evil@n1",
+            "n1/",
+            "n1\u{e4}",
+            "n1%00",
         ] {
-            assert!(!hosts.has(other), "{other}");
+            assert_eq!(host_named(strange), None, "{strange}");
         }
+        assert_eq!(host_named("[FE80::1]:80").as_deref(), Some("fe80::1"));
+        assert_eq!(host_named("N1.Lab.:").as_deref(), Some("n1.lab"));
     }
 }

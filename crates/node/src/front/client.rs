@@ -2,18 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use cards_admin::Op;
-use cards_core::{Instant, PgId};
+use cards_core::PgId;
+use cards_probe::{Mark, Tap, Ticket};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::replies::{Piece, Replies};
 use crate::cards::Seat;
 use crate::local::Local;
-use crate::metrics::{self, Mark, Ticket, Waited};
 use crate::slab::Key;
 
 /// Requests one client may have under way.
@@ -37,10 +36,8 @@ pub(crate) struct Client {
     pub(super) session: Session,
     /// It keeps what it reads: the node need not have it, too.
     keeps: bool,
-    /// Its number in recordings.
-    pub(super) number: u32,
-    /// Where its requests are counted.
-    pub(super) cell: Arc<metrics::Cell>,
+    /// Where its requests are noted.
+    pub(super) tap: Tap,
     pub(super) replies: RefCell<Replies>,
     /// Most bytes in flight.
     budget: u64,
@@ -54,6 +51,8 @@ pub(crate) struct Client {
     pub(super) owes: Cell<bool>,
     /// It holds up others: its connection has to end.
     pub(super) sent_away: Cell<bool>,
+    /// Its next request waits for its turn under a limit.
+    pub(super) throttled: Cell<bool>,
     /// Commands under way that change the disk.
     pub(super) commands: Cell<u32>,
     pub(super) gone: Cell<bool>,
@@ -68,8 +67,7 @@ impl Client {
         seat: Seat,
         volume: PgId,
         (session, keeps): (Session, bool),
-        number: u32,
-        cell: Arc<metrics::Cell>,
+        tap: Tap,
         budget: u64,
     ) -> Self {
         Self {
@@ -77,8 +75,7 @@ impl Client {
             volume,
             session,
             keeps,
-            number,
-            cell,
+            tap,
             replies: RefCell::default(),
             budget,
             in_flight: Cell::new(0),
@@ -87,6 +84,7 @@ impl Client {
             moved: Cell::new(0),
             owes: Cell::new(false),
             sent_away: Cell::new(false),
+            throttled: Cell::new(false),
             commands: Cell::new(0),
             gone: Cell::new(false),
             waker: RefCell::new(None),
@@ -122,17 +120,6 @@ impl Client {
     pub(super) fn cost(ticket: &Ticket) -> u32 {
         let held = if matches!(ticket.op, Op::Read | Op::Write) { ticket.length.min(MAX_PAYLOAD) } else { 0 };
         held.saturating_add(COST_MIN)
-    }
-
-    /// The reply to a request has left.
-    #[inline]
-    pub(super) fn left(&self, local: &Local, ticket: Ticket, now: Instant) {
-        let took_ns = now.0.saturating_sub(ticket.start.0);
-        self.cell.request(ticket.op, took_ns, ticket.length, ticket.mark == Mark::Failed);
-        let slow = &local.node.metrics.slow;
-        if ticket.mark == Mark::Done && slow.is(took_ns) {
-            slow.note(&local.node, self.volume, ticket, now, false, Waited::Client);
-        }
     }
 
     /// Takes a request of this cost on, if the budgets of the client and of its thread allow: it may have as much of the
@@ -208,6 +195,11 @@ impl Client {
         if let Some(next) = line.front() {
             next.wake();
         }
+    }
+
+    /// Whether its next request waits for its turn under a limit.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.throttled.get()
     }
 
     /// Requests under way.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use cards_core::{
     BlockId, CommandKind, FlushPoint, Input, IoError, Payload, Persistence, STRIPE_BLOCKS, Token,
 };
+use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::Request as NbdRequest;
 
 use super::client::Client;
@@ -12,7 +13,6 @@ use super::connection::fua;
 use super::request::{Request, Work};
 use crate::buffers::Bytes;
 use crate::local::Local;
-use crate::metrics::{Ticket, Trail};
 use crate::net::PIECE;
 use crate::node::Node;
 use crate::slab::Key;
@@ -75,7 +75,7 @@ impl Local {
         client.commands.set(client.commands.get() + 1);
         let (client, cookie) = (Rc::clone(client), request.cookie);
         let work = Work::Command(command);
-        let request = Request { client, cookie, ticket, work, error: None, trail: Trail::default() };
+        let request = Request { client, cookie, ticket, work, error: None, reasons: WaitReasons::default() };
         self.requests.borrow_mut().insert(request)
     }
 
@@ -143,8 +143,8 @@ impl Local {
         let (_, key) = Node::thread_of(token);
         if let Some(request) = self.requests.borrow_mut().get_mut(key) {
             for (_, output) in self.outputs.borrow().iter().skip(before) {
-                request.trail.wants(output);
-                self.node.spans.wanted(&self.node, shard, Some(kind), output);
+                request.reasons.wants(output);
+                self.node.probe.wanted(shard, Some(kind), output, || now);
             }
         }
     }

@@ -8,18 +8,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cards_admin::{DemandKind, Op};
+use tokio::time::Sleep;
+
+use cards_admin::Op;
 use cards_policies::read_ahead::ReadAhead;
+use cards_probe::{Mark, Ticket};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 
 use super::client::{Client, PATIENCE};
+use super::parked::{self, Parked};
 use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
 use crate::buffers::Bytes;
+use crate::limits::Limiter;
 use crate::local::Local;
-use crate::metrics::{Mark, Ticket};
-use crate::sampling::Tap;
 use crate::traffic::Traffic;
 
 /// A write of at least so many bytes is received straight into its buffer.
@@ -57,8 +60,14 @@ pub(super) struct Connection {
     tail: Vec<u8>,
     /// The write whose payload is arriving.
     arriving: Option<Arriving>,
-    /// The first request of `tail` is too much for the budget now.
+    /// The first request of `tail` is too much for the budget now, or for a limit.
     held_back: bool,
+    /// That request, once a limit has had it wait.
+    parked: Option<Parked>,
+    /// Wakes the task when its turn comes.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The client sends no more, and waits for answers to what is in `tail`.
+    input_ended: bool,
     /// The last write was large.
     large: bool,
     /// No more requests are taken; answers are still sent.
@@ -66,7 +75,6 @@ pub(super) struct Connection {
     /// When the drain was noticed.
     draining_since: Option<std::time::Instant>,
     read_ahead: ReadAhead,
-    tap: Tap,
     lent: Lent,
 }
 
@@ -92,7 +100,6 @@ impl Connection {
     ) -> Self {
         let key = local.clients.borrow_mut().insert(Rc::clone(&client));
         client.key.set(Some(key));
-        let tap = Tap::new(&local.node, client.volume);
         Self {
             local: Rc::clone(local),
             client,
@@ -100,11 +107,13 @@ impl Connection {
             tail,
             arriving: None,
             held_back: false,
+            parked: None,
+            timer: None,
+            input_ended: false,
             large: false,
             closing: false,
             draining_since: None,
             read_ahead,
-            tap,
             lent: Lent::default(),
         }
     }
@@ -122,7 +131,8 @@ impl Connection {
                 self.parse(&mut input)?;
                 self.tail = if input.len() == tail.len() { tail } else { input.to_vec() };
             }
-            let received = !self.held_back && !self.closing && self.receive(cx)?;
+            let may_receive = !self.held_back || self.waits_for_turn();
+            let received = may_receive && !self.closing && !self.input_ended && self.receive(cx)?;
             self.closing |= local.node.draining() && self.has_all(received);
             local.route();
             let sent = self.send(cx)?;
@@ -135,6 +145,9 @@ impl Connection {
                 return Ok(true);
             }
             if !received && !sent {
+                if self.turn_has_come(cx) {
+                    continue;
+                }
                 let owes = self.arriving.is_some() || !self.client.replies.borrow().is_empty();
                 self.client.owes.set(owes);
                 return Ok(false);
@@ -142,6 +155,53 @@ impl Connection {
         }
         cx.waker().wake_by_ref();
         Ok(false)
+    }
+
+    /// The limits that requests of this connection are under, in the order in which they let them pass.
+    fn limiters(&self) -> [&Limiter; 2] {
+        [self.client.seat.limiter(), &self.local.node.limiter]
+    }
+
+    /// A request waits for its turn under a limit. Meanwhile the client is listened to, up to what would be received at a time
+    /// anyhow: one that ends the connection is noticed.
+    fn waits_for_turn(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| parked.due().is_some())
+    }
+
+    /// Whether the turn of the parked request has come; if not, the task is woken then.
+    fn turn_has_come(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(due) = self.parked.as_ref().and_then(Parked::due) else { return false };
+        let wait = due.since(self.local.node.now());
+        if wait.is_zero() {
+            return true;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
+        timer.as_mut().reset(tokio::time::Instant::now() + wait);
+        timer.as_mut().poll(cx).is_ready()
+    }
+
+    /// Whether a request may be started as far as limits say; what it has waited for them is noted in its ticket. A drain
+    /// lifts them: what was asked is answered before the daemon ends.
+    #[cold]
+    fn is_in_turn(&mut self, now: cards_core::Instant, request: &Request, ticket: &mut Ticket) -> bool {
+        let mut parked = self.parked.take().unwrap_or_else(|| Parked::new(now));
+        let bytes = parked::bytes(request);
+        let waited = parked.waited().or_else(|| {
+            let may = self.local.node.draining() || parked.passes(self.limiters(), now, bytes);
+            may.then(|| {
+                let waited = parked.pass(now);
+                if !waited.is_zero() {
+                    self.client.tap.throttled(waited);
+                }
+                waited
+            })
+        });
+        if let Some(waited) = waited {
+            ticket.throttled(parked.since(), waited);
+        }
+        self.client.throttled.set(waited.is_none());
+        self.parked = Some(parked);
+        waited.is_some()
     }
 
     /// Whether a drain may take no more requests: those that the client had sent are here, so that each is answered.
@@ -188,7 +248,9 @@ impl Connection {
         }
         let mut buffer = local.receive.borrow_mut();
         let kept = self.tail.len();
-        let room = if self.large { RECEIVE_HEADERS.max(kept + Request::SIZE) } else { buffer.len() };
+        // What is kept for a parked request grows no further.
+        let least = if self.waits_for_turn() { 0 } else { kept + Request::SIZE };
+        let room = if self.large { RECEIVE_HEADERS.max(least) } else { buffer.len() };
         let room = room.min(buffer.len());
         if kept >= room {
             // Only requests that are held back are that long, and those are parsed before more is received.
@@ -198,7 +260,8 @@ impl Connection {
             return Ok(false);
         };
         if received == 0 {
-            return Err(Ended::Vanished);
+            self.input_ended = self.waits_for_turn() && parked::says_goodbye(&self.tail);
+            return if self.input_ended { Ok(false) } else { Err(Ended::Vanished) };
         }
         local.busy();
         self.client.moved.set(self.client.moved.get() + received as u64);
@@ -236,12 +299,19 @@ impl Connection {
                 self.closing = true;
                 return Ok(());
             }
-            let ticket = ticket(now, &request);
+            let mut ticket = ticket(now, &request);
+            let is_limited = self.client.seat.limiter().is_on() | self.local.node.limiter.is_on();
+            if (is_limited || self.parked.is_some()) && !self.is_in_turn(now, &request, &mut ticket) {
+                *input = before;
+                self.held_back = true;
+                return Ok(());
+            }
             if !self.client.admit(&self.local, Client::cost(&ticket)) {
                 *input = before;
                 self.held_back = true;
                 return Ok(());
             }
+            self.parked = None;
             self.start(now, request, ticket);
         }
     }
@@ -251,7 +321,7 @@ impl Connection {
         let over = if self.client.seat.is_over() { Err(Errno::Io) } else { Ok(()) };
         let verdict = validate(&request, &self.client.session).and(over);
         if verdict.is_ok() {
-            self.record(now, &request);
+            self.client.tap.asked(now, ticket.op, (request.offset, request.length));
         }
         if request.command == Command::Write {
             self.large = request.length >= LARGE_WRITE;
@@ -295,23 +365,6 @@ impl Connection {
         }
     }
 
-    /// Lets the recorder know, if it is on, and the sampler.
-    fn record(&self, now: cards_core::Instant, request: &Request) {
-        let kind = match request.command {
-            Command::Read => DemandKind::Read,
-            Command::Write | Command::WriteZeroes => DemandKind::Write,
-            Command::Trim => DemandKind::Trim,
-            Command::Flush => DemandKind::Flush,
-            Command::Cache | Command::BlockStatus | Command::Disc | Command::Other(_) => return,
-        };
-        let (local, client) = (&self.local, &self.client);
-        let range = (request.offset, request.length);
-        if matches!(request.command, Command::Read | Command::Write) {
-            self.tap.note(&local.node, local.index, now, request.command == Command::Write, range);
-        }
-        local.node.recorder.note(local.index, now, client.number, client.volume, kind, range);
-    }
-
     /// Starts the write whose payload has arrived in full, if it has.
     fn arrived(&mut self) {
         let Some(arriving) = self.arriving.take_if(|arriving| arriving.missing == 0) else {
@@ -348,13 +401,15 @@ impl Connection {
             };
             let Poll::Ready(sent) = sent else { break };
             client.moved.set(client.moved.get() + sent as u64);
-            let (local, mut now) = (&self.local, None);
+            let (local, mut leaving) = (&self.local, None);
             let (mut cost, mut requests) = (0, 0);
             replies.sent(sent, &mut self.lent, |ticket| {
                 cost += u64::from(Client::cost(&ticket));
                 requests += 1;
                 // One look at the clock is enough for all that have left together.
-                client.left(local, ticket, *now.get_or_insert_with(|| local.node.now()));
+                leaving
+                    .get_or_insert_with(|| client.tap.leaving(local.node.now()))
+                    .left(ticket, &*local.node);
             });
             drop(replies);
             client.settle(&self.local, cost, requests);
@@ -386,6 +441,9 @@ impl Future for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if let Some(parked) = self.parked.take() {
+            parked.leave(self.limiters());
+        }
         self.client.leave(&self.local);
     }
 }
@@ -407,5 +465,12 @@ fn ticket(now: cards_core::Instant, request: &Request) -> Ticket {
         Command::BlockStatus => Op::Status,
         Command::Disc | Command::Other(_) => Op::Other,
     };
-    Ticket { start: now, offset: request.offset, length: request.length, op, mark: Mark::Done }
+    Ticket {
+        start: now,
+        offset: request.offset,
+        length: request.length,
+        throttled_ms: 0,
+        op,
+        mark: Mark::Done,
+    }
 }

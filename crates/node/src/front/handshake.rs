@@ -115,10 +115,9 @@ impl Local {
             ReadAhead::Bytes(bytes) => Window::Fixed(bytes),
         };
         let detector = Detector::new(window, self.node.arena.block() as u32);
-        let (number, budget) = (self.node.recorder.next_client(), self.node.config.nbd.in_flight);
-        let name = &card.attach.volume;
-        let cell = self.node.metrics.cell(volume, name, self.index, self.node.threads.len());
-        let client = Rc::new(Client::new(card, volume, (session, keeps), number, cell, budget));
+        let tap = self.node.probe.tap(self.index, volume, &card.attach.volume);
+        let budget = self.node.config.nbd.in_flight;
+        let client = Rc::new(Client::new(card, volume, (session, keeps), tap, budget));
         let mut connection = Connection::new(self, client, stream, tail, detector);
         let ended = tokio::select! {
             biased;

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use cards_core::{BlockId, Input, Instant, Read, STRIPE_BLOCKS, Token};
+use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::{Errno, Request as NbdRequest, reply};
 
 use super::client::Client;
 use super::replies::Piece;
 use super::request::{Request, Work};
 use crate::local::Local;
-use crate::metrics::{Ticket, Trail};
 use crate::node::{Node, Place, ShardState};
 
 /// Blocks one NBD_CMD_CACHE fetches at most. The command is advice, and the protocol lets its reply come
@@ -99,18 +99,18 @@ impl Local {
         let span = Span { offset, length };
         let key = self.requests.borrow_mut().reserve();
         let mut pieces = self.pieces.borrow_mut();
-        let mut trail = Trail::default();
-        let missing = self.look(client, now, Node::token(self.index, key), span, &mut pieces, &mut trail);
+        let mut reasons = WaitReasons::default();
+        let missing = self.look(client, now, Node::token(self.index, key), span, &mut pieces, &mut reasons);
         if missing == 0 {
             self.requests.borrow_mut().cancel(key);
             return self.reply_data(client, cookie, ticket, span, pieces.drain(..));
         }
         let (first, _) = span.blocks(self.node.arena.block() as u64);
         let work = Work::Read(Reading { span, first, pieces: pieces.drain(..).collect(), missing });
-        if trail.waited_for_lock() {
-            client.cell.lock_wait();
+        if reasons.waited_for_lock() {
+            client.tap.lock_wait();
         }
-        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, trail };
+        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, reasons };
         self.requests.borrow_mut().fill(key, request);
     }
 
@@ -123,7 +123,7 @@ impl Local {
         token: Token,
         span: Span,
         pieces: &mut Vec<Option<Piece>>,
-        trail: &mut Trail,
+        reasons: &mut WaitReasons,
     ) -> u32 {
         let block = self.node.arena.block() as u64;
         let (mut next, last) = span.blocks(block);
@@ -140,7 +140,7 @@ impl Local {
             for index in next..=end {
                 match state.read(now, token, BlockId::new(client.volume, index)) {
                     Read::Hit(slot, origin) => {
-                        client.cell.blocks(origin, 1);
+                        client.tap.block(origin);
                         if !lend_slot(&mut state) {
                             bounced.get_or_insert(pieces.len());
                         }
@@ -154,8 +154,8 @@ impl Local {
                         let before = self.outputs.borrow().len();
                         self.collect(shard, &mut state);
                         for (_, output) in self.outputs.borrow().iter().skip(before) {
-                            trail.wants(output);
-                            self.node.spans.wanted(&self.node, shard, None, output);
+                            reasons.wants(output);
+                            self.node.probe.wanted(shard, None, output, || self.node.now());
                         }
                     }
                 }
@@ -231,8 +231,8 @@ impl Local {
             return client.reply(request.cookie, ticket, Ok(()));
         }
         let work = Work::Cache { missing };
-        let (cookie, trail) = (request.cookie, Trail::default());
-        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, trail };
+        let (cookie, reasons) = (request.cookie, WaitReasons::default());
+        let request = Request { client: Rc::clone(client), cookie, ticket, work, error: None, reasons };
         self.requests.borrow_mut().fill(key, request);
     }
 

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use cards_probe::Ticket;
+
 use crate::arena::Arena;
 use crate::local::Local;
-use crate::metrics::Ticket;
 use crate::node::Place;
 
 /// Parts one write hands to the kernel at most.
@@ -139,11 +140,18 @@ mod tests {
     use cards_core::Slot;
 
     use super::*;
-    use crate::metrics::Mark;
     use cards_admin::Op;
+    use cards_probe::Mark;
 
     fn ticket(length: u32) -> Ticket {
-        Ticket { start: cards_core::Instant(0), offset: 0, length, op: Op::Read, mark: Mark::Done }
+        Ticket {
+            start: cards_core::Instant(0),
+            offset: 0,
+            length,
+            throttled_ms: 0,
+            op: Op::Read,
+            mark: Mark::Done,
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use cards_core::{IoError, Output};
+use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::Errno;
 
 use super::client::Client;
@@ -11,7 +12,6 @@ use super::read::Reading;
 use super::status::Status;
 use crate::failures::Asked;
 use crate::local::Local;
-use crate::metrics::{Mark, Ticket, Trail, Waited};
 use crate::node::{Node, Place};
 use crate::slab::Key;
 
@@ -24,7 +24,7 @@ pub(crate) struct Request {
     /// The first error.
     pub(super) error: Option<Errno>,
     /// What it has waited for.
-    pub(super) trail: Trail,
+    pub(super) reasons: WaitReasons,
 }
 
 /// What it waits for.
@@ -42,14 +42,8 @@ pub(super) enum Work {
 impl Request {
     /// Its ticket, now that it is about to be answered; it is noted if it was slow.
     pub(super) fn over(&self, local: &Local) -> Ticket {
-        let (slow, now) = (&local.node.metrics.slow, local.node.now());
-        let mut ticket = self.ticket;
-        if slow.is(now.0.saturating_sub(ticket.start.0)) {
-            let (volume, failed) = (self.client.volume, self.error.is_some());
-            slow.note(&local.node, volume, ticket, now, failed, Waited::For(self.trail));
-            ticket.mark = Mark::Noted;
-        }
-        ticket
+        let node = &*local.node;
+        self.client.tap.over(self.ticket, node.now(), self.error.is_some(), self.reasons, node)
     }
 
     /// Fails with `error`, unless it has failed before.
@@ -72,8 +66,8 @@ impl Local {
             (Output::Ready { block, slot, origin, .. }, Some(request)) if !request.client.gone.get() => {
                 match &mut request.work {
                     Work::Read(reading) => {
-                        request.client.cell.blocks(origin, 1);
-                        request.trail.came(origin);
+                        request.client.tap.block(origin);
+                        request.reasons.came(origin);
                         reading.found(self, &request.client, block.index, Place { shard, slot });
                         reading.missing == 0
                     }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use cards_core::{ControlInput, Extent, IoError, Token};
+use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_REQ_ONE, NBD_STATE_HOLE, NBD_STATE_ZERO};
 use cards_wire::nbd::{Request as NbdRequest, reply};
 
@@ -10,7 +11,6 @@ use super::client::Client;
 use super::replies::Piece;
 use super::request::{Request, Work, errno};
 use crate::local::Local;
-use crate::metrics::{Ticket, Trail};
 use crate::node::Node;
 
 /// What was asked.
@@ -30,7 +30,7 @@ impl Local {
             ticket,
             work: Work::Status(status),
             error: None,
-            trail: Trail::default(),
+            reasons: WaitReasons::default(),
         };
         let key = self.requests.borrow_mut().insert(request);
         let token = Node::token(self.index, key);

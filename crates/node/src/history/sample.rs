@@ -38,6 +38,21 @@ macro_rules! sample {
                 }
             }
 
+            /// The part `part` of `parts`, from 0, of what was counted; together they are all of it. Values are as they are.
+            pub(super) const fn part(&self, part: u64, parts: u64) -> Self {
+                const fn share(counted: u64, part: u64, parts: u64) -> u64 {
+                    let each = counted / parts;
+                    each + if part < counted % parts { 1 } else { 0 }
+                }
+                Self {
+                    $($counter: share(self.$counter, part, parts),)*
+                    $($disk: share(self.$disk, part, parts),)*
+                    $($sum: share(self.$sum, part, parts),)*
+                    $($now: self.$now,)*
+                    $($most: self.$most,)*
+                }
+            }
+
             /// Its numbers.
             pub(super) fn values(&self) -> Vec<u64> {
                 vec![

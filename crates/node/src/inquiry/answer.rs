@@ -7,11 +7,12 @@ use cards_core::policy::Asker;
 use cards_core::{BlockId, NodeId, PgId};
 use serde::Serialize;
 
-use super::{Question, block};
+use super::{Question, block, events};
 use crate::node::Node;
 use crate::report;
-use crate::sampling;
+use crate::samples;
 use crate::spans;
+use crate::warm;
 use crate::web::map;
 
 /// Volumes in the status that others get.
@@ -24,13 +25,14 @@ const MEMBERS_MAX: usize = 24;
 /// Answers the JSON of a question with JSON.
 ///
 /// # Errors
-/// It is no question, or there is no answer.
+/// It is no question, there is no answer, or the answer takes longer than the node that asks waits.
 pub(super) async fn answer_bytes(node: &Arc<Node>, question: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let question = serde_json::from_slice(question).map_err(|error| {
+    let question: Question = serde_json::from_slice(question).map_err(|error| {
         let message = format!("it does not know this question: {error}; run one release on all nodes");
         Refusal { kind: RefusalKind::BadRequest, message }
     })?;
-    answer(node, question).await
+    let late = |_| Refusal { kind: RefusalKind::Failed, message: "the answer took too long".into() };
+    tokio::time::timeout(question.patience(), answer(node, question)).await.map_err(late)?
 }
 
 /// Answers a question with JSON.
@@ -47,9 +49,12 @@ pub(super) async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u
             json(&block::asked(node, BlockId::new(PgId(volume), block), asker)?)
         }
         Question::Map { volume } => json(&map::of(node, &volume)?),
-        Question::History {} => json(&node.history.tell(&node.config.node)),
+        Question::History { after } => json(&node.history.tell(&node.config.node, after)),
+        Question::Past { node: name } => json(&node.history.past(&name)),
+        Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
-        Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+        Question::Sample { volume, most } => json(&samples::tell(node, &volume, most)?),
+        Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }
 }
 

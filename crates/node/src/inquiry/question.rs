@@ -1,6 +1,13 @@
 //! What a node can be asked.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+/// How long a question may take, the wait for a place among the open ones included.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long blocks may take that are to be fetched: a disk may be slow, and others may use it.
+const PATIENCE_WARM: Duration = Duration::from_secs(100);
 
 /// A question of one control plane to another. In JSON: an object with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +43,18 @@ pub(crate) enum Question {
         volume: String,
     },
     /// What it did in the last hour: a [`Told`](crate::history::Told).
-    History {},
+    History {
+        /// Only what came after this step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+    },
+    /// What it keeps of another node's last hour: a [`Told`](crate::history::Told), or null.
+    Past {
+        /// That node's name.
+        node: String,
+    },
+    /// What has happened as it says: a list of [`Event`](crate::history::Event)s.
+    Events {},
     /// What happened to requests there: a list of [`admin::Span`](cards_admin::Span).
     Spans {
         /// Only of this trace.
@@ -51,4 +69,21 @@ pub(crate) enum Question {
         /// References, and blocks before them, at most.
         most: usize,
     },
+    /// Ranges of a volume are to be fetched into its cache: an [`admin::Warmed`](cards_admin::Warmed).
+    Warm {
+        /// The volume's name.
+        volume: String,
+        /// Offsets and lengths in bytes, as in [`admin::Request::Warm`](cards_admin::Request::Warm).
+        ranges: Vec<(u64, u64)>,
+    },
+}
+
+impl Question {
+    /// How long the answer may take.
+    pub(crate) fn patience(&self) -> Duration {
+        match self {
+            Self::Warm { .. } => PATIENCE_WARM,
+            _ => PATIENCE,
+        }
+    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use cards_config::{Config, Coordinator as Home, EmbeddedHome, EtcdHome};
 
-use super::session::patiently;
+use super::patience::Patience;
 use super::state::State;
 
 /// Connections that have been brought to the registry, and not yet been heard.
@@ -91,26 +91,28 @@ pub enum HomeError {
 /// Opens the registry; makes a new one if there is none and `before` says that there never was. Waits for those that keep it.
 pub(super) async fn open(
     config: &Config,
-    home: &Home,
+    patience: &Patience<'_>,
     identity: Option<&Identity>,
     before: &State,
 ) -> Result<Coordinator, HomeError> {
+    let home = patience.home;
     match home {
         Home::Embedded(embedded) => {
-            Ok(Coordinator::Local(open_local(config, home, embedded, identity, before).await?))
+            Ok(Coordinator::Local(open_local(config, patience, embedded, identity, before).await?))
         }
-        Home::Etcd(etcd) => patiently(home, || open_etcd(config, home, etcd, Epoch(before.epoch))).await,
+        Home::Etcd(etcd) => patience.wait(|| open_etcd(config, home, etcd, Epoch(before.epoch))).await,
     }
 }
 
 /// This node's part of a registry that nodes keep together.
 async fn open_local(
     config: &Config,
-    home: &Home,
+    patience: &Patience<'_>,
     embedded: &EmbeddedHome,
     identity: Option<&Identity>,
     before: &State,
 ) -> Result<Local, HomeError> {
+    let home = patience.home;
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
     let mut remote = RemoteConfig::new(&embedded.address, &config.cluster);
     remote.patience = PATIENCE;
@@ -137,10 +139,9 @@ async fn open_local(
     };
     let mut reached = blank.config().remote.clone();
     reached.others.extend(blank.kept().arbiters.iter().cloned());
-    let view = patiently(home, || async {
-        Remote::open(reached.clone()).await.map_err(failed)?.view().await.map_err(failed)
-    })
-    .await?;
+    let view = patience
+        .wait(|| async { Remote::open(reached.clone()).await.map_err(failed)?.view().await.map_err(failed) })
+        .await?;
     blank.enlist(view.lease).map_err(failed)
 }
 

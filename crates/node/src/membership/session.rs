@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::{
-    BootTime, Change, Coordinator, Epoch, Error, EtcdError, Incarnation, Join, Lease, MemberState, Office,
-    Refusal, RemoteError, Route, Seat, View, WallClock,
+    BootTime, Change, Coordinator, Epoch, Error, Incarnation, Join, Lease, MemberState, Office, Refusal,
+    RemoteError, Route, Seat, View, WallClock,
 };
 use cards_core::NodeId;
 use cards_tls::{Fingerprint, Identity};
@@ -20,16 +20,18 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::home::{self, HomeError, RETRY, Registry};
+use super::patience::Patience;
 use super::state::{State, StateFile};
-use super::{Kept, Members, Order, Part, forget, leave, registrar, renewal};
+use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
 use crate::identity::Own;
 use crate::net;
 use crate::node::Node;
+use crate::starting::Starting;
 
 /// How wrong a clock may run, in millionths: that is what the holder of a lease takes off.
 const DRIFT_PPM: u32 = 10_000;
 /// How often the log says that the coordinator is not there.
-const REMIND: Duration = Duration::from_secs(10);
+pub(super) const REMIND: Duration = Duration::from_secs(10);
 
 /// The first membership of this process.
 #[derive(Debug)]
@@ -78,12 +80,12 @@ pub(super) async fn run(
     home: Home,
     own: Option<Arc<Own>>,
     state: StateFile,
-    port: Vec<TcpListener>,
+    (port, starting): (Vec<TcpListener>, Arc<Starting>),
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
     orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, own, state, port) => begun,
+        begun = Session::begin(config, home, own, state, port, &starting) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -112,10 +114,12 @@ impl Session {
         own: Option<Arc<Own>>,
         mut state: StateFile,
         port: Vec<TcpListener>,
+        starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
+        let patience = Patience { home: &home, starting };
         let identity = own.as_ref().map(|own| Identity::clone(own));
-        let coordinator = home::open(&config, &home, identity.as_ref(), &before).await?;
+        let coordinator = home::open(&config, &patience, identity.as_ref(), &before).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
         // The certificate of a keeper that was off for long may have ended, and other nodes would refuse it; and the address is not
         // known yet when the first is made.
@@ -131,20 +135,19 @@ impl Session {
             let identity = own.as_ref().map(|own| Identity::clone(own));
             Vestibule(tokio::task::spawn_local(net::attend(port, identity, registry.visits.clone())))
         });
-        patiently(&home, || async {
-            let source = |source| HomeError::Coordinator { home: home.describe(), source };
-            renewal::certify(own.as_deref(), &coordinator).await.map_err(source)
-        })
-        .await?;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
-        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        patience
+            .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })
+            .await?;
+        let view = patience.wait(|| async { coordinator.view().await.map_err(failed) }).await?;
         check_disks(&view, &config)?;
-        let (seat, lease, number) = patiently(&home, || {
-            let (coordinator, config, home, before) = (&coordinator, &config, &home, &before);
-            async move { join(coordinator, config, home, before).await }
-        })
-        .await?;
-        let view = patiently(&home, || async { coordinator.view().await.map_err(failed) }).await?;
+        let (seat, lease, number) = patience
+            .wait(|| {
+                let (coordinator, config, home, before) = (&coordinator, &config, &home, &before);
+                async move { join(coordinator, config, home, before, Some(starting)).await }
+            })
+            .await?;
+        let view = patience.wait(|| async { coordinator.view().await.map_err(failed) }).await?;
         let membership = seat.incarnation.0;
         let epoch = view.epoch.0.max(before.epoch);
         store(&mut state, remembered(&coordinator, State { membership, epoch, ..before }));
@@ -277,7 +280,7 @@ impl Session {
                         _ => {}
                     }
                     off = problem.is_some();
-                    self.say(problem);
+                    self.say(problem.map(Trouble::Said));
                 }
                 // It is no member any more, as it wished; whoever leaves must not join again by that.
                 Err(Error::Refused(_)) if self.leaving.get() || self.left.get() => {}
@@ -300,19 +303,18 @@ impl Session {
                                 over = Some(Instant::now());
                                 tracing::warn!("this node cannot join again: {error}");
                             }
-                            self.say(Some(error));
+                            self.say(Some(Trouble::Said(error)));
                         }
                     }
                 }
                 Err(error) => {
                     let cause = cause(&error);
-                    self.say(Some(format!(
-                        "the coordinator {} has not answered for {} s ({cause}): {}. Until then nobody can join or leave; \
-                         I/O goes on, with the disks of the nodes that are up",
-                        self.describe(),
-                        answered.elapsed().as_secs(),
-                        remedy(&self.coordinator)
-                    )));
+                    self.say(Some(Trouble::Silent {
+                        coordinator: self.describe(),
+                        answered,
+                        cause: cause.clone(),
+                        remedy: remedy(&self.coordinator),
+                    }));
                     if !std::mem::replace(&mut silent, true) || said.elapsed() > REMIND {
                         said = Instant::now();
                         tracing::warn!("the coordinator {} does not answer: {cause}", self.describe());
@@ -337,7 +339,7 @@ impl Session {
     /// The cluster has gone on without this node. Its clients go on, too: each card has its own lease.
     async fn return_to_cluster(&self) -> Result<(), String> {
         let before = self.state.borrow().state();
-        let joined = join(&self.coordinator, &self.config, &self.home, &before).await;
+        let joined = join(&self.coordinator, &self.config, &self.home, &before, None).await;
         let (seat, lease, number) = joined.map_err(|error| error.to_string())?;
         if number != self.number {
             return Err(format!(
@@ -403,7 +405,7 @@ impl Session {
     }
 
     /// What is wrong with the membership, for `cards status`.
-    fn say(&self, problem: Option<String>) {
+    fn say(&self, problem: Option<Trouble>) {
         if let Some(node) = &*self.node.borrow() {
             node.membership.set_problem(problem);
         }
@@ -443,7 +445,7 @@ impl Session {
 }
 
 /// Why the coordinator has not answered, without what is known of it anyway.
-fn cause(error: &Error) -> String {
+pub(super) fn cause(error: &Error) -> String {
     let Error::Remote(remote) = error else { return error.to_string() };
     let mut remote = remote;
     while let RemoteError::OutcomeUnknown { cause, .. } = remote {
@@ -475,51 +477,6 @@ fn clock_off(node: WallClock, coordinator: WallClock) -> String {
     )
 }
 
-/// Does something until the coordinator answers, and says from time to time that it does not.
-pub(super) async fn patiently<T, F: Future<Output = Result<T, HomeError>>>(
-    home: &Home,
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, HomeError> {
-    let mut said: Option<Instant> = None;
-    let mut pause = Duration::from_millis(20);
-    loop {
-        match attempt().await {
-            Err(HomeError::Coordinator { source, .. }) if is_passing(&source) => {
-                if said.is_none_or(|said| said.elapsed() > REMIND) {
-                    said = Some(Instant::now());
-                    tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY);
-            }
-            result => return result,
-        }
-    }
-}
-
-/// The coordinator may answer otherwise in a while, with nobody doing anything about this node.
-fn is_passing(error: &Error) -> bool {
-    match error {
-        Error::Refused(_) | Error::File(_) | Error::Store(_) => false,
-        Error::Remote(error) => matches!(
-            error,
-            RemoteError::Unreachable { .. }
-                | RemoteError::Unproven { .. }
-                | RemoteError::Slow { .. }
-                | RemoteError::NoLeader { .. }
-                | RemoteError::OutcomeUnknown { .. }
-        ),
-        Error::Etcd(error) => matches!(
-            error,
-            EtcdError::Unreachable { .. }
-                | EtcdError::Slow { .. }
-                | EtcdError::NoQuorum { .. }
-                | EtcdError::NoLease { .. }
-                | EtcdError::Contended { .. }
-        ),
-    }
-}
-
 /// Joins with the next membership number. A member of this name that is live may be this node's last process: it is
 /// waited for until its lease must have ended.
 async fn join(
@@ -527,6 +484,7 @@ async fn join(
     config: &Config,
     home: &Home,
     before: &State,
+    starting: Option<&Starting>,
 ) -> Result<(Seat, Lease, NodeId), HomeError> {
     let failed = |source| HomeError::Coordinator { home: home.describe(), source };
     let now = WallClock::now();
@@ -561,6 +519,11 @@ async fn join(
                         config.node
                     );
                     waited_until = Some(Instant::now() + wait + RETRY * 2);
+                }
+                if let Some(starting) = starting {
+                    let reason =
+                        format!("a member is called {}, and may be this node's last process", config.node);
+                    starting.waits_for("the end of a lease", Some(reason));
                 }
                 tokio::time::sleep(RETRY.min(wait)).await;
             }

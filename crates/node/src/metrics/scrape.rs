@@ -23,8 +23,9 @@ const USUAL: [Op; 3] = [Op::Read, Op::Write, Op::Flush];
 pub(crate) fn scrape(node: &Node) -> String {
     let mut text = Exposition::default();
     about_node(&mut text, node);
-    let io = node.metrics.io();
+    let io = node.probe.io();
     requests(&mut text, &io);
+    limits(&mut text, &io);
     blocks(&mut text, &io);
     volumes(&mut text, node);
     counters(&mut text, node);
@@ -60,7 +61,7 @@ fn about_node(text: &mut Exposition, node: &Node) {
         text.counter("cards_certificate_renewal_failures", help).sample(&[], failures);
     }
     let help = "Requests of clients that took at least the time that `slow` in the configuration says.";
-    text.counter("cards_slow_requests", help).sample(&[], node.metrics.slow.count());
+    text.counter("cards_slow_requests", help).sample(&[], node.probe.slow_count());
 }
 
 /// The kinds of requests to show: the usual ones, and those that there were.
@@ -148,6 +149,15 @@ fn volumes(text: &mut Exposition, node: &Node) {
     }
 }
 
+fn limits(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
+    let help = "Requests of clients that a limit of the volume's card or of the node has had wait.";
+    let mut family = text.counter("cards_throttled_requests", help);
+    volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], io.throttled));
+    let mut family = text.counter("cards_throttled_seconds", "How long these waited for it, together.");
+    let seconds = |io: &Io| io.throttled_us as f64 / 1e6;
+    volumes.iter().for_each(|(volume, io)| family.sample(&[("volume", volume)], seconds(io)));
+}
+
 /// What the core and the driver count for the whole node.
 fn counters(text: &mut Exposition, node: &Node) {
     let counters = report::counters(node);
@@ -224,6 +234,20 @@ fn disks(text: &mut Exposition, node: &Node) {
         let mut family = text.counter(name, help);
         disks.iter().for_each(|disk| family.sample(&[("disk", &disk.name)], of(&disk.counters)));
     }
+    type Room = fn(&cards_admin::Room) -> u64;
+    let families: [(&str, &str, Room); 2] = [
+        ("cards_disk_unwritten_bytes", "Bytes of a disk's file that have no place yet.", |room| {
+            room.unwritten
+        }),
+        ("cards_disk_room_bytes", "Bytes that are left on the file system of a disk's file.", |room| {
+            room.free
+        }),
+    ];
+    for (name, help, of) in families {
+        let mut family = text.gauge(name, help);
+        let rooms = disks.iter().filter_map(|disk| Some((&disk.name, disk.room?)));
+        rooms.for_each(|(disk, room)| family.sample(&[("disk", disk)], of(&room)));
+    }
     disk_errors(text, node);
 }
 
@@ -235,7 +259,7 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {
-    let started_us = *node.metrics.started_us.get_or_init(|| {
+    let started_us = *node.started_us.get_or_init(|| {
         let (now, utc_us) = node.clock.now_and_utc_us();
         utc_us.saturating_sub(now.0 / 1_000)
     });

@@ -348,7 +348,7 @@ impl Incoming {
             if let Body::CommandDone { request, .. } = message.body {
                 node.links[usize::from(peer.0)].answered((shard, request));
             }
-            node.spans.arrived(node, *peer, now, message);
+            node.probe.arrived(*peer, message, now);
         }
         local.shard(shard, |state| {
             for (message, target) in self.arriving.drain(..) {

@@ -60,6 +60,8 @@ pub(crate) struct Link {
     met: AtomicBool,
     /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
     silent_since: AtomicU64,
+    /// The same from the first suspicion on.
+    quiet_since: AtomicU64,
 }
 
 /// Whether this node can talk to a peer.
@@ -94,11 +96,12 @@ impl Link {
             offer: Notify::new(),
             dialled: AtomicU64::new(0),
             traffic: PeerTraffic::default(),
-            damaged: Failures::default(),
+            damaged: Failures::called("checksum"),
             damage_told: Mutex::default(),
             disks: Mutex::default(),
             met: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
+            quiet_since: AtomicU64::new(0),
         }
     }
 
@@ -236,10 +239,20 @@ impl Link {
         self.is_up() && self.silent_since().is_none()
     }
 
-    /// Since when it has said nothing although it should.
+    /// Since when it has said nothing although it should, once that is certain.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
         let since = self.silent_since.load(Ordering::Relaxed);
         (since > 0).then_some(Instant(since))
+    }
+
+    /// Since when it has said nothing although it should, from the first suspicion on.
+    pub(crate) fn quiet_since(&self) -> Option<Instant> {
+        let since = self.quiet_since.load(Ordering::Relaxed);
+        (since > 0).then_some(Instant(since))
+    }
+
+    pub(super) fn set_quiet(&self, since: Option<Instant>) {
+        self.quiet_since.store(since.map_or(0, |since| since.0), Ordering::Relaxed);
     }
 
     pub(super) fn set_silent(&self, since: Option<Instant>) {

@@ -1,8 +1,8 @@
 //! Peers that stay connected and say nothing: the kernel of a process that stands still keeps its connections.
 //!
-//! Nothing is asked of a peer for this. A node with a card renews it several times in a lease, and its disk node answers
-//! each time: whichever of the two hears nothing for a lease knows that the other stands still. Of other peers nothing
-//! is known.
+//! Nothing is asked of a peer for this. A node with a card renews it four times in a lease, and its disk node answers
+//! each time: a node that hears nothing for most of two renewals suspects the other, and one that hears nothing for a lease knows
+//! that the other stands still. Of other peers nothing is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,9 @@ use crate::node::Node;
 use crate::traffic::Traffic;
 
 /// Looks in a lease.
-const LOOKS: u32 = 4;
+const LOOKS: u32 = 8;
+/// A peer is suspected after this, at least: on a busy machine threads wait that long.
+const SUSPECTED: Duration = Duration::from_millis(500);
 
 /// What was heard of a peer last.
 struct Heard {
@@ -24,19 +26,22 @@ struct Heard {
 
 /// Notes which peers are silent, for as long as the runtime runs. Not that of a data thread, which has better things to do.
 pub(crate) async fn watch(node: &Node) {
-    let pause = (node.config.lease / LOOKS).max(Duration::from_millis(10));
+    let lease = node.config.lease;
+    let pause = (lease / LOOKS).max(Duration::from_millis(10));
+    let suspected = (lease * 2 / 5).max(SUSPECTED);
     let mut heard: BTreeMap<NodeId, Heard> = BTreeMap::new();
     let mut last = node.now();
     loop {
         tokio::time::sleep(pause).await;
         let now = node.now();
         // This node stood still itself: what came meanwhile is not received yet.
-        let is_late = now.since(last) > pause * 2;
+        let is_late = now.since(last) > pause * 4;
         last = now;
         let talkers = talkers(node);
         for (peer, member) in node.members().live().filter(|&(peer, _)| peer != node.me) {
             let link = &node.links[usize::from(peer.0)];
             if !link.is_up() {
+                link.set_quiet(None);
                 link.set_silent(None);
                 heard.remove(&peer);
                 continue;
@@ -45,6 +50,7 @@ pub(crate) async fn watch(node: &Node) {
             let before = heard.entry(peer).or_insert(Heard { bytes, at: now });
             if before.bytes != bytes || is_late {
                 *before = Heard { bytes, at: now };
+                link.set_quiet(None);
                 if let Some(since) = link.silent_since() {
                     link.set_silent(None);
                     tracing::info!(
@@ -53,16 +59,19 @@ pub(crate) async fn watch(node: &Node) {
                         now.since(since).as_secs_f64()
                     );
                 }
-            } else if link.silent_since().is_none()
-                && talkers.contains(&peer)
-                && now.since(before.at) > node.config.lease
-            {
+                continue;
+            }
+            let quiet = now.since(before.at);
+            if !talkers.contains(&peer) || quiet < suspected {
+                continue;
+            }
+            link.set_quiet(Some(before.at));
+            if link.silent_since().is_none() && quiet > lease {
                 link.set_silent(Some(before.at));
                 tracing::warn!(
                     peer = member.name,
                     address = member.address,
-                    "silent for more than a lease ({:?}) although it is connected: it stands still or is overloaded",
-                    node.config.lease
+                    "silent for more than a lease ({lease:?}) although it is connected: it stands still or is overloaded"
                 );
             }
         }

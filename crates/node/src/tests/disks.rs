@@ -32,8 +32,8 @@ fn an_unreadable_block_fails_its_read_only() {
     let status = cluster.status(1);
     assert_eq!(status.disks[0].errors, 1);
     let said = status.problems.iter().any(|problem| {
-        problem.contains("disk disk: 1 operation failed")
-            && problem.contains("a read of 64 KiB at byte 262144: Input/output error")
+        problem.contains("disk disk: 1 read failed")
+            && problem.contains("of 64 KiB at byte 262144: Input/output error")
     });
     assert!(said && !status.healthy, "{:?}", status.problems);
 }
@@ -46,8 +46,7 @@ fn a_failed_write_is_told_to_the_remote_writer() {
         client.write(0, &[1; BLOCK]).unwrap();
         assert_eq!(client.write(BLOCK as u64, &[2; BLOCK]), Err(errno), "{fault}");
         let problems = cluster.status(2).problems;
-        let told =
-            ["volume disk: 1 request failed", "a write of 64 KiB", "see `cards status` at its disk node n1"];
+        let told = ["volume disk: 1 write failed", "of 64 KiB", "see `cards status` at its disk node n1"];
         assert!(problems.iter().any(|said| told.iter().all(|part| said.contains(part))), "{problems:?}");
         assert!(client.read(BLOCK as u64, BLOCK).unwrap() == cluster.content[BLOCK..2 * BLOCK]);
         client.write(BLOCK as u64, &[3; BLOCK]).unwrap();

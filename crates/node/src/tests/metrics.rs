@@ -12,6 +12,7 @@ use crate::Daemon;
 use crate::cards::CardState;
 use crate::membership::{Member, Members};
 use crate::metrics::{scrape, strict};
+use crate::report;
 
 /// The value of a sample; zero if it is not there.
 fn value(text: &str, sample: &str) -> f64 {
@@ -122,7 +123,7 @@ fn a_write_waits_for_the_locks_of_others_and_a_read_for_none() {
     reader.read(0, BLOCK).unwrap();
     writer.write(0, &[1; 512]).unwrap();
     reader.read(0, BLOCK).unwrap();
-    let slow = |node: usize| cluster.node(node).metrics.slow.show(cluster.node(node), usize::MAX);
+    let slow = |node: usize| report::slow(cluster.node(node), usize::MAX);
     let (read, written) = (slow(2).last[0].clone(), slow(1).last[0].clone());
     assert_eq!((read.op, read.waited_for, read.node.as_deref()), (Op::Read, WaitKind::Peer, Some("n1")));
     assert_eq!(

@@ -122,7 +122,7 @@ fn a_certificate_gets_the_host_of_the_address_and_the_web_answers_to_all_its_nam
         let web = address(&proven.cluster, node);
         let own = format!("n{node}.test.cards:{}", web.port());
         assert!(ask(web, "GET", "/metrics", &own).0.starts_with("HTTP/1.1 200"), "{own}");
-        assert!(ask(web, "GET", "/metrics", "n3.test.cards").0.starts_with("HTTP/1.1 403"));
+        assert!(ask(web, "GET", "/metrics", "n3.test.cards").0.starts_with("HTTP/1.1 421"));
     }
 }
 

@@ -55,10 +55,17 @@ fn every_route_of_the_page_for_operators_is_there() {
 fn a_page_that_has_its_own_name_resolve_to_this_machine_is_told_nothing() {
     let cluster = Cluster::with(1, 4 * BLOCK, web);
     let address = address(&cluster, 1);
-    for host in ["evil.example", "evil.example:7480", "127.0.0.1.evil.example", "", "n2"] {
+    for host in ["evil.example", "evil.example:7480", "127.0.0.1.evil.example", "n2"] {
         let (head, body) = ask(address, "GET", "/v1/status", host);
-        assert!(head.starts_with("HTTP/1.1 403"), "{host}: {head}");
+        assert!(head.starts_with("HTTP/1.1 421"), "{host}: {head}");
         assert!(body.contains("web.hosts") && !body.contains("members"), "{host}: {body}");
+    }
+    for strange in
+        ["", "[::1].evil", "127.0.0.1:7480, evil", "127.0.0.1 evil", "n1\r\nhost: evil", "n1\r\nhost: n1"]
+    {
+        let (head, body) = ask(address, "GET", "/v1/status", strange);
+        assert!(head.starts_with("HTTP/1.1 400"), "{strange}: {head}");
+        assert!(body.contains("one Host header") && !body.contains("members"), "{strange}: {body}");
     }
     for host in ["n1", "localhost:7480", "[::1]:7480", "10.0.0.9", "DASH.lab:80"] {
         let (head, _) = ask(address, "GET", "/v1/status", host);
@@ -67,7 +74,12 @@ fn a_page_that_has_its_own_name_resolve_to_this_machine_is_told_nothing() {
     let nameless = raw(address, b"GET /v1/status HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(nameless.starts_with("HTTP/1.1 40"), "{nameless}");
     let elsewhere = b"GET http://evil.example/v1/status HTTP/1.1\r\nhost: n1\r\nconnection: close\r\n\r\n";
-    assert!(raw(address, elsewhere).starts_with("HTTP/1.1 403"));
+    assert!(raw(address, elsewhere).starts_with("HTTP/1.1 421"));
+    for strange in ["evil, n1", "[::1].evil"] {
+        let both =
+            format!("GET http://n1/v1/status HTTP/1.1\r\nhost: {strange}\r\nconnection: close\r\n\r\n");
+        assert!(raw(address, both.as_bytes()).starts_with("HTTP/1.1 400"), "{strange}");
+    }
 }
 
 #[test]

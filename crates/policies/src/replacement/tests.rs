@@ -29,6 +29,37 @@ fn full(replacement: Replacement, capacity: u32) -> Cache {
     cache
 }
 
+#[test]
+fn retained_blocks_are_no_victims_of_any_replacement() {
+    for replacement in Replacement::ALL {
+        let mut cache = full(replacement, 32);
+        cache.retain(PgId(0), [(5, 14)].to_vec());
+        for round in 0..600u32 {
+            let index = cards_core::mix(u64::from(round)) as u32 % 90;
+            match cache.lookup(block(index)) {
+                Some(slot) => cache.touch(slot),
+                None => {
+                    let slot = cache.take().unwrap();
+                    cache.insert(slot, block(index), None);
+                    cache.unpin(slot);
+                }
+            }
+            while cache.is_overfull() {
+                let victim = cache.victim().unwrap();
+                cache.remove(victim);
+            }
+            cache.check();
+            assert_eq!(cache.retained(), 10, "{replacement}");
+            if round == 300 {
+                cache.retain(PgId(0), Vec::new());
+                assert_eq!(cache.retained(), 0);
+                cache.retain(PgId(0), [(5, 14)].to_vec());
+            }
+        }
+        assert!((5..15).all(|index| cache.lookup(block(index)).is_some()), "{replacement}");
+    }
+}
+
 /// What happens to a block.
 #[derive(Clone, Copy, Debug)]
 enum Step {

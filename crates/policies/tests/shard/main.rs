@@ -12,6 +12,7 @@ mod greedy;
 mod hdc;
 mod hints;
 mod nchance;
+mod retained;
 mod turns;
 
 use cards_core::*;

@@ -21,6 +21,7 @@ fn status(number: u64, second: u64) -> Status {
         address: format!("10.0.0.{other}:7400"),
         state: if other == number { MemberState::Here } else { MemberState::Up },
         reason: None,
+        silent_ms: None,
         encryption: None,
         bytes_sent: 0,
         bytes_received: 0,
@@ -41,13 +42,16 @@ fn status(number: u64, second: u64) -> Status {
             mode: Mode::Rw,
             read_ahead: ReadAhead::Auto,
             clients: number as u32,
+            limit: None,
             device: None,
         }),
         cached_blocks,
     };
     let disk = |name: &str| Disk {
         name: name.into(),
+        origin: String::new(),
         errors: 0,
+        room: None,
         counters: DiskCounters {
             reads: 300 * second,
             writes: 5 * second,
@@ -69,8 +73,11 @@ fn status(number: u64, second: u64) -> Status {
         time_ms: 1_000 * second,
         web: None,
         nbd: None,
+        limit: None,
+        starting: None,
         healthy: true,
         problems: Vec::new(),
+        failing: Vec::new(),
         members: (1..=3).map(member).collect(),
         volumes: vec![volume("data", 1 << 30, 100 * number), volume("images", 5 << 40, 7)],
         cache: Cache {
@@ -138,7 +145,14 @@ fn io(all: u64) -> Io {
         io
     };
     let ops = vec![op(Op::Read, &[(100, 10 * all), (10_000, all)]), op(Op::Write, &[(500, all)])];
-    Io { ops, local_hits: 6 * all, remote_hits: 3 * all, disk_reads: 2 * all, lock_waits: all }
+    Io {
+        ops,
+        local_hits: 6 * all,
+        remote_hits: 3 * all,
+        disk_reads: 2 * all,
+        lock_waits: all,
+        ..Io::default()
+    }
 }
 
 fn at(second: u64) -> Duration {

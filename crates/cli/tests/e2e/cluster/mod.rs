@@ -4,6 +4,7 @@ mod allowed;
 mod clients;
 mod cooperation;
 mod identity;
+mod objects;
 mod origin;
 mod policies;
 mod power;

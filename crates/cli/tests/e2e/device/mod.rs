@@ -4,6 +4,7 @@ mod exclusive;
 mod file;
 mod pages;
 mod place;
+mod read_ahead;
 mod restart;
 
 use std::fs;

@@ -1,10 +1,12 @@
 //! A cluster of `cards serve` daemons, one process per node, and what can befall them.
 
 use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,6 +16,8 @@ use super::plan::{Coordinator, Plan};
 use super::process::{Process, run};
 use super::{SHORT, eventually};
 
+/// How long a daemon may take to say that it serves.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// The binary under test.
 pub(crate) const CARDS: &str = env!("CARGO_BIN_EXE_cards");
 
@@ -147,7 +151,7 @@ impl Node {
     pub(crate) fn wait_ready(&mut self) {
         let socket = self.admin_socket();
         let what = format!("{} answers", self.runtime.display());
-        self.process().until(&what, || UnixStream::connect(&socket).ok());
+        self.process().until(&what, || serves(&socket).then_some(()));
         for volume in self.volumes.clone() {
             let export = self.export(&volume);
             let what = format!("volume {volume} is served at {}", self.runtime.display());
@@ -211,9 +215,9 @@ impl Node {
         self.runtime.join("admin.sock").display().to_string()
     }
 
-    /// Whether the admin socket accepts connections.
+    /// Whether the daemon serves: it has come through its start.
     pub(crate) fn answers(&self) -> bool {
-        UnixStream::connect(self.admin_socket()).is_ok()
+        serves(&self.admin_socket())
     }
 
     /// `cards status --json` of this node.
@@ -229,4 +233,17 @@ impl Node {
         let value = status["counters"][name].as_u64();
         value.unwrap_or_else(|| panic!("no counter {name} in {status:#}"))
     }
+}
+
+/// Whether a daemon answers on the admin socket that is not in its start any more.
+fn serves(socket: &str) -> bool {
+    let ask = || {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        stream.write_all(b"{\"request\":\"status\"}\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok::<_, io::Error>(serde_json::from_str::<Value>(&line)?)
+    };
+    ask().is_ok_and(|reply| reply["status"].is_object() && reply["status"]["starting"].is_null())
 }

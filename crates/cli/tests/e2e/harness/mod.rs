@@ -14,9 +14,11 @@ pub(crate) mod export;
 pub(crate) mod guest;
 pub(crate) mod machine;
 pub(crate) mod network;
+pub(crate) mod nginx;
 pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod reference;
+pub(crate) mod small;
 pub(crate) mod tools;
 pub(crate) mod wiretap;
 

@@ -13,7 +13,7 @@ use cards_tls::{Authority, Files};
 #[derive(Clone)]
 pub(crate) struct Disk {
     pub(crate) name: String,
-    /// `path = "…"` or `uri = "…"`.
+    /// `path = "…"`, `uri = "…"` or `url = "…"`.
     pub(crate) origin: String,
     pub(crate) policy: String,
     /// `computer` or `network`.
@@ -31,6 +31,11 @@ impl Disk {
     /// A disk called `disk` on another server's export.
     pub(crate) fn remote(uri: &str) -> Disk {
         Disk::on(format!("uri = \"{uri}\""))
+    }
+
+    /// A disk called `disk` that is an object.
+    pub(crate) fn object(url: &str) -> Disk {
+        Disk { read_only: true, ..Disk::on(format!("url = \"{url}\"")) }
     }
 
     fn on(origin: String) -> Disk {

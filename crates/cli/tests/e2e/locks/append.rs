@@ -40,7 +40,7 @@ fn volume_with_home(cluster: &mut Cluster) -> (&'static str, usize) {
         for number in 2..=3 {
             let socket = api(cluster, number);
             let script = format!("{CARDS} lock list --json --socket {socket}");
-            let held = ["--socket", &socket, volume, "0", "1", "--", "sh", "-c", &script];
+            let held = ["--socket", &socket, volume, "0+1", "--", "sh", "-c", &script];
             let listed = run(&[&[CARDS, "lock", "acquire"], &held[..]].concat(), SHORT).ok().stdout;
             let listed: serde_json::Value = serde_json::from_str(&listed).expect("a listing");
             if !listed["holdings"].as_array().expect("a list").is_empty() {

@@ -31,7 +31,7 @@ fn garbage_is_refused_and_the_next_client_is_served() {
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    lock(&mut cluster, 1, "acquire", &["disk", "0", "1M", "--wait", "5s", "--", "true"]).ok();
+    lock(&mut cluster, 1, "acquire", &["disk", "0+1M", "--wait", "5s", "--", "true"]).ok();
     assert!(cluster.node(1).is_alive());
 }
 

@@ -41,7 +41,7 @@ fn lock(cluster: &mut Cluster, number: usize, verb: &str, arguments: &[&str]) ->
 /// Waits until every node grants locks: a new cluster first waits for sessions that it might not know of.
 fn wait_for_locks(cluster: &mut Cluster, volumes: &[&str]) {
     for volume in volumes {
-        let arguments = [*volume, "0", "16M", "--wait", "10s", "--", "true"];
+        let arguments = [*volume, "0..16M", "--wait", "10s", "--", "true"];
         eventually("locks are granted", SHORT, || {
             lock(cluster, 1, "acquire", &arguments).status.success().then_some(())
         });

@@ -195,7 +195,9 @@ fn a_name_is_one_machines() {
     let dir = scratch();
     let lab = Lab { dir: dir.path(), keeper: free_port().to_string() };
     lab.cluster("init lab --node n1").ok();
-    let mut first = lab.spawn("n1", &[]);
+    let image = dir.path().join("disk.img");
+    content::image(&image, MIB, SEED);
+    let mut first = lab.spawn("n1", &["--disk", &format!("disk={}", image.display())]);
     first.until("n1 runs", || status(&lab, "n1")["healthy"].as_bool());
     let token = lab.token("token");
     let join = |machine: &str, node: &str, token: &str| {

@@ -1,11 +1,15 @@
 //! What comes to the door of the page that is no browser.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::cluster;
-use crate::harness::scratch;
+use crate::harness::{SHORT, scratch};
+
+/// Connections that say nothing.
+const IDLE: usize = 400;
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the door is open");
@@ -77,6 +81,36 @@ fn garbage_at_the_door_is_refused_by_name_and_harms_nobody() {
     let head = ask(page, "HEAD", "/");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
     assert_eq!(nodes.node(1).status()["healthy"], true);
+}
+
+#[test]
+fn idle_connections_give_way_and_busy_ones_do_not() {
+    let dir = scratch();
+    let (mut nodes, pages) = cluster(dir.path(), 1);
+    let (page, admin) = (pages[0], nodes.node(1).admin_socket());
+    let mut recorder = UnixStream::connect(&admin).expect("the admin socket");
+    recorder.set_read_timeout(Some(SHORT)).unwrap();
+    assert!(tell(&mut recorder, "record").contains("recording"));
+
+    // More than either socket has places, and than wait at it.
+    let visitors: Vec<TcpStream> = (0..IDLE).map(|_| connect(page)).collect();
+    let operators: Vec<UnixStream> =
+        (0..IDLE).map(|_| UnixStream::connect(&admin).expect("there is room")).collect();
+    let whole = ask(page, "GET", "/");
+    assert!(whole.contains("<!doctype html>"), "{whole}");
+    assert_eq!(nodes.node(1).status()["healthy"], true);
+    assert!(rest(visitors.into_iter().next().expect("the first")).is_empty(), "it has had to go");
+    drop(operators);
+    // The only one that had something to lose.
+    assert!(tell(&mut recorder, "take_recorded").contains("recorded"));
+}
+
+/// The line that answers a request without parameters on the admin socket.
+fn tell(stream: &mut UnixStream, request: &str) -> String {
+    writeln!(stream, "{{\"request\":\"{request}\"}}").expect("a request");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("a reply");
+    line
 }
 
 #[test]

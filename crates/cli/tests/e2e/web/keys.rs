@@ -18,7 +18,7 @@ fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
     let mut page = open(pages[0]);
     page.until("the map is there", "document.querySelectorAll('#map canvas').length === 2");
     let mut order = Vec::new();
-    for _ in 0..14 {
+    for _ in 0..20 {
         page.key("Tab");
         let focus = page.text(FOCUS);
         let (outline, name) = focus.split_once(' ').expect("both");
@@ -29,6 +29,7 @@ fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
         "skip",
         "range",
         "pause",
+        "theme",
         "Flows between nodes as a table",
         "volume",
         "Place in the volume",
@@ -39,9 +40,12 @@ fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
         "Policy now",
     ];
     assert_eq!(order[..wanted.len()], wanted);
-    assert!(order[wanted.len()].starts_with("Nodes"), "{order:?}");
-    assert!(order[wanted.len() + 1].starts_with("Volumes"), "{order:?}");
-    assert!(order[wanted.len() + 2].starts_with("The last "), "{order:?}");
+    let tables = &order[wanted.len()..];
+    assert!(tables[0].starts_with("Nodes"), "{order:?}");
+    assert_eq!(tables[1..3], ["n1", "n2"], "the ways to their pages");
+    assert!(tables[3].starts_with("Volumes"), "{order:?}");
+    assert_eq!(tables[4..6], ["disk", "n1"]);
+    assert!(tables[6].starts_with("The last "), "{order:?}");
 }
 
 #[test]

@@ -51,6 +51,15 @@ fn it_is_dark_where_that_is_preferred_and_light_else() {
         assert_eq!(back < text, dark, "{scheme}: {text} on {back}");
         assert!((back - text).abs() > 150.0, "{scheme}: {text} on {back}");
     }
+    // The reader of the page may want it otherwise than his system, and then for good.
+    let back = lightness("body", "backgroundColor");
+    for (name, dark) in [("dark", true), ("light", false)] {
+        page.js("document.getElementById('theme').click()");
+        assert_eq!(page.text("document.getElementById('theme').textContent"), format!("Theme: {name}"));
+        page.screen(1280, if dark { "light" } else { "dark" }, "no-preference");
+        page.open(&format!("http://{}/", pages[0]));
+        assert_eq!(page.js(&back).as_f64().unwrap() < 100.0, dark, "{name}");
+    }
     is_well(&mut page, &format!("http://{}/", pages[0]));
 }
 
@@ -66,16 +75,20 @@ fn nothing_is_too_wide_or_upon_another_on_any_screen() {
             nodes.node(3).kill();
             page.until("it is seen", "document.querySelector('#picture .node.away') !== null");
         }
-        for width in [360, 640, 800, 1001, 1280, 1920] {
-            page.screen(width, "light", "reduce");
-            page.until(
-                "it is drawn anew",
-                "document.querySelector('#picture svg').clientWidth <= innerWidth",
-            );
-            let faults = || page.text(FAULTS);
-            let last = wait_for_none(faults);
-            assert!(last.is_empty(), "at {width}: {last}");
+        for place in ["#/", "#/node/n3", "#/volume/disk"] {
+            page.js(&format!("location.hash = {place:?}"));
+            for width in [360, 640, 800, 1001, 1280, 1920] {
+                page.screen(width, "light", "reduce");
+                page.until(
+                    "it is drawn anew",
+                    "document.querySelector('#picture svg').clientWidth <= innerWidth",
+                );
+                let faults = || page.text(FAULTS);
+                let last = wait_for_none(faults);
+                assert!(last.is_empty(), "{place} at {width}: {last}");
+            }
         }
+        page.js("location.hash = '#/'");
     }
 }
 

@@ -3,9 +3,11 @@
 mod browser;
 mod day;
 mod door;
+mod figures;
 mod https;
 mod keys;
 mod looks;
+mod past;
 mod shows;
 
 use std::net::SocketAddr;

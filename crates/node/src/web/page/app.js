@@ -1,26 +1,32 @@
 // The page: asks its node again and again, and shows what it hears. It never changes anything.
 
-import { Chart } from "./chart.js";
-import { byId, byteRate, bytes, el, percent, rate, say, time } from "./dom.js";
+import { charts as allCharts, isFor } from "./charts.js";
+import { byId, el, say } from "./dom.js";
+import * as events from "./events.js";
 import { VolumeMap } from "./map.js";
 import { Model } from "./model.js";
 import * as picture from "./picture.js";
+import { parse } from "./route.js";
 import * as tables from "./tables.js";
+import { theme } from "./theme.js";
+import * as tiles from "./tiles.js";
 
 /** Seconds between two looks, at first and while nobody answers. */
 const EVERY = 2;
 const EVERY_MAX = 30;
+/** Seconds until the second look: rates take two. */
+const SOON = 1.1;
 /** Seconds that an answer may take. */
 const PATIENCE = 10;
 /** Looks between two of what changes slowly. */
 const SELDOM = 2;
 /** Seconds without a look after which the daemon's own history is better than ours. */
 const STALE = 15;
-/** Seconds that the tiles look back. */
-const TILES = 60;
 
 const model = new Model();
-const state = { range: 300, paused: false, pause: EVERY, looks: 0, heard: -Infinity, timer: 0, asking: false };
+const state = { range: 300, paused: false, pause: EVERY, looks: 0, heard: -Infinity, timer: 0, asking: false, stale: true };
+const charts = allCharts();
+const map = new VolumeMap(byId("map"));
 
 async function get(path) {
   const answer = await fetch(path, { signal: AbortSignal.timeout(PATIENCE * 1000), cache: "no-store" });
@@ -28,80 +34,6 @@ async function get(path) {
   if (!answer.ok) throw new Error(body.error?.message ?? `${path}: ${answer.status}`);
   return body;
 }
-
-const per = (field) => (ring, index) => ring.rate(index, field);
-const series = (label, style, field) => ({ label, style, of: per(field) });
-const charts = [
-  new Chart(byId("charts"), {
-    title: "Blocks read by clients", note: "where they came from", format: rate, least: 10, stacked: true,
-    series: [
-      series("disk", "disk", "disk_reads"),
-      series("another node's cache", "remote", "remote_hits"),
-      series("own cache", "local", "local_hits"),
-    ],
-  }),
-  new Chart(byId("charts"), {
-    title: "Throughput", format: byteRate, base: 1024, least: 1024,
-    series: [
-      series("clients read", "local", "bytes_read"),
-      series("clients write", "written", "bytes_written"),
-      series("between nodes", "remote", "bytes_sent"),
-      series("disks read", "disk", "disk_bytes_read"),
-    ],
-  }),
-  new Chart(byId("activity"), {
-    title: "Latency", note: "at the daemons", format: time, least: 1e-5,
-    series: [
-      { label: "reads, mean", style: "local", of: (ring, index) => ring.mean(index, "read") },
-      { label: "99 %", style: "local dashed", of: (ring, index) => ring.p99(index, "read") },
-      { label: "writes, mean", style: "written", of: (ring, index) => ring.mean(index, "write") },
-      { label: "99 %", style: "written dashed", of: (ring, index) => ring.p99(index, "write") },
-    ],
-  }),
-  new Chart(byId("activity"), {
-    title: "Locks", format: rate, least: 1,
-    series: [
-      series("asked for", "local", "locks_asked"),
-      series("given up", "remote", "locks_given_up"),
-      series("reads that waited", "written", "lock_waits"),
-      series("copies invalidated", "disk", "invalidations"),
-    ],
-  }),
-  new Chart(byId("activity"), {
-    title: "Policy", note: "blocks that leave a cache", format: rate, least: 1,
-    series: [
-      series("evicted", "disk", "evictions"),
-      series("sent to another node", "remote", "forwarded"),
-      series("taken in for others", "local", "stored_for_others"),
-    ],
-  }),
-];
-const map = new VolumeMap(byId("map"));
-
-/** What the figures of the last minute and of all time come to. */
-function tiles() {
-  const { ring } = model;
-  const from = model.now() - TILES;
-  const recent = (field) => ring.sum(field, from);
-  const seconds = Math.min(TILES, recent("seconds")) || 1;
-  const reads = recent("local_hits") + recent("remote_hits") + recent("disk_reads");
-  const [spared, all] = [
-    model.sum(({ counters }) => counters.local_hits + counters.remote_hits),
-    model.sum(({ counters }) => counters.local_hits + counters.remote_hits + counters.disk_reads),
-  ];
-  const memory = [model.sum(({ cache }) => cache.used), model.sum(({ cache }) => cache.bytes)];
-  const content = [
-    ["Reads without the disk", percent(reads - recent("disk_reads"), reads),
-      reads ? `${percent(recent("local_hits"), reads)} own cache, ${percent(recent("remote_hits"), reads)} another node's` : "no read in the last minute"],
-    ["Clients read", byteRate(recent("bytes_read") / seconds), `and write ${byteRate(recent("bytes_written") / seconds)}`],
-    ["Disk spared since start", percent(spared, all), all ? `${bigCount(spared)} of ${bigCount(all)} block reads` : "no block read yet"],
-    ["Memory in use", bytes(memory[0]), `of ${bytes(memory[1])} for caches`],
-  ];
-  byId("tiles").replaceChildren(...content.map(([name, value, note]) =>
-    el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "note" }, note))));
-}
-
-const bigCount = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
 
 /** The first line and what else is wrong, in the words of `cards status`. */
 function health() {
@@ -115,7 +47,24 @@ function health() {
     list.replaceChildren(...rest.map((text) => el("li", {}, text)));
   }
   say(byId("cluster"), cluster && `cluster ${cluster}`);
-  document.title = `${healthy ? "✓" : "!"} ${cluster} – CARDs`;
+  document.title = `${healthy ? "✓" : "!"} ${model.look ? `${model.look.name} – ` : ""}${cluster} – CARDs`;
+}
+
+/** What is looked at, and how it is. */
+function subject() {
+  const { kind, name } = model.look;
+  say(byId("subject"), `${kind === "node" ? "Node" : "Volume"} ${name}`);
+  if (kind === "node") {
+    const node = model.nodes.find((one) => one.name === name);
+    const word = node ? picture.stateWord(node.state) : "no member of this cluster";
+    return say(byId("condition"), [word, node?.error].filter((text) => text).join(": "));
+  }
+  const volume = model.volumes().find((one) => one.name === name);
+  const text = volume
+    ? [volume.state, volume.reason].filter((text) => text).join(": ")
+    : "no node of the cluster has a disk of this name";
+  const rest = volume?.disk_node ? `; its disk is at ${volume.disk_node}; its charts begin with this page` : "";
+  say(byId("condition"), text + rest);
 }
 
 function pickVolumes() {
@@ -130,35 +79,65 @@ function pickVolumes() {
 }
 
 function show() {
+  const { look } = model;
   health();
-  tiles();
+  tiles.draw(model);
   document.body.classList.toggle("many", model.nodes.length > 8);
-  picture.draw(byId("picture"), model);
   const now = model.now();
-  charts.forEach((chart) => chart.draw(model.ring, state.range, now));
-  tables.nodes(byId("nodes"), model);
-  tables.volumes(byId("volumes"), model);
+  for (const chart of charts) {
+    chart.section.hidden = !isFor(chart, look);
+    if (!chart.section.hidden) chart.draw(model.shown, state.range, now, model.events, look?.kind === "volume");
+  }
+  if (look) subject();
+  else picture.draw(byId("picture"), model);
+  if (look?.kind === "volume") tables.nodesOf(byId("nodes"), model, look.name);
+  else if (!look) tables.nodes(byId("nodes"), model);
+  if (look?.kind === "node") {
+    const node = model.nodes.find(({ name }) => name === look.name);
+    tables.disks(byId("disks"), node);
+    tables.peers(byId("peers"), node);
+  }
+  if (look?.kind !== "volume") tables.volumes(byId("volumes"), model, look?.name);
+  events.draw(byId("events"), model.happened(), model.volumes());
+  tables.slow(byId("slow"), model);
   if (byId("flows").open) tables.flows(byId("flows"), model);
   pickVolumes();
 }
 
 async function showMap() {
-  const volume = byId("volume").value;
+  const { look } = model;
+  if (look?.kind === "node") return;
+  const volume = look?.name ?? byId("volume").value;
   if (!volume) return map.clear("No volume yet.");
   try {
     const answer = await get(`/v1/map?volume=${encodeURIComponent(volume)}`);
-    if (volume === byId("volume").value) map.show(answer);
+    if (look === model.look && volume === (look?.name ?? byId("volume").value)) map.show(answer);
   } catch (error) {
     map.clear(error.message);
   }
 }
 
-async function showSlow() {
-  try {
-    tables.slow(byId("slow"), await get("/v1/slow"));
-  } catch (error) {
-    tables.slow(byId("slow"), { last: [], count: 0, error: error.message });
+async function hearEvents() {
+  const told = await get("/v1/events");
+  model.events = told;
+  events.draw(byId("events"), model.happened(), model.volumes());
+}
+
+/** Asks for the past of all, if the page knows less of it. */
+async function recall() {
+  if (performance.now() / 1000 - state.heard <= STALE) return;
+  model.recall(await get("/v1/history"));
+  state.stale = true;
+}
+
+/** Asks for the past of the node that is looked at. */
+async function recallOne() {
+  const { look } = model;
+  if (state.stale && look?.kind === "node" && model.nodes.some(({ name }) => name === look.name)) {
+    const told = await get(`/v1/history?node=${encodeURIComponent(look.name)}`);
+    if (look === model.look) model.recallOne(told);
   }
+  state.stale = false;
 }
 
 /** One look; the next one comes after a pause. */
@@ -167,21 +146,24 @@ async function look() {
   clearTimeout(state.timer);
   if (state.paused || document.hidden) return;
   state.asking = true;
+  let pause = EVERY;
   try {
-    if (performance.now() / 1000 - state.heard > STALE) model.recall(await get("/v1/history"));
+    await recall();
     model.hear(await get("/v1/cluster"));
+    await recallOne();
     state.heard = performance.now() / 1000;
-    state.pause = EVERY;
     document.body.classList.remove("away");
     // It may have been paused meanwhile.
     if (!state.paused) live("live", `live, every ${EVERY} s`);
     show();
-    if (state.looks++ % SELDOM === 0) await Promise.all([showMap(), showSlow()]);
+    if (state.looks++ % SELDOM === 0) await Promise.all([showMap(), hearEvents()]);
+    if (!model.measured) pause = SOON;
+    state.pause = EVERY;
   } catch (error) {
-    away(error);
+    pause = away(error);
   }
   state.asking = false;
-  state.timer = setTimeout(look, state.pause * 1000);
+  state.timer = setTimeout(look, pause * 1000);
 }
 
 /** The daemon does not answer: says so, and asks less and less often. */
@@ -194,6 +176,7 @@ function away(error) {
   byId("problems").replaceChildren();
   document.title = "! no answer – CARDs";
   if (!state.paused) live("gone", `no answer, again in ${state.pause} s`);
+  return state.pause;
 }
 
 function live(kind, text) {
@@ -209,6 +192,24 @@ function setPaused(paused) {
   else look();
 }
 
+/** Shows what the address asks for. */
+function follow() {
+  const asked = parse(location.hash);
+  // #main and the like are places on the page.
+  if (asked === undefined) return;
+  model.lookAt(asked);
+  state.stale = true;
+  state.looks = 0;
+  const view = asked?.kind ?? "overview";
+  document.querySelectorAll("main [data-view]").forEach((part) => (part.hidden = !part.dataset.view.split(" ").includes(view)));
+  document.body.dataset.view = view;
+  if (!model.cluster) return;
+  scrollTo(0, 0);
+  show();
+  clearTimeout(state.timer);
+  look();
+}
+
 byId("pause").addEventListener("click", () => setPaused(!state.paused));
 byId("volume").addEventListener("change", showMap);
 byId("flows").addEventListener("toggle", () => tables.flows(byId("flows"), model));
@@ -221,6 +222,11 @@ document.addEventListener("visibilitychange", () => {
   state.pause = EVERY;
   look();
 });
+addEventListener("hashchange", () => {
+  follow();
+  if (parse(location.hash) !== undefined) byId("main").focus({ preventScroll: true });
+});
+theme(byId("theme"), showMap);
 let width = 0;
 new ResizeObserver(([{ contentRect }]) => {
   if (contentRect.width === width || !model.cluster) return;
@@ -229,4 +235,5 @@ new ResizeObserver(([{ contentRect }]) => {
 }).observe(byId("main"));
 // What is kept is bounded; the tests look.
 globalThis.cards = { model, show };
+follow();
 look();

@@ -1,33 +1,29 @@
 // Charts over time: lines, or areas one upon the other. A chart can be read with the pointer and with the arrow keys.
 
+import { linear, logarithmic, times } from "./axis.js";
 import { clock, el, say, svg } from "./dom.js";
+import { happening, isBad, isGood } from "./events.js";
 
-const HEIGHT = 150;
-const LEFT = 62;
+const HEIGHT = 160;
+const LEFT = 66;
+const RIGHT = 6;
 const BOTTOM = 18;
-const TOP = 8;
-
-/** A number at or above `value` that has one digit that counts. */
-function round(value, base) {
-  const unit = base === 1024 ? 1024 ** Math.floor(Math.log2(Math.max(1, value)) / 10) : 1;
-  const scaled = value / unit;
-  const power = 10 ** Math.floor(Math.log10(scaled));
-  const step = [1, 2, 3, 4, 6, 8, 10].find((step) => step * power >= scaled) ?? 10;
-  return step * power * unit;
-}
+const TOP = 12;
+/** Pixels within which two marks are one, and within which the cursor is at a mark. */
+const NEAR = 4;
 
 export class Chart {
   /** `series`: from the top of the legend down: { label, style, of(ring, index) }, null for nothing known. */
-  constructor(parent, { title, note, format, base = 1000, least, stacked = false, series }) {
-    Object.assign(this, { title, format, base, least, stacked, series });
+  constructor(parent, { title, note, format, base = 1000, least, stacked = false, log = false, series }) {
+    Object.assign(this, { title, format, base, least, stacked, log, series });
     this.values = series.map(() => el("output", {}, "–"));
-    const legend = series.map(({ label, style }, at) =>
+    this.legend = series.map(({ label, style }, at) =>
       el("li", {}, el("i", { class: `key ${style}` }), `${label} `, this.values[at]));
     this.plot = svg("svg", { role: "img", tabindex: "0", height: HEIGHT });
     this.when = el("output", { class: "when" });
-    const section = el("section", { class: "chart", "aria-label": title },
-      el("h2", {}, title, note && el("small", {}, note)), this.when, el("ul", { class: "legend" }, ...legend), this.plot);
-    parent.append(section);
+    this.section = el("section", { class: "chart", "aria-label": title },
+      el("h2", {}, title, note && el("small", {}, note)), el("ul", { class: "legend" }, ...this.legend), this.plot, this.when);
+    parent.append(this.section);
     this.plot.addEventListener("pointermove", (event) => this.point(event));
     this.plot.addEventListener("pointerleave", () => this.mark(null));
     this.plot.addEventListener("blur", () => this.mark(null));
@@ -35,27 +31,28 @@ export class Chart {
     this.cursor = null;
   }
 
-  /** Shows the last `seconds` of the ring, up to `now`. */
-  draw(ring, seconds, now) {
+  /** Shows the last `seconds` of the ring, up to `now`, and what happened meanwhile. Of a volume not all is counted. */
+  draw(ring, seconds, now, events, isVolume) {
+    this.counted = this.series.map(({ ofNodes, of }) => (ofNodes && isVolume ? () => null : of));
+    this.legend.forEach((item, at) => (item.hidden = Boolean(this.series[at].ofNodes && isVolume)));
     const width = this.plot.clientWidth || 320;
-    this.state = { ring, seconds, now, width, first: ring.after(now - seconds) };
+    this.state = { ring, seconds, now, width, first: ring.after(now - seconds), events };
     const { first } = this.state;
     const points = [];
-    let most = 0;
+    const all = [];
     for (let index = first; index < ring.length; index += 1) {
-      const values = this.series.map(({ of }) => of(ring, index));
+      const values = this.counted.map((of) => of(ring, index));
       const known = values.map((value) => value ?? 0);
-      most = Math.max(most, this.stacked ? known.reduce((a, b) => a + b, 0) : Math.max(...known));
-      points.push({ index, values });
+      all.push(...(this.stacked ? [known.reduce((a, b) => a + b, 0)] : known));
+      const end = this.x(ring.get(index, "time"));
+      points.push({ index, values, end, begin: Math.max(LEFT, this.x(ring.get(index, "time") - ring.get(index, "seconds"))) });
     }
-    const top = round(Math.max(most, this.least), this.base);
-    const x = (index) => LEFT + ((ring.get(index, "time") - now + seconds) / seconds) * (width - LEFT - 4);
-    const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
-    this.state.x = x;
-    const shapes = this.stacked ? this.areas(points, x, y) : this.lines(points, x, y);
+    const axis = this.log ? logarithmic(all) : linear(Math.max(this.least, ...all), this.base);
+    const y = (value) => TOP + (1 - axis.at(value)) * (HEIGHT - TOP - BOTTOM);
+    const shapes = this.stacked ? this.areas(points, y) : this.lines(points, y);
     this.cursorLine = svg("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
     this.plot.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    this.plot.replaceChildren(...this.grid(width, top, y), ...shapes, this.cursorLine);
+    this.plot.replaceChildren(...this.grid(axis, y), ...shapes, ...this.marks(), this.cursorLine);
     if (points.length === 0) {
       this.plot.append(svg("text", { class: "nothing", x: (width + LEFT) / 2, y: HEIGHT / 2 }, "nothing measured yet"));
     }
@@ -63,16 +60,43 @@ export class Chart {
     this.show();
   }
 
-  grid(width, top, y) {
-    const { seconds, now } = this.state;
-    const lines = [0, 0.5, 1].flatMap((part) => [
-      svg("line", { class: "grid", x1: LEFT, x2: width - 4, y1: y(part * top), y2: y(part * top) }),
-      svg("text", { class: "axis", x: LEFT - 6, y: y(part * top) + 4, "text-anchor": "end" }, this.format(part * top)),
+  /** Where a time is. */
+  x(time) {
+    const { seconds, now, width } = this.state;
+    return LEFT + ((time - now + seconds) / seconds) * (width - LEFT - RIGHT);
+  }
+
+  grid(axis, y) {
+    const { seconds, now, width } = this.state;
+    const lines = axis.ticks.flatMap((value) => [
+      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+      svg("text", { class: "axis", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, this.format(value)),
     ]);
-    const times = [[0, "start"], [0.5, "middle"], [1, "end"]].map(([part, anchor]) =>
-      svg("text", { class: "axis", x: LEFT + part * (width - LEFT - 4), y: HEIGHT - 4, "text-anchor": anchor },
-        clock(now - seconds * (1 - part)).slice(0, 5)));
-    return [...lines, ...times];
+    const labels = times(now - seconds, now, (width - LEFT) / 64).flatMap((time) => [
+      svg("line", { class: "grid", x1: this.x(time), x2: this.x(time), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 }),
+      svg("text", { class: "axis", x: Math.min(this.x(time), width - 17), y: HEIGHT - 3, "text-anchor": "middle" },
+        clock(time).slice(0, 5)),
+    ]);
+    return [...lines, ...labels];
+  }
+
+  /** A line for each moment at which something happened, the worst of what is too near to be told apart. */
+  marks() {
+    const { events, now, seconds } = this.state;
+    const places = [];
+    for (const event of events.filter(({ time_ms }) => time_ms / 1000 > now - seconds && time_ms / 1000 <= now)) {
+      const x = this.x(event.time_ms / 1000);
+      const last = places.at(-1);
+      if (last && x - last.x < NEAR) last.events.push(event);
+      else places.push({ x, events: [event] });
+    }
+    return places.map(({ x, events: these }) => {
+      const kind = these.some(isBad) ? "bad" : these.some(isGood) ? "good" : "plain";
+      const words = these.map((event) => `${clock(event.time_ms / 1000)} ${happening(event)}`).join("\n");
+      return svg("g", { class: `mark ${kind}` }, svg("title", {}, words),
+        svg("line", { x1: x, x2: x, y1: TOP - 4, y2: HEIGHT - BOTTOM }),
+        svg("path", { d: `M${x - 5} ${TOP - 10}h10l-5 8Z` }));
+    });
   }
 
   /** Runs of points between which nothing is missing. */
@@ -87,29 +111,30 @@ export class Chart {
     return runs;
   }
 
-  lines(points, x, y) {
+  /** A run as a path: from the begin of its first interval through the end of each. */
+  path(run, y) {
+    const at = (x, point) => `${x.toFixed(1)} ${y(point).toFixed(1)}`;
+    return [at(run[0].begin, run[0]), ...run.map((point) => at(point.end, point))];
+  }
+
+  lines(points, y) {
     return this.series.map(({ style }, at) => {
       const runs = this.runs(points, ({ values }) => values[at] !== null);
-      const path = runs.map((run) => {
-        const steps = run.map(({ index, values }) => `${x(index).toFixed(1)} ${y(values[at]).toFixed(1)}`);
-        return `M${steps.join("L")}${steps.length === 1 ? "h1" : ""}`;
-      });
+      const path = runs.map((run) => `M${this.path(run, ({ values }) => y(values[at])).join("L")}`);
       return svg("path", { class: `line ${style}`, d: path.join("") });
     });
   }
 
   /** The last series lies at the bottom. */
-  areas(points, x, y) {
+  areas(points, y) {
     const runs = this.runs(points, () => true);
     const sums = new Map(points.map(({ index }) => [index, 0]));
     return this.series.map(({ style }, at) => [style, at]).reverse().map(([style, at]) => {
       const path = runs.map((run) => {
-        const below = run.map(({ index }) => `${x(index).toFixed(1)} ${y(sums.get(index)).toFixed(1)}`);
-        const above = run.map(({ index, values }) => {
-          sums.set(index, sums.get(index) + (values[at] ?? 0));
-          return `${x(index).toFixed(1)} ${y(sums.get(index)).toFixed(1)}`;
-        });
-        return `M${above.join("L")}L${below.reverse().join("L")}Z`;
+        const sum = ({ index }) => y(sums.get(index));
+        const below = this.path(run, sum);
+        for (const { index, values } of run) sums.set(index, sums.get(index) + (values[at] ?? 0));
+        return `M${this.path(run, sum).join("L")}L${below.reverse().join("L")}Z`;
       });
       return svg("path", { class: `area ${style}`, d: path.join("") });
     });
@@ -119,7 +144,7 @@ export class Chart {
     if (!this.state?.ring.length) return;
     const { ring, first, width, now, seconds } = this.state;
     const at = event.clientX - this.plot.getBoundingClientRect().left;
-    const time = now - seconds + ((at - LEFT) / (width - LEFT - 4)) * seconds;
+    const time = now - seconds + ((at - LEFT) / (width - LEFT - RIGHT)) * seconds;
     const index = Math.min(Math.max(ring.after(time), first), ring.length - 1);
     this.mark(ring.get(index, "time"));
   }
@@ -143,17 +168,22 @@ export class Chart {
 
   /** The numbers beside the legend: those at the cursor, or the latest. */
   show() {
-    const { ring, first, x } = this.state;
+    const { ring, first, events, now } = this.state;
     const index = this.cursor === null ? ring.length - 1 : ring.after(this.cursor) - 1;
-    const known = index >= first && index < ring.length;
-    const values = this.series.map(({ of }) => (known ? of(ring, index) : null));
+    const known = index >= first && index < ring.length && (this.cursor !== null || ring.isRecent(index, now));
+    const values = this.counted.map((of) => (known ? of(ring, index) : null));
     const texts = values.map((value) => (value === null ? "–" : this.format(value)));
     texts.forEach((text, at) => say(this.values[at], text));
     const marked = known && this.cursor !== null;
     this.cursorLine.setAttribute("visibility", marked ? "visible" : "hidden");
-    if (marked) ["x1", "x2"].forEach((name) => this.cursorLine.setAttribute(name, x(index)));
-    const when = marked ? `at ${clock(ring.get(index, "time"))}` : "";
-    const parts = this.series.map(({ label }, at) => `${label} ${texts[at]}`).join(", ");
+    let when = "";
+    if (marked) {
+      const x = this.x(ring.get(index, "time"));
+      ["x1", "x2"].forEach((name) => this.cursorLine.setAttribute(name, x));
+      const near = events.filter(({ time_ms }) => Math.abs(this.x(time_ms / 1000) - x) <= NEAR);
+      when = [`at ${clock(ring.get(index, "time"))}`, ...near.map(happening)].join("; ");
+    }
+    const parts = this.series.map(({ label }, at) => `${label} ${texts[at]}`).filter((_, at) => !this.legend[at].hidden).join(", ");
     this.plot.setAttribute("aria-label", `${this.title} ${when || "now"}: ${parts}. Arrow keys look back.`);
     say(this.when, when);
   }

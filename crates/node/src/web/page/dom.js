@@ -78,5 +78,18 @@ export function uptime(seconds) {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
 }
 
+/** A text in lines of so many characters, the last one cut. */
+export function wrap(text, most, lines) {
+  const all = [""];
+  for (const word of text.split(" ")) {
+    const longer = all.at(-1) ? `${all.at(-1)} ${word}` : word;
+    if (longer.length <= most || !all.at(-1)) all[all.length - 1] = longer;
+    else all.push(word);
+  }
+  if (all.length <= lines) return all.map((line) => cut(line, most));
+  const kept = all.slice(0, lines - 1);
+  return [...kept, cut(all.slice(kept.length).join(" "), most)];
+}
+
 /** A text cut to so many characters. */
 export const cut = (text, most) => (text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text);

@@ -46,8 +46,7 @@ export class VolumeMap {
     this.cells = Math.max(0, ...answer.nodes.map(({ map }) => map?.cells.length ?? 0));
     this.cursor.hidden = this.scale.hidden = this.cells === 0;
     this.slider.max = Math.max(0, this.cells - 1);
-    const colour = getComputedStyle(this.rows).getPropertyValue("--used").trim();
-    const rows = answer.nodes.sort(byName).map((node) => this.row(node, colour));
+    const rows = answer.nodes.sort(byName).map((node) => this.row(node));
     if (rows.some((row, at) => this.rows.children[at] !== row) || this.rows.children.length !== rows.length) {
       this.rows.replaceChildren(...rows);
     }
@@ -59,7 +58,7 @@ export class VolumeMap {
     this.look();
   }
 
-  row({ name, map, error }, colour) {
+  row({ name, map, error }) {
     let row = this.drawn.get(name);
     if (!row) {
       row = { share: el("span", { class: "share" }), canvas: el("canvas", { role: "img", height: TALL }) };
@@ -74,7 +73,7 @@ export class VolumeMap {
     row.canvas.width = Math.max(1, this.cells);
     const pen = row.canvas.getContext("2d");
     pen.clearRect(0, 0, row.canvas.width, TALL);
-    pen.fillStyle = colour;
+    pen.fillStyle = getComputedStyle(row.canvas).color;
     (map?.cells ?? []).forEach((thousandths, cell) => {
       if (thousandths === 0) return;
       pen.globalAlpha = LEAST + ((1 - LEAST) * thousandths) / 1000;

@@ -1,6 +1,6 @@
 // The cluster as a picture: nodes in two columns with their memory and disks, and what flows between them.
 
-import { byteRate, bytes, cut, el, percent, svg } from "./dom.js";
+import { byteRate, bytes, cut, el, percent, svg, wrap } from "./dom.js";
 
 /** Nodes that are drawn; of more, those that are not well and the busiest. */
 const NODES_MAX = 60;
@@ -17,6 +17,9 @@ const WIDE = 1 << 20;
 const NARROW = 480;
 const CHARACTER = 6.6;
 const LINE = 18;
+/** Pixels of a line of the reason why a node is away, and lines at most. */
+const REASON = 14.5;
+const REASONS_MAX = 16;
 
 export const stateWord = (state) => ({ here: "up", leaving: "leaving" })[state] ?? state;
 export const isUp = (node) => node.state === "here" || node.state === "up";
@@ -72,9 +75,12 @@ function box(node, { x, y, width, height, detailed, disks }) {
       parts.push(cylinder(width - 24 - CHARACTER * (word.length + 3), 8, busy));
     }
   } else {
-    parts.push(svg("text", { class: "fact", x: 10, y: detailed ? 42 : 37 }, cut(node.error ?? "no answer", room)));
+    const lines = wrap(node.error ?? "no answer", room, detailed ? REASONS_MAX : 1);
+    lines.forEach((text, at) => parts.push(svg("text", { class: "fact", x: 10, y: 38 + at * REASON }, text)));
   }
-  return svg("g", { class: `node ${isUp(node) ? "up" : "away"}`, transform: `translate(${x} ${y})` }, ...parts);
+  const group = svg("g", { class: `node ${isUp(node) ? "up" : "away"}`, transform: `translate(${x} ${y})` }, ...parts);
+  // The names in the table are the way for the keyboard.
+  return svg("a", { href: `#/node/${encodeURIComponent(node.name)}`, tabindex: "-1" }, group);
 }
 
 function cylinder(x, y, busy) {
@@ -122,6 +128,9 @@ function labels(flows) {
   return texts;
 }
 
+/** Why no flow is drawn. */
+const nothing = (model) => (model.measured ? "nothing flows between nodes" : "being measured …");
+
 /** Draws the nodes and flows of `model` into `parent`. */
 export function draw(parent, model) {
   const nodes = chosen(model.nodes);
@@ -130,7 +139,8 @@ export function draw(parent, model) {
   const alone = nodes.length === 1;
   const boxWidth = Math.min(alone ? 320 : 236, Math.floor(alone ? width : (width - (width < NARROW ? 62 : 150)) / 2));
   const disks = Math.min(2, Math.max(0, ...nodes.map((node) => node.status?.disks.length ?? 0)));
-  const boxHeight = detailed ? 88 + disks * LINE : 46;
+  const reasons = nodes.map(({ status, error }) => (status ? 0 : wrap(error ?? "", Math.floor((boxWidth - 20) / CHARACTER), REASONS_MAX).length));
+  const boxHeight = detailed ? Math.max(88 + disks * LINE, 38 + Math.max(...reasons) * REASON) : 46;
   const gap = detailed ? 22 : 10;
   const left = Math.ceil(nodes.length / 2);
   const height = left * (boxHeight + gap) - gap + 4;
@@ -153,11 +163,11 @@ export function draw(parent, model) {
   const up = nodes.filter(isUp).length;
   const hidden = model.nodes.filter((node) => node.state !== "left").length - nodes.length;
   const summary = `${up} of ${nodes.length} nodes up. ` + (drawn.length
-    ? `Largest flow: ${drawn[0].from} to ${drawn[0].to}, ${byteRate(drawn[0].rate)}.` : "Nothing flows between them.");
+    ? `Largest flow: ${drawn[0].from} to ${drawn[0].to}, ${byteRate(drawn[0].rate)}.` : `${nothing(model)}.`);
   const picture = svg("svg", { role: "img", "aria-label": summary, viewBox: `0 0 ${width} ${height}`, width, height },
     ...flows.map(({ shape }) => shape).reverse(), ...boxes, ...(width < NARROW ? [] : labels(flows)));
   if (!drawn.length && !alone && width >= NARROW) {
-    picture.append(svg("text", { class: "nothing", x: width / 2, y: height / 2 + 4 }, "nothing flows between nodes"));
+    picture.append(svg("text", { class: "nothing", x: width / 2, y: height / 2 + 4 }, nothing(model)));
   }
   const note = hidden > 0 ? `The ${NODES_MAX} busiest nodes and those that are not up; ${hidden} more are in the table.` : "";
   parent.replaceChildren(picture, el("p", { class: "note" }, note));

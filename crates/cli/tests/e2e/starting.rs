@@ -1,0 +1,86 @@
+//! A daemon that waits for its coordinator, or for its disk's server, says so to whoever asks.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::plan::{Disk, Plan, free_port};
+use crate::harness::process::run;
+use crate::harness::{MIB, SHORT, content, eventually, scratch};
+
+#[test]
+fn while_a_daemon_waits_for_its_coordinator_every_verb_says_so() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, MIB, 1);
+    let notify = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    manager.set_read_timeout(Some(SHORT)).unwrap();
+    let hear = || {
+        let mut buffer = [0; 1024];
+        let length = manager.recv(&mut buffer).expect("the daemon says something");
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    let mut cluster = Cluster::down(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
+    let sentence = format!("starting: waits for the coordinator at {} for ", cluster.plan.nodes[0].address);
+    cluster.node(2).with(&format!("NOTIFY_SOCKET={}", notify.display()));
+    cluster.node(2).spawn();
+    let socket = cluster.node(2).admin_socket();
+    let cards = |words: &[&str]| run(&[&[CARDS], words, &["--socket", &socket]].concat(), SHORT);
+    let headline = format!("n2 of cluster lab: {sentence}");
+    let status = eventually("it says what it waits for", SHORT, || {
+        let done = cards(&["status"]);
+        done.stdout.contains("Connection refused").then_some(done)
+    });
+    assert!(status.status.success() && status.stdout.starts_with(&headline), "{status}");
+    assert_eq!(status.stdout.lines().count(), 1, "{status}");
+    let status = cluster.node(2).status();
+    assert_eq!((&status["healthy"], &status["node"]), (&false.into(), &"n2".into()), "{status}");
+    assert!(status["starting"]["waits_for"].as_str().unwrap().starts_with("the coordinator"), "{status}");
+    assert!(status["starting"]["reason"].as_str().unwrap().contains("refused"), "{status}");
+    for verb in [&["volume", "list"][..], &["volume", "attach", "disk"], &["status", "--cluster"]] {
+        let refused = cards(verb).fails();
+        assert!(refused.stderr.contains(&headline) && !refused.stderr.contains("running?"), "{refused}");
+    }
+    let refused = cards(&["volume", "list", "--json"]).fails();
+    let error: serde_json::Value = serde_json::from_str(&refused.stdout).expect("an error in JSON");
+    assert_eq!(error["error"]["kind"], "starting", "{refused}");
+
+    let config = dir.path().join("n2.toml").display().to_string();
+    let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT);
+    let line = |check: &str| doctor.stdout.lines().find(|line| line.contains(check)).unwrap_or_default();
+    assert!(line(" daemon ").starts_with("warning") && line(" daemon ").contains(&sentence), "{doctor}");
+    assert!(line(" address ").contains("in use by this node's daemon"), "{doctor}");
+    assert!(!doctor.stdout.contains("end the program"), "{doctor}");
+
+    // The manager hears of the wait, and that the daemon serves only when it does.
+    loop {
+        let heard = hear();
+        assert!(!heard.contains("READY"), "{heard}");
+        if heard.starts_with(&format!("STATUS={sentence}")) {
+            break;
+        }
+    }
+    cluster.node(1).restart();
+    cluster.node(2).wait_ready();
+    while hear() != "READY=1\nSTATUS=serving" {}
+    let status = cluster.node(2).status();
+    assert!(status["starting"].is_null() && status["members"].as_array().unwrap().len() == 2, "{status}");
+}
+
+#[test]
+fn a_start_that_waits_ends_at_a_signal_and_leaves_no_socket() {
+    let dir = scratch();
+    let uri = format!("nbd://{}/export", free_port());
+    let mut cluster = Cluster::down(Plan::new(dir.path(), 1).disk(Disk::remote(&uri)));
+    cluster.node(1).spawn();
+    let socket = cluster.node(1).admin_socket();
+    let said = eventually("it says what it waits for", SHORT, || {
+        let done = run(&[CARDS, "status", "--socket", &socket], Duration::from_secs(5));
+        done.stdout.contains("waits for").then_some(done.stdout)
+    });
+    assert!(said.contains("starting: waits for disk disk for ") && said.contains("refused"), "{said}");
+    let status = cluster.node(1).terminate();
+    assert_eq!(status.code(), Some(128 + libc::SIGTERM));
+    assert!(!std::path::Path::new(&socket).exists());
+}

@@ -1,0 +1,76 @@
+//! A start whose coordinator does not answer.
+
+use std::time::{Duration, Instant};
+
+use cards_config::Coordinator as Home;
+use cards_coordinator::{Error, EtcdError, RemoteError};
+
+use super::home::{HomeError, RETRY};
+use super::session::{REMIND, cause};
+use crate::starting::Starting;
+
+/// How a start deals with a coordinator that does not answer.
+pub(super) struct Patience<'a> {
+    pub(super) home: &'a Home,
+    pub(super) starting: &'a Starting,
+}
+
+impl Patience<'_> {
+    /// Does something until the coordinator answers, and says from time to time that it does not.
+    pub(super) async fn wait<T, F: Future<Output = Result<T, HomeError>>>(
+        &self,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, HomeError> {
+        let Self { home, starting } = self;
+        let mut said: Option<Instant> = None;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            match attempt().await {
+                Err(HomeError::Coordinator { source, .. }) if is_passing(&source) => {
+                    if said.is_none_or(|said| said.elapsed() > REMIND) {
+                        said = Some(Instant::now());
+                        tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
+                    }
+                    starting.waits_for(called(home), Some(cause(&source)));
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(RETRY);
+                }
+                result => {
+                    starting.goes_on();
+                    return result;
+                }
+            }
+        }
+    }
+}
+
+/// The coordinator in the state of a start.
+fn called(home: &Home) -> String {
+    match home {
+        Home::Embedded(embedded) => format!("the coordinator at {}", embedded.address),
+        Home::Etcd(_) => format!("the coordinator, {}", home.describe()),
+    }
+}
+
+/// The coordinator may answer otherwise in a while, with nobody doing anything about this node.
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Refused(_) | Error::File(_) | Error::Store(_) => false,
+        Error::Remote(error) => matches!(
+            error,
+            RemoteError::Unreachable { .. }
+                | RemoteError::Unproven { .. }
+                | RemoteError::Slow { .. }
+                | RemoteError::NoLeader { .. }
+                | RemoteError::OutcomeUnknown { .. }
+        ),
+        Error::Etcd(error) => matches!(
+            error,
+            EtcdError::Unreachable { .. }
+                | EtcdError::Slow { .. }
+                | EtcdError::NoQuorum { .. }
+                | EtcdError::NoLease { .. }
+                | EtcdError::Contended { .. }
+        ),
+    }
+}

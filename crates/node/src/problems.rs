@@ -1,0 +1,250 @@
+//! What is wrong at a node, the most harmful first.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::SystemTime;
+
+use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
+use cards_config::size;
+use cards_core::NodeId;
+use cards_disk::Room;
+
+use crate::cards::Card;
+use crate::node::Node;
+use crate::report;
+
+/// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
+const LOSS_REMEMBERED_S: u64 = 300;
+
+/// How much harm a problem does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Harm {
+    /// No other node believes this one. Most of the rest follows from it.
+    Unbelieved,
+    /// What was written may be lost.
+    Lost,
+    /// Requests fail.
+    Failing,
+    /// Something does not answer.
+    Away,
+    /// Requests may fail soon, or take longer than they have to.
+    Risk,
+    /// Something is not as it was meant to be.
+    Note,
+}
+
+/// Something that is wrong.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    harm: Harm,
+    /// What it is and what to do.
+    pub(crate) text: String,
+    /// What has failed, without what to do; None for what is no failure.
+    pub(crate) failing: Option<String>,
+}
+
+impl Problem {
+    fn new(harm: Harm, text: impl Into<String>) -> Self {
+        Self { harm, text: text.into(), failing: None }
+    }
+
+    /// Operations that failed, and what to do.
+    fn failing(harm: Harm, failed: String, remedy: &str) -> Self {
+        Self { harm, text: format!("{failed}; {remedy}"), failing: Some(failed) }
+    }
+}
+
+/// All that is wrong at a node whose members and volumes are these.
+pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Problem> {
+    let revoked = node.identity.as_ref().and_then(|own| own.refusal());
+    let mut problems: Vec<Problem> = own_disks(node).chain(recent_losses(node)).collect();
+    problems.extend(node.changes.problem().map(|text| Problem::new(Harm::Away, text)));
+    problems.extend(state_dir(node));
+    problems.extend(same_names(volumes).map(|text| Problem::new(Harm::Note, text)));
+    match revoked {
+        // What others do not let this node do follows from it.
+        Some(revoked) => {
+            problems.push(Problem::new(Harm::Unbelieved, revoked));
+            problems.extend(volumes_away(volumes, |volume| volume.state != VolumeState::Offline));
+        }
+        None => {
+            problems.extend(identity(node));
+            problems.extend(members_away(members));
+            problems.extend(volumes_away(volumes, |_| true));
+            let others = node.membership.problems().into_iter();
+            problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
+        }
+    }
+    problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
+    problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
+    problems.sort_by_key(|problem| problem.harm);
+    problems
+}
+
+fn identity(node: &Node) -> Vec<Problem> {
+    let Some(own) = node.identity.as_ref() else { return Vec::new() };
+    let has_ended = own.ends().is_none_or(|ends| ends <= SystemTime::now());
+    let harm = if has_ended { Harm::Unbelieved } else { Harm::Risk };
+    let mishap = own.mishap().map(|text| Problem::new(Harm::Note, text));
+    own.problems().into_iter().map(|text| Problem::new(harm, text)).chain(mishap).collect()
+}
+
+fn members_away(members: &[Member]) -> impl Iterator<Item = Problem> {
+    let is_well =
+        |member: &&Member| matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left);
+    members.iter().filter(move |member| !is_well(member)).map(|Member { name, address, reason, .. }| {
+        let reason = reason.as_deref().unwrap_or("not connected yet; this takes a moment after the start");
+        Problem::new(Harm::Away, format!("node {name} ({address}): {reason}"))
+    })
+}
+
+fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl Iterator<Item = Problem> {
+    let is_amiss = |volume: &Volume| volume.attached.is_some() && volume.state != VolumeState::Ready;
+    volumes.iter().filter(move |volume| is_amiss(volume) && is_told(volume)).map(|volume| {
+        let reason = volume.reason.as_deref().unwrap_or("not ready");
+        Problem::new(
+            Harm::Away,
+            match volume.state {
+                // It names the volume itself.
+                VolumeState::Refused => reason.into(),
+                _ => format!("volume {}: {reason}", volume.name),
+            },
+        )
+    })
+}
+
+/// What is wrong with the disks of this node.
+fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
+    let seen = node.disks_seen.iter().zip(&node.disk_errors);
+    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), (seen, errors))| {
+        let name = &spec.name;
+        let mut problems = Vec::new();
+        if disk.sync_failed() {
+            let failed = format!(
+                "disk {name}: a sync of {disk} failed, so what was written may be lost, and no flush succeeds"
+            );
+            let remedy = "check the disk, then restart this daemon";
+            problems.push(Problem::failing(Harm::Lost, failed, remedy));
+        }
+        problems.extend(seen.altered(name).map(|text| Problem::new(Harm::Lost, text)));
+        let look = match disk.is_remote() {
+            true => format!("see the server of {disk} and the network to it"),
+            false => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
+        };
+        let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
+        problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));
+        let short = seen.room().filter(|room| room.is_short(disk.size()) && !spec.read_only);
+        problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(name, disk.name(), room))));
+        problems
+    })
+}
+
+/// What to say of a disk whose file will have no room.
+pub(crate) fn short_of_room(disk: &str, path: &str, room: Room) -> String {
+    format!(
+        "disk {disk}: the file system of {path} has {} left, and {} of the disk were never written: make room, or writes there fail \
+         (ENOSPC)",
+        size::human(room.free),
+        size::human(room.unwritten)
+    )
+}
+
+fn state_dir(node: &Node) -> Option<Problem> {
+    // A journal that cannot be written says the same, and what follows from it.
+    let full =
+        node.state_seen.problem(&node.config.state_dir).filter(|_| node.changes.problem().is_none())?;
+    Some(Problem::new(Harm::Risk, full))
+}
+
+/// Requests of clients here that failed at another node's disk. Of a disk of this node its own failures are told.
+fn requests(node: &Node, card: &Card) -> Option<Problem> {
+    let disk_node = card.volume()?.disk_node();
+    if disk_node == node.me {
+        return None;
+    }
+    let link = &node.links[usize::from(disk_node.0)];
+    // While the disk node is away, that is said first, and they follow from it.
+    let is_there = link.is_up() && link.silent_since().is_none();
+    let harm = if is_there { Harm::Failing } else { Harm::Away };
+    let (volume, disk_node) = (&card.attach.volume, node.name(disk_node));
+    let failed = format!("volume {volume}: {}", card.recent_failures(node)?);
+    Some(Problem::failing(harm, failed, &format!("see `cards status` at its disk node {disk_node}")))
+}
+
+/// What to say of flushes that failed not long ago.
+fn recent_losses(node: &Node) -> impl Iterator<Item = Problem> {
+    let now_ms = node.clock.now_and_utc_us().1 / 1_000;
+    report::losses(node).into_iter().filter_map(move |Lost { volume, disk_node, time_ms, reason }| {
+        let ago_s = now_ms.saturating_sub(time_ms) / 1_000;
+        (ago_s < LOSS_REMEMBERED_S).then(|| {
+            let failed = format!(
+                "volume {volume}: a flush failed {ago_s} s ago: at its disk node {disk_node}, {reason}"
+            );
+            Problem::failing(Harm::Lost, failed, "what was written here before may be lost: check the data")
+        })
+    })
+}
+
+/// What to say of peers from which something has not come as it was sent, not long ago.
+fn damaged(node: &Node) -> Vec<String> {
+    let members = node.members();
+    let told = |(peer, member): (NodeId, &crate::membership::Member)| {
+        let damaged = &node.links[usize::from(peer.0)].damaged;
+        let recent = damaged.recent(node.now())?;
+        Some(format!(
+            "node {} ({}): of what it sends, {recent}; nothing of it was used: look for errors of the network between \
+             (`ip -s link`, `ethtool -S`) and of the memory of both machines (dmesg)",
+            member.name, member.address
+        ))
+    };
+    members.live().filter_map(told).collect()
+}
+
+/// Volumes of one name: only the first can be attached.
+fn same_names(volumes: &[Volume]) -> impl Iterator<Item = String> + '_ {
+    let disk_node = |volume: &Volume| volume.disk_node.clone().unwrap_or_default();
+    let mut firsts: BTreeMap<&str, &Volume> = BTreeMap::new();
+    volumes.iter().filter_map(move |volume| {
+        let Entry::Occupied(first) = firsts.entry(&volume.name) else {
+            firsts.insert(&volume.name, volume);
+            return None;
+        };
+        Some(format!(
+            "volume {}: nodes {} and {} both have a disk of this name, and the first is used; rename one",
+            volume.name,
+            disk_node(first.get()),
+            disk_node(volume)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes that started at the same moment: neither has seen the other's disk in the registry.
+    #[test]
+    fn of_two_disks_of_one_name_both_nodes_are_named() {
+        let volume = |disk_node: &str| Volume {
+            name: "disk".into(),
+            disk_node: Some(disk_node.into()),
+            size: 4096,
+            block: 4096,
+            policy: None,
+            coherence: None,
+            read_only: None,
+            state: VolumeState::Ready,
+            reason: None,
+            attached: None,
+            cached_blocks: 0,
+            io: cards_admin::Io::default(),
+        };
+        let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("volume disk: nodes n0 and n1 both have a disk of this name"),
+            "{said:?}"
+        );
+        assert_eq!(same_names(&[volume("n0")]).count(), 0);
+    }
+}
