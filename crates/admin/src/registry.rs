@@ -10,6 +10,9 @@ pub struct Registry {
     pub leader: Option<String>,
     /// All that keep it, by name.
     pub arbiters: Vec<String>,
+    /// They are being changed: those that have kept it so far, and those that will, are both needed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes: bool,
 }
 
 impl Registry {
@@ -18,6 +21,11 @@ impl Registry {
     pub fn describe(&self) -> String {
         let names = self.arbiters.join(", ");
         let leader = self.leader.as_ref().map(|leader| format!(", led by {leader}")).unwrap_or_default();
+        if self.changes {
+            return format!(
+                "the registry is being handed over, to or from {names}{leader}: until that is done none may fail"
+            );
+        }
         let may_fail = match self.arbiters.len() {
             0 | 1 => {
                 return format!(
@@ -41,7 +49,7 @@ mod tests {
     fn it_is_said_what_may_fail() {
         let said = |leader: Option<&str>, arbiters: &[&str]| {
             let arbiters = arbiters.iter().map(|name| (*name).to_owned()).collect();
-            Registry { leader: leader.map(str::to_owned), arbiters }.describe()
+            Registry { leader: leader.map(str::to_owned), arbiters, changes: false }.describe()
         };
         assert!(
             said(Some("n1"), &["n1"])
@@ -54,6 +62,11 @@ mod tests {
         assert_eq!(
             said(None, &["a", "b", "c", "d", "e"]),
             "the registry is at a, b, c, d, e: two of the five may fail"
+        );
+        let arbiters = vec!["n1".to_owned(), "n2".to_owned()];
+        assert_eq!(
+            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(),
+            "the registry is being handed over, to or from n1, n2, led by n1: until that is done none may fail"
         );
     }
 }

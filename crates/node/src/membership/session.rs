@@ -438,6 +438,7 @@ impl Session {
             let kept = (!kept.arbiters.is_empty()).then(|| Kept {
                 leader: kept.leader.map(name),
                 arbiters: kept.arbiters.into_iter().map(name).collect(),
+                changes: kept.changes,
             });
             node.membership.set_part(Part { kept, problems: local.problems() });
         }
