@@ -4,7 +4,7 @@ use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, SlowRequests, Starting};
+use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, Registry, SlowRequests, Starting};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Status {
     /// What keeps the list of members; none if the node is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<String>,
+    /// Which nodes keep it; none if the node is alone, with etcd, or before it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
     /// The version of the list of members that this node knows; zero if the node is alone.
     #[serde(default)]
     pub epoch: u64,

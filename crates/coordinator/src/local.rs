@@ -231,6 +231,14 @@ impl Local {
         replied.await.ok().flatten()
     }
 
+    /// Another node says who keeps the registry.
+    pub(crate) fn hear_of(&self, kept: Kept) {
+        if kept.version <= self.shared.published.borrow().kept.version {
+            return;
+        }
+        let _ = self.shared.actor.send(Message::Outdated(kept));
+    }
+
     /// A change by this node alone: not if another one leads. `seen` is the latest that the asker has heard of.
     pub(crate) async fn submit_here(
         &self,

@@ -331,7 +331,7 @@ impl Shared {
         };
         let known = {
             let ways = self.ways();
-            Known { history: ways.history, seen: Some(ways.seen) }
+            Known { history: ways.history, seen: Some(ways.seen), kept: Some(ways.kept.clone()) }
         };
         let answer = timeout(limit, connection.exchange(&peer, ask, known)).await.unwrap_or_else(|_| {
             let address = route.address.clone();

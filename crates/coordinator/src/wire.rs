@@ -26,7 +26,7 @@ pub(crate) const FRAME: &str = "application/octet-stream";
 pub(crate) const HISTORY: &str = "cards-registry";
 /// Header of requests: the latest epoch and revision that the caller has heard of.
 pub(crate) const SEEN: &str = "cards-seen";
-/// Header of answers: who keeps the registry, as JSON.
+/// Header of requests and answers: who keeps the registry, as JSON.
 pub(crate) const KEPT: &str = "cards-kept";
 /// Header of every request and every answer: the name of the cluster.
 pub(crate) const CLUSTER: &str = "cards-cluster";

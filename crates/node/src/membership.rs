@@ -10,12 +10,13 @@ mod renewal;
 mod session;
 mod state;
 
+use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use cards_admin::Forgotten;
+use cards_admin::{Forgotten, Registry as Kept};
 use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::Certificate;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -108,7 +109,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Joins. Waits until the coordinator answers, which can take as long as it takes to start it.
+    /// Joins. Waits until the coordinator answers, which can take as long as it takes to start it. Until then those who ask this node's
+    /// part of the registry are answered at its `port`.
     ///
     /// # Errors
     /// The coordinator refuses, or cannot be used.
@@ -116,10 +118,12 @@ impl Session {
         config: &Config,
         home: &Home,
         own: Option<Arc<Own>>,
+        port: &[TcpListener],
         starting: &Arc<Starting>,
     ) -> Result<(Self, Joined), ServeError> {
         let state = StateFile::open(&config.state_dir)
             .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
+        let port = port.iter().map(TcpListener::try_clone).collect::<Result<Vec<_>, _>>()?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
         let thread = {
@@ -130,7 +134,15 @@ impl Session {
                     .build_local(tokio::runtime::LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(session::run(config, home, own, state, starting, joined, inbox));
+                        runtime.block_on(session::run(
+                            config,
+                            home,
+                            own,
+                            state,
+                            (port, starting),
+                            joined,
+                            inbox,
+                        ));
                         // A registry that is written just now is closed before another daemon of this process opens it.
                         runtime.shutdown_timeout(CLOSE);
                     }
@@ -174,6 +186,15 @@ pub(crate) struct Membership {
     orders: Option<mpsc::UnboundedSender<Order>>,
     problem: Mutex<Option<Trouble>>,
     unregistered: Mutex<Vec<String>>,
+    part: Mutex<Part>,
+}
+
+/// What is known of the nodes that keep the registry.
+#[derive(Default)]
+struct Part {
+    kept: Option<Kept>,
+    /// What is wrong with this node's part.
+    problems: Vec<String>,
 }
 
 impl Membership {
@@ -194,6 +215,7 @@ impl Membership {
             orders,
             problem: Mutex::default(),
             unregistered: Mutex::default(),
+            part: Mutex::default(),
         }
     }
 
@@ -226,10 +248,20 @@ impl Membership {
         *self.unregistered.lock().unwrap_or_else(PoisonError::into_inner) = problems;
     }
 
+    fn set_part(&self, part: Part) {
+        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
+    }
+
+    /// The nodes that keep the registry, as far as this one knows.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner).kept.clone()
+    }
+
     /// What is wrong between this node and the coordinator, one sentence each.
     pub(crate) fn problems(&self) -> Vec<String> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).collect()
+        let part = self.part.lock().unwrap_or_else(PoisonError::into_inner).problems.clone();
+        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).chain(part).collect()
     }
 }

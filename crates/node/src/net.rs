@@ -3,7 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `credit` | how many bytes of writes may be on their way: both ends, without sockets |
-//! | `port` | where others come: peers, and at the keeper those who ask the registry |
+//! | `port` | where others come: peers, and those who ask the registry |
+//! | `vestibule` | the same before the node runs: those only who ask the registry |
 //! | `greet` | the first frame in each direction: may the two talk? |
 //! | `link` | one peer: dial or be dialled, up and down, what it is to be sent |
 //! | `offers` | links that a peer makes, lane by lane |
@@ -28,6 +29,7 @@ mod outgoing;
 mod port;
 mod queue;
 mod silence;
+mod vestibule;
 mod writes;
 
 pub(crate) use credit::Connection;
@@ -37,6 +39,7 @@ pub(crate) use outbox::{Shelf, Way};
 pub(crate) use outgoing::{Frame, Outgoing};
 pub(crate) use port::Port;
 pub(crate) use silence::watch as watch_silence;
+pub(crate) use vestibule::attend;
 pub(crate) use writes::Writes;
 
 /// The longest payload of a write, unless blocks are longer: what comes first waits for no more.

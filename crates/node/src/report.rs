@@ -33,6 +33,7 @@ pub(crate) fn status(node: &Node) -> Status {
         cluster: node.config.cluster.clone(),
         node: node.config.node.clone(),
         coordinator: node.config.coordinator.as_ref().map(Coordinator::describe),
+        registry: node.membership.kept(),
         epoch: node.members().epoch(),
         version: env!("CARGO_PKG_VERSION").into(),
         secure: node.identity.is_some(),

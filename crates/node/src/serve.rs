@@ -351,7 +351,8 @@ impl Daemon {
         let (me, membership, session) = match &config.coordinator {
             None => (NodeId(0), Membership::alone(&config.node), None),
             Some(home) => {
-                let (session, mut joined) = Session::begin(&config, home, own.clone(), starting)?;
+                let (session, mut joined) =
+                    Session::begin(&config, home, own.clone(), &port.listeners, starting)?;
                 port.registry = joined.registry.take();
                 (joined.number, Membership::joined(&session, joined), Some(session))
             }

@@ -107,6 +107,7 @@ impl Starting {
             cluster: cluster.clone(),
             node: node.clone(),
             coordinator: coordinator.as_ref().map(Coordinator::describe),
+            registry: None,
             epoch: 0,
             version: env!("CARGO_PKG_VERSION").into(),
             secure: false,

@@ -80,7 +80,7 @@ fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, al
     }
     let sections = [
         heading(status),
-        members(status).to_string() + &encryption(&status.members),
+        members(status).to_string() + &registry(status) + &encryption(&status.members),
         volume_table(status.volumes.iter().map(without_said)).to_string()
             + &weaker(&status.volumes)
             + &limits(status)
@@ -113,6 +113,11 @@ fn members(status: &cards_admin::Status) -> Table {
         table.row([member.name.clone(), member.address.clone(), state]);
     }
     table
+}
+
+/// Who keeps the list of members, and what that means.
+fn registry(status: &cards_admin::Status) -> String {
+    status.registry.as_ref().map(|registry| format!("  {}\n", registry.describe())).unwrap_or_default()
 }
 
 /// How what is said to the members is kept from others: a line for each way, if it is.
@@ -349,6 +354,7 @@ mod tests {
             cluster: "lab".into(),
             node: "n1".into(),
             coordinator: None,
+            registry: None,
             epoch: 0,
             version: "0.1.0".into(),
             secure: true,

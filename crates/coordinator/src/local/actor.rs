@@ -58,7 +58,7 @@ pub(crate) enum Message {
     Request { request: Request<Led<Vec<u8>>>, reply: oneshot::Sender<Option<Reply<Led<Vec<u8>>>>> },
     /// The reply of another arbiter.
     Reply(Reply<Led<Vec<u8>>>),
-    /// Others keep a later registry than this one.
+    /// Others keep a registry that may be later than this one.
     Outdated(Kept),
     /// The end.
     Stop,
@@ -157,18 +157,23 @@ impl Actor {
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
         let Err(failed) = self.work(messages) else { return };
         tracing::error!("{failed}");
-        let Self { node, published, waiting, .. } = self;
         // Nobody is led from here any more, and nobody is voted for.
-        drop(node);
-        published.send_modify(|published| {
+        self.published.send_modify(|published| {
             *published = Published { view: None, failed: Some(failed), ..published.clone() }
         });
-        waiting.into_values().for_each(|answer| drop(answer.send(Err(NotHere::Unknown))));
+        self.waiting.drain().for_each(|(_, answer)| drop(answer.send(Err(NotHere::Unknown))));
         while let Ok(message) = messages.recv() {
             match message {
                 Message::Ask { answer, .. } => drop(answer.send(Err(NotHere::Failed))),
                 Message::Request { reply, .. } => drop(reply.send(None)),
-                Message::Reply(_) | Message::Outdated(_) => {}
+                // Whoever has found that this copy is an old one did not know who keeps the later one.
+                Message::Outdated(kept) => {
+                    if let Err(failed) = self.retire(&kept) {
+                        tracing::error!("{failed}");
+                        self.published.send_modify(|published| published.failed = Some(failed));
+                    }
+                }
+                Message::Reply(_) => {}
                 Message::Stop => return,
             }
         }
@@ -263,15 +268,31 @@ impl Actor {
         )))
     }
 
-    /// Others keep a later registry: this store is put out of the way, and never counted again.
+    /// A store that is the only arbiter by what it says, while another node leads others that keep a later registry, is put out of the way,
+    /// and never counted again. One of several that has merely missed something hears of it from the leader.
     fn retire(&mut self, kept: &Kept) -> Result<(), String> {
-        let published = self.published.borrow().kept.clone();
-        if kept.history != published.history || kept.version <= published.version {
+        if !(self.is_lone() && self.is_later(kept)) {
             return Ok(());
         }
         let names: Vec<&str> = kept.arbiters.iter().map(|route| route.node.as_str()).collect();
+        // It is to them that this node turns now.
+        self.published.send_modify(|published| published.kept = kept.clone());
         let aside = self.store.set_aside(".old").map_err(|error| error.to_string())?;
         Err(outdated(&format!("{} keep a later one (this one is {} now)", names.join(", "), aside.display())))
+    }
+
+    /// This store is the only arbiter, by what it says.
+    fn is_lone(&mut self) -> bool {
+        let accepted = self.node.replica().state().accepted.as_ref();
+        accepted.is_some_and(|Accepted { value, .. }| value.arbiters.stores().all(|store| store == self.id))
+    }
+
+    /// Others keep a later registry than this node, and another one leads it. What this node itself has proposed a moment ago may have got to
+    /// others before it got to its own disk.
+    fn is_later(&self, kept: &Kept) -> bool {
+        let published = &self.published.borrow().kept;
+        let has_leader = kept.leader.as_ref().is_some_and(|leader| leader.node != self.own.node);
+        has_leader && kept.history == published.history && kept.version > published.version
     }
 
     /// An arbiter's answer, durable before it is told.

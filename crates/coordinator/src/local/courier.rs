@@ -97,7 +97,8 @@ impl Way {
             Some(open) => open,
             None => peer.connect(LIMIT).await?,
         };
-        let known = Known { history: self.published.borrow().kept.history, seen: None };
+        let kept = self.published.borrow().kept.clone();
+        let known = Known { history: kept.history, seen: None, kept: Some(kept) };
         let answer = connection.exchange(&peer, ask, known).await?;
         self.idle = Some(connection);
         Ok(answer)

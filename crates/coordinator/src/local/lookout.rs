@@ -78,6 +78,6 @@ async fn kept_by(config: &RemoteConfig, route: &Route, history: Option<History>)
     let peer = Peer::at(route, config).ok()?;
     let mut connection = peer.connect(config.connect_timeout).await.ok()?;
     let ask = Ask { path: KEPT_BY.to_owned(), body: None };
-    let answer = connection.exchange(&peer, &ask, Known { history, seen: None }).await.ok()?;
+    let answer = connection.exchange(&peer, &ask, Known { history, ..Known::default() }).await.ok()?;
     serde_json::from_slice(&answer.body).ok()
 }

@@ -139,7 +139,8 @@ impl Local {
         }
         let (history, version) = (head.history, version_of(&state));
         let (cluster, lease) = (head.cluster.clone(), head.lease());
-        let begun = Begun { store: (store, state), cluster, lease, is_free: is_lone, problem: None };
+        let is_free = is_lone && is_pledged_to_nobody(&state);
+        let begun = Begun { store: (store, state), cluster, lease, is_free, problem: None };
         let local = Self::begin(config, begun)?;
         local.look_out(silent, history, version);
         Ok(Opened::Keeps(local))
@@ -274,6 +275,13 @@ impl Blank {
     }
 }
 
+/// Whether no other node can be in its term, if the store is the only arbiter. One that another leader has made the only one a moment
+/// ago is pledged to that.
+fn is_pledged_to_nobody(state: &StoreState) -> bool {
+    let leader = state.accepted.as_ref().and_then(|accepted| accepted.value.content.leader);
+    leader.is_none_or(|leader| leader == state.store)
+}
+
 /// The version of the value that a store has.
 fn version_of(state: &StoreState) -> u64 {
     state.accepted.as_ref().map_or(0, |accepted| accepted.value.version)
@@ -309,4 +317,20 @@ fn described(content: &[u8], config: &LocalConfig) -> Result<(Head, Vec<Route>),
     }
     let missing = || Damage { key: crate::record::HEAD.to_owned(), problem: "is missing".to_owned() };
     Ok((head.ok_or_else(|| damaged(config, missing()))?, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use cards_register::StoreId;
+
+    use super::*;
+
+    #[test]
+    fn the_only_arbiter_is_pledged_to_nobody_unless_another_node_has_led_last() {
+        let led = |leader| Led { leader, epoch: 3, content: Vec::new() };
+        let state = |leader| AcceptorState::founder(StoreId(1), led(leader));
+        assert!(is_pledged_to_nobody(&state(None)));
+        assert!(is_pledged_to_nobody(&state(Some(StoreId(1)))));
+        assert!(!is_pledged_to_nobody(&state(Some(StoreId(2)))));
+    }
 }

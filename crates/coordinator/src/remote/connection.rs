@@ -32,12 +32,14 @@ pub(crate) struct Ask {
 }
 
 /// What the asker knows of the registry.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// Which one it is.
     pub(crate) history: Option<History>,
     /// The latest that it has heard of.
     pub(crate) seen: Option<Seen>,
+    /// Who keeps it.
+    pub(crate) kept: Option<Kept>,
 }
 
 /// An answer of a coordinator, read to its end.
@@ -164,6 +166,10 @@ impl Peer {
         }
         if let Some(Seen { epoch, revision }) = known.seen {
             request = request.header(SEEN, format!("{epoch} {revision}"));
+        }
+        // Names and addresses of members have only characters that a header can have.
+        if let Some(kept) = known.kept.and_then(|kept| serde_json::to_vec(&kept).ok()) {
+            request = request.header(KEPT, kept);
         }
         request
             .body(Full::new(ask.body.clone().unwrap_or_default()))

@@ -234,6 +234,10 @@ impl Desk {
             );
             return Reply::Problem(StatusCode::GONE, error);
         }
+        // Before the rest is looked at: a store that is an old copy is put aside by what the caller knows of those that keep a later one.
+        if let Some(kept) = header(KEPT).and_then(|kept| serde_json::from_str::<Kept>(kept).ok()) {
+            self.registry.hear_of(kept);
+        }
         let seen = header(SEEN).map(seen).unwrap_or_default();
         match (request.uri().path(), caller) {
             (SIGN, _) => self.sign(request).await,

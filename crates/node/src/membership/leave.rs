@@ -2,14 +2,18 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use cards_coordinator::Error;
+use cards_coordinator::{Coordinator, Error};
 use cards_core::ControlInput;
 
 use super::registrar::disk_id;
 use super::session::Session;
 use crate::inbox::Event;
 use crate::node::Node;
+
+/// How long a node that leaves waits for others to keep the registry without it.
+const HAND_OVER: Duration = Duration::from_secs(5);
 
 /// Drains this node and ends its membership.
 ///
@@ -42,15 +46,33 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
         registry.remove_disk_with_volumes(&disk).await.map_err(failed)?;
     }
     registry.left(&seat).await.map_err(failed)?;
+    hand_over(session, &seat.name).await;
     tracing::info!("left the cluster");
     Ok(())
+}
+
+/// Waits, for a while, until other nodes keep the registry without this one.
+async fn hand_over(session: &Session, node: &str) {
+    let Coordinator::Local(local) = &session.coordinator else { return };
+    let began = Instant::now();
+    let keeps = || {
+        let kept = local.kept();
+        kept.changes || kept.arbiters.iter().any(|route| route.node == node)
+    };
+    while keeps() && session.known().joined().any(|other| other.name != node) && began.elapsed() < HAND_OVER {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Who would miss this node, and what to do about each.
 fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
     let mut needed = Vec::new();
     if session.config.is_keeper() && session.known().joined().count() > 1 {
-        needed.push("this node keeps the registry of the cluster; let it leave last".into());
+        needed.push(
+            "this node is the one where others look for the registry first, and keeps the registry or the cluster's authority; let it \
+             leave last"
+                .into(),
+        );
     }
     for card in node.cards.all() {
         if card.clients() > 0 {

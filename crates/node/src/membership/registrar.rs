@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cards_config::Mode;
-use cards_coordinator::{AttachMode, Error, Member, Refusal, Seat, View, Volume};
+use cards_coordinator::{AttachMode, Change, Coordinator, Error, Member, Refusal, Seat, View, Volume};
 
 use super::session::Session;
 use crate::cards::{Card, CardState};
@@ -48,6 +48,15 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         }
     };
     let registry = &session.coordinator;
+    if let Coordinator::Local(local) = registry
+        && let Some(store) = local.store()
+        // A keeper of an earlier release knows of no stores.
+        && local.history().is_some()
+        && view.stores.get(&seat.name).is_none_or(|known| known.store != store)
+    {
+        let put = Change::PutStore { seat: seat.clone(), store };
+        note("this node's part of it", registry.submit(put).await.map(drop));
+    }
     for (number, (spec, disk)) in node.own.iter().zip(&node.disks).enumerate() {
         let id = disk_id(&seat.name, number);
         let bytes = disk.size();

@@ -4,6 +4,7 @@
 //! reach the coordinator goes on with the members it knows.
 
 use std::cell::{Cell, RefCell};
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,17 +12,19 @@ use std::time::{Duration, Instant, SystemTime};
 use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::{
     BootTime, Change, Coordinator, Epoch, Error, Incarnation, Join, Lease, MemberState, Office, Refusal,
-    RemoteError, Seat, View, WallClock,
+    RemoteError, Route, Seat, View, WallClock,
 };
 use cards_core::NodeId;
 use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::home::{self, HomeError, RETRY, Registry};
 use super::patience::Patience;
 use super::state::{State, StateFile};
-use super::{Members, Order, Trouble, forget, leave, registrar, renewal};
+use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
 use crate::identity::Own;
+use crate::net;
 use crate::node::Node;
 use crate::starting::Starting;
 
@@ -77,12 +80,12 @@ pub(super) async fn run(
     home: Home,
     own: Option<Arc<Own>>,
     state: StateFile,
-    starting: Arc<Starting>,
+    (port, starting): (Vec<TcpListener>, Arc<Starting>),
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
     orders: mpsc::UnboundedReceiver<Order>,
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, own, state, &starting) => begun,
+        begun = Session::begin(config, home, own, state, port, &starting) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -95,12 +98,22 @@ pub(super) async fn run(
     }
 }
 
+/// Ends with its owner.
+struct Vestibule(JoinHandle<()>);
+
+impl Drop for Vestibule {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl Session {
     async fn begin(
         config: Config,
         home: Home,
         own: Option<Arc<Own>>,
         mut state: StateFile,
+        port: Vec<TcpListener>,
         starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
@@ -116,6 +129,12 @@ impl Session {
             let _ = renewal::renew(own, address, office.as_ref(), &coordinator).await;
         }
         let registry = home::answer(&home, identity, office.clone(), &coordinator);
+        // Others cannot elect a leader without this node, perhaps, and it joins when there is one.
+        let keeps = matches!(&coordinator, Coordinator::Local(local) if local.kept().arbiters.len() > 1);
+        let _vestibule = registry.as_ref().filter(|_| keeps).map(|registry| {
+            let identity = own.as_ref().map(|own| Identity::clone(own));
+            Vestibule(tokio::task::spawn_local(net::attend(port, identity, registry.visits.clone())))
+        });
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
         patience
             .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })
@@ -169,6 +188,7 @@ impl Session {
             match order {
                 Order::Serve(node) => {
                     *self.node.borrow_mut() = Some(node);
+                    self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);
                     self.tell_lease();
@@ -234,6 +254,7 @@ impl Session {
             if self.left.get() {
                 return;
             }
+            self.tell_part();
             let seat = self.seat.borrow().clone();
             let clock = WallClock::now();
             let result = match self.certify().await {
@@ -289,14 +310,14 @@ impl Session {
                 Err(error) => {
                     let cause = cause(&error);
                     self.say(Some(Trouble::Silent {
-                        coordinator: self.home.describe(),
+                        coordinator: self.describe(),
                         answered,
                         cause: cause.clone(),
-                        remedy: remedy(&self.home),
+                        remedy: remedy(&self.coordinator),
                     }));
                     if !std::mem::replace(&mut silent, true) || said.elapsed() > REMIND {
                         said = Instant::now();
-                        tracing::warn!("the coordinator {} does not answer: {cause}", self.home.describe());
+                        tracing::warn!("the coordinator {} does not answer: {cause}", self.describe());
                     }
                 }
             }
@@ -327,7 +348,8 @@ impl Session {
                 number.0, self.number.0
             ));
         }
-        store(&mut self.state.borrow_mut(), State { membership: seat.incarnation.0, ..before });
+        let remembered = remembered(&self.coordinator, State { membership: seat.incarnation.0, ..before });
+        store(&mut self.state.borrow_mut(), remembered);
         if let Some(node) = &*self.node.borrow() {
             node.membership.membership.store(seat.incarnation.0, std::sync::atomic::Ordering::SeqCst);
         }
@@ -359,7 +381,8 @@ impl Session {
         // A member that is forgotten begins no epoch.
         let news = view.members != self.view.borrow().members;
         let before = self.state.borrow().state();
-        store(&mut self.state.borrow_mut(), State { epoch: view.epoch.0.max(before.epoch), ..before });
+        let epoch = view.epoch.0.max(before.epoch);
+        store(&mut self.state.borrow_mut(), remembered(&self.coordinator, State { epoch, ..before }));
         if let Some(me) = view.members.get(&self.config.node) {
             if me.state == MemberState::Joined {
                 self.joined.set(me.since.0);
@@ -395,7 +418,30 @@ impl Session {
 
     /// What the coordinator is called in messages.
     pub(super) fn describe(&self) -> String {
-        self.home.describe()
+        match &self.coordinator {
+            Coordinator::Local(local) if local.kept().arbiters.len() > 1 => {
+                let kept: Vec<String> = local.kept().arbiters.iter().map(ToString::to_string).collect();
+                format!("at {}", kept.join(", "))
+            }
+            _ => self.home.describe(),
+        }
+    }
+
+    /// Tells the node, and the next life, who keeps the registry.
+    fn tell_part(&self) {
+        let Coordinator::Local(local) = &self.coordinator else { return };
+        let before = self.state.borrow().state();
+        store(&mut self.state.borrow_mut(), remembered(&self.coordinator, before));
+        if let Some(node) = &*self.node.borrow() {
+            let name = |route: Route| route.node;
+            let kept = local.kept();
+            let kept = (!kept.arbiters.is_empty()).then(|| Kept {
+                leader: kept.leader.map(name),
+                arbiters: kept.arbiters.into_iter().map(name).collect(),
+                changes: kept.changes,
+            });
+            node.membership.set_part(Part { kept, problems: local.problems() });
+        }
     }
 }
 
@@ -413,10 +459,13 @@ pub(super) fn cause(error: &Error) -> String {
     }
 }
 
-fn remedy(home: &Home) -> &'static str {
-    match home {
-        Home::Embedded(_) => "start its daemon, or see to its disk and load",
-        Home::Etcd(_) => "see to etcd",
+fn remedy(coordinator: &Coordinator) -> &'static str {
+    match coordinator {
+        Coordinator::Local(local) if local.kept().arbiters.len() > 1 => {
+            "start its daemons, of which more than half have to be up, or see to their disks and load"
+        }
+        Coordinator::Local(_) | Coordinator::Remote(_) => "start its daemon, or see to its disk and load",
+        Coordinator::Etcd(_) => "see to etcd",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The port of a node: who comes, and where they are led.
 //!
-//! All nodes have one for their peers. At the node that keeps the registry, those who ask that come to it as well: what
-//! a connection is for is said in the handshake of TLS, or in the clear by its first byte.
+//! All nodes have one for their peers. Where nodes keep the registry, those who ask that come to it as well: what a connection is for is
+//! said in the handshake of TLS, or in the clear by its first byte.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ use crate::node::Node;
 use crate::seldom::Seldom;
 
 /// Connections that may be introducing themselves at a time.
-const STRANGERS_MAX: u32 = 128;
+pub(super) const STRANGERS_MAX: u32 = 128;
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// A node that was forgotten comes again and again: of each the log speaks so often.
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 
@@ -34,7 +34,7 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Port {
     /// The node's address, and where the release before asks the registry.
     pub(crate) listeners: Vec<std::net::TcpListener>,
-    /// At the node that keeps it.
+    /// Unless it is in etcd.
     pub(crate) registry: Option<Registry>,
 }
 
@@ -209,7 +209,7 @@ impl Hall {
 }
 
 /// The first byte is one of HTTP, as the registry's clients speak it (`GET`, `POST`), and none of a frame.
-async fn speaks_http(stream: &TcpStream) -> io::Result<bool> {
+pub(super) async fn speaks_http(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     stream.peek(&mut first).await?;
     Ok(matches!(first, [b'G' | b'P']))

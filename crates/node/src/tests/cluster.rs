@@ -127,11 +127,13 @@ impl Cluster {
 
     /// What the coordinator has written down.
     pub(super) fn registry(&self) -> cards_coordinator::View {
+        self.registry_at(1)
+    }
+
+    /// The same, asked of that node, which may lead to another.
+    pub(super) fn registry_at(&self, node: usize) -> cards_coordinator::View {
         use cards_coordinator::{Remote, RemoteConfig};
-        let Some(Coordinator::Embedded(home)) = &self.configs[0].coordinator else {
-            panic!("no coordinator")
-        };
-        let config = RemoteConfig::new(&home.address, "test");
+        let config = RemoteConfig::new(self.config(node).address.as_deref().expect("an address"), "test");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { Remote::open(config).await.unwrap().view().await.unwrap() })
     }

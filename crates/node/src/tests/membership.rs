@@ -1,7 +1,7 @@
 //! Nodes that come and go, under a coordinator at node 1.
 
 use cards_admin::{ClientError, MemberState, RefusalKind, VolumeState};
-use cards_config::{Attach, Disk, Mode, Origin, Web};
+use cards_config::{Attach, Coordinator, Disk, EmbeddedHome, Mode, Origin, Web};
 
 use super::cluster::{BLOCK, Cluster, free_address};
 use crate::Daemon;
@@ -202,6 +202,70 @@ fn without_its_coordinator_io_goes_on() {
     cluster.kill(1);
     cluster.restart(1);
     cluster.wait_ready(second);
+}
+
+/// That many nodes keep the registry, as all that are up say.
+fn keep(cluster: &Cluster, nodes: &[usize], arbiters: usize) {
+    for &node in nodes {
+        cluster.wait(&format!("n{node} knows who keeps the registry"), || {
+            cluster.status(node).registry.is_some_and(|registry| registry.arbiters.len() == arbiters)
+        });
+    }
+}
+
+#[test]
+fn with_three_nodes_the_death_of_any_stops_no_join_no_attachment_and_no_declaration_of_death() {
+    let mut cluster = Cluster::coordinated(2, 16 * BLOCK);
+    keep(&cluster, &[1, 2], 1);
+    assert_eq!(cluster.status(2).registry.unwrap().arbiters, ["n1"]);
+    let third = cluster.join_with_disk("d3");
+    keep(&cluster, &[1, 2, 3], 3);
+    cluster.kill(1);
+    cluster.wait("n1 is dead", || state(&cluster, 2, "n1") == Some(MemberState::Dead));
+    cluster.admin(2).attach(Attach::new("d3")).unwrap();
+    cluster.wait("it is registered", || {
+        cluster.registry_at(2).attachments.iter().any(|known| known.node == "n2" && known.volume == "d3")
+    });
+    // A node that is new is told of one that is there.
+    let second = cluster.config(2).address.clone().unwrap();
+    let fourth = cluster.join_as(|config| {
+        let lease = config.coordinator.as_ref().unwrap().lease();
+        config.coordinator =
+            Some(Coordinator::Embedded(EmbeddedHome { lease, ..EmbeddedHome::new("n2", &second) }));
+        config.attach.clear();
+    });
+    cluster.wait("n4 is in", || state(&cluster, 3, "n4") == Some(MemberState::Up));
+    // One that was here before remembers the others. It is one of the two that are left of three: nobody joins without it.
+    cluster.kill(2);
+    cluster.restart(2);
+    cluster.wait("n2 is back", || state(&cluster, 3, "n2") == Some(MemberState::Up));
+    assert!(cluster.registry_at(third).members.contains_key("n4"));
+    cluster.restart(1);
+    for node in 1..=fourth {
+        cluster.wait("all is well", || cluster.status(node).healthy);
+    }
+    keep(&cluster, &[1, 2, 3, 4], 3);
+    // Whoever leads now is the next.
+    let leader = cluster.status(1).registry.unwrap().leader.unwrap();
+    let leader: usize = leader[1..].parse().unwrap();
+    let other = if leader == 4 { 3 } else { 4 };
+    cluster.kill(leader);
+    let name = format!("n{leader}");
+    cluster.wait("it is dead", || state(&cluster, other, &name) == Some(MemberState::Dead));
+    cluster.restart(leader);
+    cluster.wait("it is back", || state(&cluster, other, &name) == Some(MemberState::Up));
+}
+
+#[test]
+fn a_node_that_leaves_hands_its_part_of_the_registry_over() {
+    let mut cluster = Cluster::coordinated(3, 16 * BLOCK);
+    keep(&cluster, &[1, 2, 3], 3);
+    cluster.admin(3).detach("disk").unwrap();
+    cluster.admin(3).leave(false).unwrap();
+    let arbiters = cluster.status(1).registry.unwrap().arbiters;
+    assert!(arbiters.len() == 1 && arbiters[0] != "n3", "{arbiters:?}");
+    cluster.drain(3);
+    assert_eq!(cluster.admin(1).forget("n3", false).unwrap().to_string(), "forgot n3");
 }
 
 #[test]

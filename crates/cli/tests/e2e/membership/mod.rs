@@ -1,5 +1,6 @@
 //! Nodes join and leave a running cluster, and those that must not are told why.
 
+mod arbiters;
 mod certificates;
 mod clock;
 mod packaged;
@@ -61,7 +62,12 @@ fn join(dir: &Path, cluster: &Cluster, name: &str, node: &str) -> Vec<String> {
 }
 
 fn member(cluster: &mut Cluster, name: &str) -> Option<String> {
-    let status = cluster.node(1).status();
+    member_at(cluster, 1, name)
+}
+
+/// What node `n{asked}` knows of a member.
+fn member_at(cluster: &mut Cluster, asked: usize, name: &str) -> Option<String> {
+    let status = cluster.node(asked).status();
     let member = status["members"].as_array()?.iter().find(|member| member["name"] == name)?.clone();
     Some(member["state"].as_str()?.to_owned())
 }

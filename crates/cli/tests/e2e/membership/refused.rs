@@ -82,13 +82,13 @@ fn a_registry_that_was_cut_short_or_lost() {
     let mut cluster = cluster(dir.path());
     cluster.node(2).terminate();
     cluster.node(1).terminate();
-    let registry = cluster.plan.runtime_dir(0).join("state/registry.redb");
+    let registry = cluster.plan.runtime_dir(0).join("state/register");
     let whole = fs::read(&registry).expect("the registry");
     let config = dir.path().join("n1.toml").display().to_string();
     let serve = || run(&[CARDS, "serve", "--config", &config], SHORT);
     for length in [0, 100, whole.len() / 2, whole.len() - 1] {
         fs::write(&registry, &whole[..length]).expect("a file");
-        says(serve(), &["registry.redb", "is damaged"]);
+        says(serve(), &["state/register", "is damaged"]);
     }
     fs::remove_file(&registry).expect("a file");
     says(serve(), &["has no registry", "bring the registry back"]);

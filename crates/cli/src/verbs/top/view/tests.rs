@@ -63,6 +63,7 @@ fn status(number: u64, second: u64) -> Status {
         cluster: "lab".into(),
         node: format!("n{number}"),
         coordinator: None,
+        registry: None,
         epoch: 7,
         version: "0.1.0".into(),
         secure: true,

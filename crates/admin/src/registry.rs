@@ -1,0 +1,72 @@
+//! Who keeps the list of members.
+
+use serde::{Deserialize, Serialize};
+
+/// The nodes that keep the list of members, as one of them knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registry {
+    /// The one that decides now, by name; none while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// All that keep it, by name.
+    pub arbiters: Vec<String>,
+    /// They are being changed: those that have kept it so far, and those that will, are both needed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes: bool,
+}
+
+impl Registry {
+    /// What that means, for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let names = self.arbiters.join(", ");
+        let leader = self.leader.as_ref().map(|leader| format!(", led by {leader}")).unwrap_or_default();
+        if self.changes {
+            return format!(
+                "the registry is being handed over, to or from {names}{leader}: until that is done none may fail"
+            );
+        }
+        let may_fail = match self.arbiters.len() {
+            0 | 1 => {
+                return format!(
+                    "the registry is at {names} only, as in a cluster of fewer than three nodes: while that is away nobody joins, leaves or \
+                     is declared dead"
+                );
+            }
+            3 => "one of the three may fail".to_owned(),
+            5 => "two of the five may fail".to_owned(),
+            count => format!("{} of {count} may fail", (count - 1) / 2),
+        };
+        format!("the registry is at {names}{leader}: {may_fail}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_what_may_fail() {
+        let said = |leader: Option<&str>, arbiters: &[&str]| {
+            let arbiters = arbiters.iter().map(|name| (*name).to_owned()).collect();
+            Registry { leader: leader.map(str::to_owned), arbiters, changes: false }.describe()
+        };
+        assert!(
+            said(Some("n1"), &["n1"])
+                .starts_with("the registry is at n1 only, as in a cluster of fewer than three")
+        );
+        assert_eq!(
+            said(Some("n2"), &["n1", "n2", "n3"]),
+            "the registry is at n1, n2, n3, led by n2: one of the three may fail"
+        );
+        assert_eq!(
+            said(None, &["a", "b", "c", "d", "e"]),
+            "the registry is at a, b, c, d, e: two of the five may fail"
+        );
+        let arbiters = vec!["n1".to_owned(), "n2".to_owned()];
+        assert_eq!(
+            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(),
+            "the registry is being handed over, to or from n1, n2, led by n1: until that is done none may fail"
+        );
+    }
+}

@@ -1,0 +1,287 @@
+//! Three nodes keep the registry together: any one of them may die, and what comes back without its part, or with an old one, is
+//! no danger to the others.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{SEED, member_at};
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::plan::{Coordinator, Disk, Plan};
+use crate::harness::process::{run, sh};
+use crate::harness::{MIB, SHORT, content, eventually, scratch};
+
+/// So long that nobody is declared dead because the machine has much else to do.
+const LEASE: &str = "3s";
+
+/// Four nodes of which the first founds the registry, and a disk at the second. Nobody is up.
+fn plan(dir: &Path) -> Plan {
+    let image = dir.join("disk.img");
+    content::image(&image, 8 * MIB, SEED);
+    let mut plan = Plan::new(dir, 4);
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: LEASE };
+    plan.lease = LEASE;
+    plan.nodes[1].disks.push(Disk::file(&image));
+    plan
+}
+
+/// The first three nodes keep the registry.
+fn three(dir: &Path) -> Cluster {
+    let mut cluster = Cluster::down(plan(dir));
+    for number in 1..=3 {
+        cluster.node(number).restart();
+    }
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    cluster
+}
+
+/// Waits until all nodes that are up say that these keep the registry.
+fn are_kept_by(cluster: &mut Cluster, up: &[usize], keepers: &[&str]) {
+    for &number in up {
+        eventually(&format!("n{number} knows that {keepers:?} keep the registry"), SHORT, || {
+            let registry = cluster.node(number).status()["registry"].clone();
+            (registry["arbiters"] == json!(keepers) && registry["changes"].is_null()).then_some(())
+        });
+    }
+}
+
+/// Waits until a node's store is one of those that keep the registry. If it is a new one, its last one is counted on before.
+fn has_voted(cluster: &mut Cluster, number: usize) {
+    let register = cluster.plan.runtime_dir(number - 1).join("state/register");
+    eventually(&format!("n{number} has voted"), SHORT, || {
+        let bytes = fs::read(&register).ok()?;
+        bytes.windows(9).any(|window| window == b"member/n1").then_some(())
+    });
+}
+
+fn leader(cluster: &mut Cluster, asked: usize) -> usize {
+    eventually("somebody leads", SHORT, || {
+        let name = cluster.node(asked).status()["registry"]["leader"].as_str()?.to_owned();
+        name.strip_prefix('n')?.parse().ok()
+    })
+}
+
+fn is(cluster: &mut Cluster, asked: usize, name: &str, state: &str) {
+    eventually(&format!("n{asked} knows that {name} is {state}"), SHORT, || {
+        (member_at(cluster, asked, name).as_deref() == Some(state)).then_some(())
+    });
+}
+
+fn is_well(cluster: &mut Cluster, up: &[usize]) {
+    for &number in up {
+        eventually(&format!("all is well at n{number}: {}", cluster.node(number).status()), SHORT, || {
+            (cluster.node(number).status()["healthy"] == true).then_some(())
+        });
+    }
+}
+
+fn volume(cluster: &mut Cluster, number: usize, verb: &str) {
+    let socket = cluster.node(number).admin_socket();
+    run(&[CARDS, "volume", verb, "disk", "--socket", &socket], SHORT).ok();
+}
+
+/// Somebody gets a lock at this node, which it grants while its membership is renewed.
+fn locks(cluster: &mut Cluster, number: usize) {
+    let api = cluster.node(number).admin_socket().replace("admin.sock", "api.sock");
+    let words = [CARDS, "lock", "acquire", "--socket", &api, "disk", "0..1M", "--wait", "10s", "--", "true"];
+    eventually(&format!("n{number} grants a lock"), SHORT, || {
+        run(&words, SHORT).status.success().then_some(())
+    });
+}
+
+/// Attaches and detaches, reads, and locks: all that needs the registry.
+fn works(cluster: &mut Cluster, number: usize) {
+    volume(cluster, number, "attach");
+    cluster.export(number, "disk").check_all(SEED);
+    locks(cluster, number);
+    volume(cluster, number, "detach");
+}
+
+#[test]
+fn the_death_of_any_node_stops_no_attachment_no_restart_no_lock_and_no_join() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    let text = run(&[CARDS, "status", "--socket", &cluster.node(3).admin_socket()], SHORT).ok().stdout;
+    assert!(
+        text.contains("the registry is at n1, n2, n3") && text.contains("one of the three may fail"),
+        "{text}"
+    );
+
+    // The node that all files name dies. Nobody waits until it is declared dead.
+    cluster.node(1).kill();
+    works(&mut cluster, 3);
+    cluster.node(3).kill();
+    cluster.node(3).restart();
+    works(&mut cluster, 3);
+    is(&mut cluster, 2, "n1", "dead");
+    let problems = cluster.node(2).status()["problems"].to_string();
+    assert!(problems.contains("n1"), "{problems}");
+
+    // Whoever has never been a member is told of one that is up.
+    let file = dir.path().join("n4.toml");
+    let named = fs::read_to_string(&file).expect("the file of n4");
+    let (first, second) = (cluster.plan.nodes[0].address, cluster.plan.nodes[1].address);
+    let named = named.replace(&format!("address = \"{first}\""), &format!("address = \"{second}\""));
+    fs::write(&file, named.replace("keeper = \"n1\"", "keeper = \"n2\"")).expect("a file");
+    cluster.node(4).restart();
+    is(&mut cluster, 3, "n4", "up");
+    works(&mut cluster, 4);
+
+    // It comes back with the part that it had.
+    cluster.node(1).restart();
+    is_well(&mut cluster, &[1, 2, 3, 4]);
+    are_kept_by(&mut cluster, &[1, 2, 3, 4], &["n1", "n2", "n3"]);
+
+    // The next one is the one that leads now. The disk is at n2, which is needed to read.
+    let next = match leader(&mut cluster, 4) {
+        2 => 3,
+        other => other,
+    };
+    cluster.node(next).kill();
+    works(&mut cluster, 4);
+    is(&mut cluster, 2, &format!("n{next}"), "dead");
+    cluster.node(next).restart();
+    is_well(&mut cluster, &[1, 2, 3, 4]);
+}
+
+/// Two of three are gone: nothing can change, I/O goes on, and it is said what is missing. One is enough for all to go on.
+#[test]
+fn without_most_of_them_io_goes_on_and_it_is_said_who_is_missing() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    volume(&mut cluster, 2, "attach");
+    cluster.node(1).kill();
+    cluster.node(3).kill();
+    let problem = eventually("n2 says so", SHORT, || {
+        let problems = cluster.node(2).status()["problems"].to_string();
+        problems.contains("has not answered").then_some(problems)
+    });
+    assert!(
+        problem.contains("n1") && problem.contains("n3") && problem.contains("more than half"),
+        "{problem}"
+    );
+    cluster.export(2, "disk").check_all(SEED);
+    // A start waits for them, and can itself be what the others wait for.
+    cluster.node(3).spawn();
+    cluster.node(3).wait_ready();
+    is(&mut cluster, 2, "n1", "dead");
+    works(&mut cluster, 3);
+    cluster.node(1).restart();
+    is_well(&mut cluster, &[1, 2, 3]);
+}
+
+/// The state_dir of the founder is gone. It makes a registry as it did when there was none; nobody follows it.
+#[test]
+fn a_founder_that_was_wiped_is_followed_by_nobody_and_says_so() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    cluster.node(1).kill();
+    fs::remove_dir_all(cluster.plan.runtime_dir(0).join("state")).expect("a directory");
+    cluster.plan.equip(0);
+    cluster.node(1).restart();
+    eventually("n1 says so", SHORT, || {
+        let problems = cluster.node(1).status()["problems"].to_string();
+        problems.contains("follow another registry").then_some(())
+    });
+    assert_eq!(cluster.node(1).status()["members"].as_array().map(Vec::len), Some(1), "it is alone");
+    works(&mut cluster, 3);
+    is(&mut cluster, 2, "n1", "dead");
+    are_kept_by(&mut cluster, &[2, 3], &["n1", "n2", "n3"]);
+
+    // What it says is to be done about it.
+    cluster.node(1).terminate();
+    for file in ["register", "membership.json"] {
+        fs::remove_file(cluster.plan.runtime_dir(0).join("state").join(file)).expect("a file");
+    }
+    let file = dir.path().join("n1.toml");
+    let named = fs::read_to_string(&file).expect("the file of n1");
+    let (head, table) = named.split_once("[coordinator.embedded]").expect("a coordinator");
+    let (first, second) = (cluster.plan.nodes[0].address, cluster.plan.nodes[1].address);
+    let table = table.replace(&first.to_string(), &second.to_string()).replace("\"n1\"", "\"n2\"");
+    fs::write(&file, format!("{head}[coordinator.embedded]{table}")).expect("a file");
+    cluster.node(1).restart();
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    is_well(&mut cluster, &[1, 2, 3]);
+    works(&mut cluster, 1);
+}
+
+/// Puts a copy of a node's state_dir in its place, as a backup does.
+fn restore(cluster: &Cluster, number: usize, copy: &Path) {
+    let state = cluster.plan.runtime_dir(number - 1).join("state");
+    fs::remove_dir_all(&state).expect("a directory");
+    sh(&format!("cp -a {} {}", copy.display(), state.display()), SHORT).ok();
+}
+
+fn save(cluster: &Cluster, number: usize, copy: &Path) {
+    let state = cluster.plan.runtime_dir(number - 1).join("state");
+    sh(&format!("cp -a {} {}", state.display(), copy.display()), SHORT).ok();
+}
+
+/// An arbiter's state_dir is replaced by a copy of an hour ago. It has voted since, and the copy does not know for what.
+#[test]
+fn an_old_copy_of_an_arbiters_state_dir_is_survived() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    let copy = dir.path().join("copy");
+    save(&cluster, 3, &copy);
+    cluster.node(1).kill();
+    volume(&mut cluster, 2, "attach");
+    is(&mut cluster, 2, "n1", "dead");
+    cluster.node(3).kill();
+    restore(&cluster, 3, &copy);
+    // Two of three have lost what was voted for: one is off, one forgets. So nothing is decided until the first is back.
+    cluster.node(3).spawn();
+    cluster.node(3).says(&["is a copy of another file"]);
+    cluster.node(1).restart();
+    cluster.node(3).wait_ready();
+    has_voted(&mut cluster, 3);
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    let listed = cluster.node(1).status()["volumes"].to_string();
+    assert!(listed.contains("\"disk\""), "{listed}");
+    is(&mut cluster, 2, "n3", "up");
+    works(&mut cluster, 3);
+    cluster.node(1).kill();
+    works(&mut cluster, 3);
+    cluster.node(1).restart();
+    let problems = cluster.node(3).status()["problems"].to_string();
+    assert!(
+        problems.contains("is a copy of another file") && problems.contains("register.copy"),
+        "{problems}"
+    );
+    cluster.node(3).kill();
+    cluster.node(3).restart();
+    is_well(&mut cluster, &[1, 2, 3]);
+}
+
+/// The same of the founder, of the time when it was the only one: what it has says that it decides alone.
+#[test]
+fn an_old_copy_of_a_founder_that_was_alone_decides_nothing() {
+    let dir = scratch();
+    let mut cluster = Cluster::down(plan(dir.path()));
+    let copy = dir.path().join("copy");
+    cluster.node(1).restart();
+    is_well(&mut cluster, &[1]);
+    cluster.node(1).terminate();
+    save(&cluster, 1, &copy);
+    for number in 1..=3 {
+        cluster.node(number).restart();
+    }
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    cluster.node(1).kill();
+    restore(&cluster, 1, &copy);
+    cluster.node(1).spawn();
+    cluster.node(1).says(&["an old one"]);
+    works(&mut cluster, 3);
+    cluster.node(1).wait_ready();
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    is(&mut cluster, 2, "n1", "up");
+    // It keeps a part again with its next start.
+    cluster.node(1).terminate();
+    cluster.node(1).restart();
+    is_well(&mut cluster, &[1, 2, 3]);
+    has_voted(&mut cluster, 1);
+    are_kept_by(&mut cluster, &[1, 2, 3], &["n1", "n2", "n3"]);
+    cluster.node(3).kill();
+    works(&mut cluster, 1);
+}
