@@ -17,7 +17,7 @@ pub struct Io(pub(super) u64);
 /// What the driver is to do. The order of I/Os is free: the store waits for the end of what must come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Read pages; [`super::Store::pages_read`].
+    /// Read pages; [`super::Store::page_read`].
     ReadPage {
         /// The I/O.
         io: Io,
