@@ -78,7 +78,7 @@ impl Taken {
     }
 }
 
-/// A replay. Its JSON is an interface: names and meanings are those of [`Report`]; times are real.
+/// A replay. Its JSON is an interface: names and meanings are those of `cards_sim::Report`; times are real.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Replayed {
     pub(super) trace: String,
