@@ -127,13 +127,7 @@ async fn open_local(
     {
         Opened::Keeps(local) => return Ok(local),
         Opened::Missing(blank) if config.is_keeper() && !blank.has_others() => {
-            return begin(config, home, blank, before).map_err(|error| {
-                error.unwrap_or_else(|| HomeError::Lost {
-                    home: home.describe(),
-                    epoch: before.epoch,
-                    state: config.state_dir.clone(),
-                })
-            });
+            return begin(config, home, blank, before);
         }
         Opened::Blank(blank) | Opened::Missing(blank) => blank,
     };
@@ -145,8 +139,8 @@ async fn open_local(
     blank.enlist(view.lease).map_err(failed)
 }
 
-/// A new registry, or that of an earlier release. The error is none if there was one, and it is gone.
-fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<Local, Option<HomeError>> {
+/// A new registry, or that of an earlier release.
+fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<Local, HomeError> {
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
     let earlier = config.registry();
     if earlier.exists() {
@@ -158,10 +152,10 @@ fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<L
         let (seen, epoch) = (Epoch(before.epoch), heads.max().unwrap_or_default());
         if epoch < seen {
             let behind = Refusal::RegistryBehind { name: config.node.clone(), seen, epoch };
-            return Err(Some(failed(behind.into())));
+            return Err(failed(behind.into()));
         }
         tracing::info!(file = %earlier.display(), "taking over the registry of an earlier release");
-        return Ok(blank.import(&earlier).map_err(failed)?);
+        return blank.import(&earlier).map_err(failed);
     }
     let register = config.register();
     let traces = ["copy", "old"].map(|suffix| register.with_extension(suffix));
@@ -169,11 +163,15 @@ fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<L
         || traces.iter().any(|path| path.exists())
         || earlier.with_extension("redb.imported").exists();
     if was_there {
-        return Err(None);
+        return Err(HomeError::Lost {
+            home: home.describe(),
+            epoch: before.epoch,
+            state: config.state_dir.clone(),
+        });
     }
     tracing::info!(file = %register.display(), "making the registry of a new cluster");
     let terms = Terms { lease: home.lease(), ..Terms::new(&config.cluster) };
-    Ok(blank.found(&terms).map_err(failed)?)
+    blank.found(&terms).map_err(failed)
 }
 
 async fn open_etcd(
