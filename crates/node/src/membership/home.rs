@@ -127,11 +127,7 @@ async fn open_local(
     {
         Opened::Keeps(local) => return Ok(local),
         Opened::Missing(blank) if config.is_keeper() && !blank.has_others() => {
-            return begin(config, home, blank, before)?.ok_or_else(|| HomeError::Lost {
-                home: home.describe(),
-                epoch: before.epoch,
-                state: config.state_dir.clone(),
-            });
+            return begin(config, home, blank, before);
         }
         Opened::Blank(blank) | Opened::Missing(blank) => blank,
     };
@@ -143,8 +139,8 @@ async fn open_local(
     blank.enlist(view.lease).map_err(failed)
 }
 
-/// A new registry, or that of an earlier release. None if there was one, and it is gone.
-fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<Option<Local>, HomeError> {
+/// A new registry, or that of an earlier release.
+fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<Local, HomeError> {
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
     let earlier = config.registry();
     if earlier.exists() {
@@ -159,7 +155,7 @@ fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<O
             return Err(failed(behind.into()));
         }
         tracing::info!(file = %earlier.display(), "taking over the registry of an earlier release");
-        return blank.import(&earlier).map(Some).map_err(failed);
+        return blank.import(&earlier).map_err(failed);
     }
     let register = config.register();
     let traces = ["copy", "old"].map(|suffix| register.with_extension(suffix));
@@ -167,11 +163,15 @@ fn begin(config: &Config, home: &Home, blank: Blank, before: &State) -> Result<O
         || traces.iter().any(|path| path.exists())
         || earlier.with_extension("redb.imported").exists();
     if was_there {
-        return Ok(None);
+        return Err(HomeError::Lost {
+            home: home.describe(),
+            epoch: before.epoch,
+            state: config.state_dir.clone(),
+        });
     }
     tracing::info!(file = %register.display(), "making the registry of a new cluster");
     let terms = Terms { lease: home.lease(), ..Terms::new(&config.cluster) };
-    blank.found(&terms).map(Some).map_err(failed)
+    blank.found(&terms).map_err(failed)
 }
 
 async fn open_etcd(
