@@ -231,9 +231,14 @@ impl Local {
         replied.await.ok().flatten()
     }
 
-    /// Another node says who keeps the registry.
+    /// Another node says who keeps the registry. Only a node that has found its own part to be an old copy turns to those: what is said of
+    /// a version may be of a value that was never chosen.
     pub(crate) fn hear_of(&self, kept: Kept) {
-        if kept.version <= self.shared.published.borrow().kept.version {
+        let is_of_use = {
+            let published = self.shared.published.borrow();
+            published.failed.is_some() && kept.version > published.kept.version
+        };
+        if !is_of_use {
             return;
         }
         let _ = self.shared.actor.send(Message::Outdated(kept));

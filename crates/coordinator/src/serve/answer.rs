@@ -234,7 +234,7 @@ impl Desk {
             );
             return Reply::Problem(StatusCode::GONE, error);
         }
-        // Before the rest is looked at: a store that is an old copy is put aside by what the caller knows of those that keep a later one.
+        // A store that was found to be an old copy is put aside by what the caller knows of those that keep a later one.
         if let Some(kept) = header(KEPT).and_then(|kept| serde_json::from_str::<Kept>(kept).ok()) {
             self.registry.hear_of(kept);
         }
