@@ -78,8 +78,7 @@ fn an_object_that_was_replaced_is_eio_and_never_a_mixture() {
     );
     let all = problems(&mut cluster);
     assert!(
-        all.iter()
-            .any(|problem| problem.contains("a read of 64 KiB at byte 16777216: the object has changed")),
+        all.iter().any(|problem| problem.contains("of 64 KiB at byte 16777216: the object has changed")),
         "{all:?}"
     );
     // The old one comes back, and is what it was.
