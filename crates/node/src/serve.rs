@@ -535,14 +535,17 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
         let daemon = loop {
             tokio::select! {
                 started = &mut start => break started.map_err(io::Error::other)??,
-                // It may wait for the coordinator, and then there is nothing to drain.
-                number = signal() => match starting.is_open() && asked.is_none() {
-                    true => asked = Some(number),
-                    false => {
-                        starting.remove_sockets();
-                        std::process::exit(128 + number);
+                number = signal() => {
+                    if asked.is_none() && starting.is_open() {
+                        asked = Some(number);
+                        continue;
                     }
-                },
+                    starting.remove_sockets();
+                    // It may wait for the coordinator, and then there is nothing to drain.
+                    let status = if asked.is_none() { 0 } else { 128 + number };
+                    tracing::info!("a signal: the daemon ends before it has served");
+                    std::process::exit(status);
+                }
                 // A start that waits is alive.
                 _ = watch.tick() => {
                     tell(&|manager| manager.starting(&starting.state().to_string()));

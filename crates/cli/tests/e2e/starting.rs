@@ -81,6 +81,6 @@ fn a_start_that_waits_ends_at_a_signal_and_leaves_no_socket() {
     });
     assert!(said.contains("starting: waits for disk disk for ") && said.contains("refused"), "{said}");
     let status = cluster.node(1).terminate();
-    assert_eq!(status.code(), Some(128 + libc::SIGTERM));
+    assert!(status.success(), "{status}");
     assert!(!std::path::Path::new(&socket).exists());
 }
