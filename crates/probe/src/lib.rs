@@ -1,7 +1,7 @@
 //! What is seen of requests: counters, latencies, slow requests, samples, recordings, spans.
 //!
 //! The daemon has one [`Probe`]. A client's connection tells it by its [`Tap`], one call for each step of a request; of a
-//! request between nodes, and of the disk, it hears as a [`Step`], a value of fixed size. Each step goes at once to those
+//! request between nodes, and of the disk, it hears as a `Step`, a value of fixed size. Each step goes at once to those
 //! who want it, on the thread that saw it: counters to a cell of the thread's own, samples and recordings to a ring of the
 //! thread's own, which a reader empties and which counts what it loses, steps of traced requests to [`Spans`]. So counters
 //! are exact. On the way of a request that is answered at once, nothing allocates or waits for another thread, and while
