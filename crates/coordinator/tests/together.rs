@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cards_coordinator::{
-    AttachMode, Blank, Change, Coordinator, Error, Local, LocalConfig, MemberState, Opened, Remote,
-    RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
+    AttachMode, Blank, Change, Coordinator, Epoch, Error, Local, LocalConfig, MemberState, Opened, Refusal,
+    Remote, RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -494,6 +494,7 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     let mut config = RemoteConfig::new(&lab.nodes[0].address, "lab");
     (config.seen, config.patience) =
         (lab.nodes[1].local().view().await.unwrap().epoch, Duration::from_millis(500));
+    config.history = lab.nodes[1].local().history();
     // It finds that out, and the asker is told of the others as soon as this node is.
     let _ = Remote::open(config).await;
     let problems = lab.nodes[0].local().problems();
@@ -559,4 +560,22 @@ async fn all_at_once_are_back_after_they_were_off() {
     );
     lab.nodes[1].start().await;
     lab.nodes[2].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_remembers_of_a_registry_without_a_name_ends_no_other() {
+    let lab = Lab::founded(1).await;
+    lab.is(0, "n1", MemberState::Joined).await;
+    // Its state_dir is of another cluster of this name, and of a release that knew of no histories.
+    let mut config = RemoteConfig::new(&lab.nodes[0].address, "lab");
+    config.seen = Epoch(500);
+    let node = Coordinator::Remote(Remote::open(config).await.unwrap());
+    let mut joining = join("n2", 1, WallClock::now());
+    joining.seen = Epoch(500);
+    let error = node.join(joining).await.unwrap_err();
+    assert!(matches!(error.refusal(), Some(Refusal::RegistryBehind { .. })), "{error}");
+    node.view().await.unwrap();
+    let problems = lab.nodes[0].local().problems();
+    assert!(problems.is_empty(), "{problems:?}");
+    lab.nodes[0].coordinator().join(join("n3", 1, WallClock::now())).await.unwrap();
 }
