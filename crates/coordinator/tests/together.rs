@@ -1,11 +1,12 @@
 //! A registry that three nodes keep together, over loopback: leaders die, stores are lost, and old copies come back.
 
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cards_coordinator::{
-    AttachMode, Blank, Change, Coordinator, Epoch, Error, Local, LocalConfig, MemberState, Opened, Refusal,
-    Remote, RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
+    AttachMode, Blank, Change, Coordinator, Epoch, Error, Kept, Local, LocalConfig, MemberState, Opened,
+    Refusal, Remote, RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -578,4 +579,47 @@ async fn what_a_node_remembers_of_a_registry_without_a_name_ends_no_other() {
     let problems = lab.nodes[0].local().problems();
     assert!(problems.is_empty(), "{problems:?}");
     lab.nodes[0].coordinator().join(join("n3", 1, WallClock::now())).await.unwrap();
+}
+
+/// Says to whoever asks that the registry is kept so.
+fn says(kept: &Kept) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let kept = serde_json::to_string(kept).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = (&stream).read(&mut [0; 4096]);
+            let length = kept.len();
+            let _ = write!(
+                &stream,
+                "HTTP/1.1 200 OK\r\ncards-cluster: lab\r\ncards-lease-ms: 1500\r\ncontent-length: {length}\r\n\r\n{kept}"
+            );
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_dies_while_others_become_arbiters_beside_it_keeps_its_part() {
+    for (ahead, changes, keeps) in [(1, true, true), (1, false, false), (2, true, false)] {
+        let mut lab = Lab::founded(1).await;
+        lab.is(0, "n1", MemberState::Joined).await;
+        eventually("its store is known", async || {
+            !lab.nodes[0].local().view().await.unwrap().stores.is_empty()
+        })
+        .await;
+        // Another node has voted for the next value, by which it is an arbiter as well, and this one was about to.
+        let mut kept = lab.nodes[0].local().kept();
+        let (version, address) = (kept.version, free_address());
+        (kept.version, kept.changes) = (version + 1 + ahead, changes);
+        kept.arbiters.push(Route { node: "n2".into(), address });
+        let mut joining = join("n2", 1, WallClock::now());
+        joining.address = says(&kept);
+        lab.nodes[0].coordinator().join(joining).await.unwrap();
+        let local = lab.nodes[0].local().clone();
+        lab.nodes[0].kill();
+        assert_eq!(local.kept().version, version + 1);
+        let opened = Local::open(lab.nodes[0].config()).await.unwrap();
+        assert_eq!(matches!(opened, Opened::Keeps(_)), keeps, "{ahead} {changes}: {opened:?}");
+    }
 }
