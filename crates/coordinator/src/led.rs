@@ -80,6 +80,8 @@ struct Asked {
     /// What its asker has shown: it is recorded first.
     shown: Option<Certificate>,
     change: Change,
+    /// When it was asked.
+    at: Instant,
 }
 
 #[derive(Debug)]
@@ -146,7 +148,7 @@ impl LedRegistry {
         if self.queue.len() == QUEUE_MAX {
             return self.answer(ticket, Err(LedError::Full));
         }
-        self.queue.push_back(Asked { ticket, shown, change });
+        self.queue.push_back(Asked { ticket, shown, change, at: now });
         self.advance(now, wall);
     }
 
@@ -209,6 +211,9 @@ impl LedRegistry {
                 }
                 return;
             }
+            if self.open.is_none() {
+                self.renew(at);
+            }
             let (Some(held), None) = (&self.held, &self.open) else { return };
             let registry = match held {
                 Ok(registry) => registry,
@@ -220,12 +225,12 @@ impl LedRegistry {
                     return;
                 }
             };
-            // First those are declared dead whose lease has ended.
+            // First those are declared dead whose lease has ended, and who has not asked in time.
             let expired =
                 registry.decide(at, &Change::Expire).ok().filter(|effects| !effects.writes.is_empty());
             let (ticket, decided) = match (expired, self.queue.front()) {
                 (Some(effects), _) => (None, Ok(effects)),
-                (None, Some(Asked { ticket, shown, change })) => {
+                (None, Some(Asked { ticket, shown, change, .. })) => {
                     let certify = |certificate: &Certificate| {
                         registry
                             .decide(at, &Change::Certify { certificate: certificate.clone(), alone: false })
@@ -266,6 +271,33 @@ impl LedRegistry {
                 self.flush(now);
             }
         }
+    }
+
+    /// Renewals wait behind no other changes, of which each takes a vote: a member that asks in time would be declared dead meanwhile.
+    /// Those that write nothing are made, as of when they were asked.
+    fn renew(&mut self, now: Now) {
+        let Some(Ok(registry)) = &mut self.held else { return };
+        let mut done = Vec::new();
+        self.queue.retain(|Asked { ticket, shown, change, at }| {
+            if !matches!(change, Change::Renew { .. }) {
+                return true;
+            }
+            let asked = Now { mono: Duration::from_nanos(at.0), ..now };
+            let certify = shown
+                .iter()
+                .map(|certificate| Change::Certify { certificate: certificate.clone(), alone: false });
+            let is_known = certify
+                .into_iter()
+                .all(|certify| registry.decide(now, &certify).is_ok_and(|effects| effects.writes.is_empty()));
+            match registry.decide(asked, change) {
+                Ok(effects) if is_known && effects.writes.is_empty() => {
+                    done.push((*ticket, registry.take(now, effects)));
+                    false
+                }
+                _ => true,
+            }
+        });
+        done.into_iter().for_each(|(ticket, applied)| self.answer(ticket, Ok(applied)));
     }
 
     fn flush(&mut self, now: Instant) {

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::admission::Admission;
 use crate::change::{Applied, Change};
 use crate::error::Error;
-use crate::ids::{History, Revision};
+use crate::ids::{Epoch, History, Revision};
 use crate::kept::{Kept, Route};
 use crate::lease::Lease;
 use crate::refusal::Refusal;
@@ -85,7 +85,9 @@ impl Remote {
         check_name("cluster", &config.cluster)?;
         let node = config.identity.as_ref().map(|(_, keeper)| keeper.node.clone()).unwrap_or_default();
         let home = Route { node, address: config.address.clone() };
-        let (history, seen) = (config.history, Seen { epoch: config.seen, revision: Revision(0) });
+        // What was seen of a registry without a name says nothing of the one that answers.
+        let seen = config.history.map_or(Epoch(0), |_| config.seen);
+        let (history, seen) = (config.history, Seen { epoch: seen, revision: Revision(0) });
         let ways = Mutex::new(Ways::of(history, seen));
         let shared = Shared { config, home, ways, moved: watch::Sender::new(()) };
         shared.peer(&shared.home)?;

@@ -467,3 +467,62 @@ fn a_registry_of_one_node_is_there_again_when_the_node_is() {
         }
     }
 }
+
+#[test]
+fn who_renews_in_time_stays_a_member_however_slow_the_disk_is() {
+    let (mut now, mut ticket) = (0, 0);
+    let at = |now: u64| (Instant(now * 1_000_000), WallClock(NOON.0 + now));
+    let timing = ReplicaTiming {
+        proposer: Timing { resend: Duration::from_secs(60), ..Timing::default() },
+        leader: LeaderTiming::new(Duration::from_millis(TERM_MS)),
+    };
+    let founder = Led { leader: None, epoch: 0, content: registry().content() };
+    let state = AcceptorState::founder(store(0), founder);
+    let mut node = LedRegistry::new(Replica::new(state, ProposerId(1), timing, true, at(0).0));
+    // A vote takes so long, and one is awaited at a time.
+    let (mut vote, mut answers) = (None::<(u64, Reply<Led<Vec<u8>>>)>, BTreeMap::new());
+    while now < 9000 {
+        let (instant, wall) = at(now);
+        if let Some((_, reply)) = vote.take_if(|(due, _)| *due <= now) {
+            node.receive(instant, wall, 0, reply);
+        }
+        if node.next_timeout().is_some_and(|due| due <= instant) {
+            node.timeout(instant, wall, 0);
+        }
+        let mut ask = |node: &mut LedRegistry, change| {
+            ticket += 1;
+            node.submit(instant, wall, ticket, change);
+        };
+        match now {
+            1000 => ask(&mut node, Change::Join(join("a", 1, wall))),
+            // It has a lot to tell; and it renews three times in a lease.
+            2000 => (0..12).for_each(|disk| {
+                let (seat, disk) = (seat("a", 1), format!("disk{disk}"));
+                ask(&mut node, Change::PutDisk { seat, disk, bytes: 1 << 30 });
+            }),
+            2010.. if now % 1000 == 10 => ask(&mut node, Change::Renew { seat: seat("a", 1), clock: wall }),
+            _ => {}
+        }
+        while let Some(output) = node.poll() {
+            match output {
+                LedOutput::Send(request) => {
+                    let is_vote = matches!(request.body, cards_register::RequestBody::Accept(_));
+                    let decision = node.decide(instant, &request).unwrap();
+                    decision.state.into_iter().for_each(|state| node.replica().take(state));
+                    match is_vote {
+                        true => vote = Some((now + 400, decision.reply)),
+                        false => node.receive(instant, wall, 0, decision.reply),
+                    }
+                }
+                LedOutput::Answer { ticket, answer } => drop(answers.insert(ticket, (now, answer))),
+            }
+        }
+        now += 1;
+    }
+    let refused: Vec<_> = answers.iter().filter(|(_, (_, answer))| answer.is_err()).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    // All that was asked.
+    assert_eq!(answers.len(), 1 + 12 + 7);
+    let view = node.view(at(now).0).unwrap();
+    assert_eq!(view.members["a"].state, MemberState::Joined);
+}

@@ -1,11 +1,12 @@
 //! A registry that three nodes keep together, over loopback: leaders die, stores are lost, and old copies come back.
 
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cards_coordinator::{
-    AttachMode, Blank, Change, Coordinator, Error, Local, LocalConfig, MemberState, Opened, Remote,
-    RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
+    AttachMode, Blank, Change, Coordinator, Epoch, Error, Kept, Local, LocalConfig, MemberState, Opened,
+    Refusal, Remote, RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -494,6 +495,7 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     let mut config = RemoteConfig::new(&lab.nodes[0].address, "lab");
     (config.seen, config.patience) =
         (lab.nodes[1].local().view().await.unwrap().epoch, Duration::from_millis(500));
+    config.history = lab.nodes[1].local().history();
     // It finds that out, and the asker is told of the others as soon as this node is.
     let _ = Remote::open(config).await;
     let problems = lab.nodes[0].local().problems();
@@ -559,4 +561,65 @@ async fn all_at_once_are_back_after_they_were_off() {
     );
     lab.nodes[1].start().await;
     lab.nodes[2].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_remembers_of_a_registry_without_a_name_ends_no_other() {
+    let lab = Lab::founded(1).await;
+    lab.is(0, "n1", MemberState::Joined).await;
+    // Its state_dir is of another cluster of this name, and of a release that knew of no histories.
+    let mut config = RemoteConfig::new(&lab.nodes[0].address, "lab");
+    config.seen = Epoch(500);
+    let node = Coordinator::Remote(Remote::open(config).await.unwrap());
+    let mut joining = join("n2", 1, WallClock::now());
+    joining.seen = Epoch(500);
+    let error = node.join(joining).await.unwrap_err();
+    assert!(matches!(error.refusal(), Some(Refusal::RegistryBehind { .. })), "{error}");
+    node.view().await.unwrap();
+    let problems = lab.nodes[0].local().problems();
+    assert!(problems.is_empty(), "{problems:?}");
+    lab.nodes[0].coordinator().join(join("n3", 1, WallClock::now())).await.unwrap();
+}
+
+/// Says to whoever asks that the registry is kept so.
+fn says(kept: &Kept) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let kept = serde_json::to_string(kept).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = (&stream).read(&mut [0; 4096]);
+            let length = kept.len();
+            let _ = write!(
+                &stream,
+                "HTTP/1.1 200 OK\r\ncards-cluster: lab\r\ncards-lease-ms: 1500\r\ncontent-length: {length}\r\n\r\n{kept}"
+            );
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_dies_while_others_become_arbiters_beside_it_keeps_its_part() {
+    for (ahead, changes, keeps) in [(1, true, true), (1, false, false), (2, true, false)] {
+        let mut lab = Lab::founded(1).await;
+        lab.is(0, "n1", MemberState::Joined).await;
+        eventually("its store is known", async || {
+            !lab.nodes[0].local().view().await.unwrap().stores.is_empty()
+        })
+        .await;
+        // Another node has voted for the next value, by which it is an arbiter as well, and this one was about to.
+        let mut kept = lab.nodes[0].local().kept();
+        let (version, address) = (kept.version, free_address());
+        (kept.version, kept.changes) = (version + 1 + ahead, changes);
+        kept.arbiters.push(Route { node: "n2".into(), address });
+        let mut joining = join("n2", 1, WallClock::now());
+        joining.address = says(&kept);
+        lab.nodes[0].coordinator().join(joining).await.unwrap();
+        let local = lab.nodes[0].local().clone();
+        lab.nodes[0].kill();
+        assert_eq!(local.kept().version, version + 1);
+        let opened = Local::open(lab.nodes[0].config()).await.unwrap();
+        assert_eq!(matches!(opened, Opened::Keeps(_)), keeps, "{ahead} {changes}: {opened:?}");
+    }
 }

@@ -90,9 +90,14 @@ impl<T: Clone + Eq> Acceptor<T> {
                 (accepted.clone(), ReplyBody::Promise { ballot, accepted: accepted.clone() })
             }
             RequestBody::Accept(value) => (Some(value.clone()), ReplyBody::Accept { ballot }),
-            // Nothing to remember: the proposer has prepared the ballot at a quorum.
             RequestBody::Confirm { number, .. } => {
-                return decision(None, ReplyBody::Confirm { ballot, number: *number });
+                // The proposer has prepared the ballot at a quorum, perhaps without this one. What was asked before by another, and
+                // comes late, must not be confirmed after it.
+                let prepared = Ballot::prepared(ballot.round, ballot.proposer);
+                let accepted = accepted.clone();
+                let state =
+                    (prepared > promised).then_some(AcceptorState { store, promised: prepared, accepted });
+                return decision(state, ReplyBody::Confirm { ballot, number: *number });
             }
         };
         let next = AcceptorState { store, promised: ballot.max(promised), accepted };

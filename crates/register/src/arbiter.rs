@@ -74,3 +74,43 @@ impl<T: Clone + Eq> Arbiter<T> {
         self.acceptor.take(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arbiters::StoreId;
+    use crate::ballot::Ballot;
+
+    /// An arbiter that knows of an earlier leader only, as it was away when the present one was elected.
+    #[test]
+    fn who_has_confirmed_a_leader_does_not_go_back_to_an_earlier_one() {
+        let (earlier, leader) = (ProposerId(1), ProposerId(2));
+        let timing = LeaderTiming::new(cards_core::Duration::from_millis(900));
+        let store = StoreId(7);
+        let promised = Ballot::prepared(1, earlier);
+        let state = AcceptorState { promised, ..AcceptorState::founder(store, ()) };
+        let mut arbiter = Arbiter::is_free(Acceptor::new(state), timing);
+        let mut ask = |ms: u64, body| {
+            let decision = arbiter.decide(Instant(ms * 1_000_000), &Request { store, body })?;
+            decision.state.into_iter().for_each(|state| arbiter.take(state));
+            Some(decision.reply.body)
+        };
+        let ballot = Ballot::prepared(2, leader).next_step();
+        let confirmed = ask(0, RequestBody::Confirm { ballot, number: 1 });
+        assert_eq!(confirmed, Some(ReplyBody::Confirm { ballot, number: 1 }));
+        // What the earlier one has asked comes now. Until 900 ms the leader acts.
+        let late = RequestBody::Confirm { ballot: promised.next_step(), number: 9 };
+        assert!(matches!(ask(100, late), Some(ReplyBody::Reject { .. })));
+        assert_eq!(
+            ask(200, RequestBody::Prepare(Ballot::prepared(3, earlier))),
+            None,
+            "its term has not ended"
+        );
+        // A vote of the leader that is late still counts.
+        let value = crate::message::Accepted {
+            ballot: Ballot::prepared(2, leader),
+            value: crate::value::Value::first(store, ()),
+        };
+        assert!(matches!(ask(300, RequestBody::Accept(value)), Some(ReplyBody::Accept { .. })));
+    }
+}

@@ -28,7 +28,7 @@ use crate::registry::records_in;
 use crate::remote::Seen;
 
 use super::courier::Parcel;
-use super::{Published, outdated};
+use super::{Published, lookout, outdated};
 
 /// Shortest and longest term of a leader. A third of a lease, between these.
 const TERMS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
@@ -289,10 +289,11 @@ impl Actor {
 
     /// Others keep a later registry than this node, and another one leads it. What this node itself has proposed a moment ago may have got to
     /// others before it got to its own disk.
-    fn is_later(&self, kept: &Kept) -> bool {
+    fn is_later(&mut self, kept: &Kept) -> bool {
+        let version = self.node.replica().state().accepted.as_ref().map_or(0, |last| last.value.version);
         let published = &self.published.borrow().kept;
         let has_leader = kept.leader.as_ref().is_some_and(|leader| leader.node != self.own.node);
-        has_leader && kept.history == published.history && kept.version > published.version
+        has_leader && kept.history == published.history && lookout::is_later(kept, version)
     }
 
     /// An arbiter's answer, durable before it is told.

@@ -46,9 +46,7 @@ pub(super) async fn look(
     let mut silent = Vec::new();
     while let Some(Ok((kept, route))) = asked.join_next().await {
         match kept {
-            Some(kept) if kept.history == history && kept.version > version && !kept.arbiters.is_empty() => {
-                return Found::Later(kept);
-            }
+            Some(kept) if kept.history == history && is_later(&kept, version) => return Found::Later(kept),
             Some(_) => {}
             None => silent.push(route),
         }
@@ -72,6 +70,12 @@ pub(super) async fn watch(
         }
     }
     None
+}
+
+/// Whether others keep a later registry than a lone arbiter that has this version. If the very next one makes others arbiters beside it,
+/// they have voted for it, and this one may have died before: nothing is decided without it.
+pub(super) fn is_later(kept: &Kept, version: u64) -> bool {
+    !kept.arbiters.is_empty() && kept.version > version + u64::from(kept.changes)
 }
 
 async fn kept_by(config: &RemoteConfig, route: &Route, history: Option<History>) -> Option<Kept> {

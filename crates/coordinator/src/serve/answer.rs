@@ -34,7 +34,7 @@ use super::documents::{self, Latest};
 /// Requests that use the registry at a time. It takes one after the other anyway, and each that waits for it holds a
 /// thread that the rest of the process may need.
 const TURNS: usize = 4;
-/// Frames of the register that are received at a time: one may have the whole registry.
+/// Long frames of the register that are received at a time: one may have the whole registry.
 const FRAMES: usize = 4;
 /// How long a caller waits for this node to lead, if no other one does. Less than callers wait.
 const ELECTION: Duration = Duration::from_millis(600);
@@ -257,7 +257,10 @@ impl Desk {
 
     /// The arbiter's part.
     async fn decide(&self, request: Request<Incoming>) -> Reply {
-        let _turn = self.frames.acquire().await;
+        // Short ones wait for nobody: who leads has a term to be confirmed in, and four bodies that do not come must not end it.
+        let bytes = request.body().size_hint().upper();
+        let is_short = bytes.is_some_and(|bytes| bytes <= REQUEST_BYTES_MAX as u64);
+        let _turn = if is_short { None } else { Some(self.frames.acquire().await) };
         let body = match self.body(request, FRAME_BYTES_MAX, "frame of a register").await {
             Ok(body) => body,
             Err(reply) => return reply,
@@ -447,7 +450,11 @@ impl Desk {
                 return Reply::Problem(StatusCode::FORBIDDEN, error);
             }
         }
-        let _turn = self.turns.acquire().await;
+        // Renewals wait behind nothing: there are not more of them than members, and they cost no vote.
+        let _turn = match change {
+            Change::Renew { .. } => None,
+            _ => Some(self.turns.acquire().await),
+        };
         match self.here(certificate, change, seen).await {
             Ok(applied) => Reply::Json(json(&applied)),
             Err(reply) => reply,

@@ -6,7 +6,9 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
+use cards_register::{Ballot, Request, RequestBody};
 use cards_tls::{Authority, Files, Identity, Name, Purpose, Wire};
+use cards_wire::register::encode_request;
 use hyper::rt::Write as _;
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
@@ -117,6 +119,26 @@ async fn a_client_that_never_ends_its_body_is_told_so_and_dropped() {
     let mut answer = String::new();
     greedy.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+}
+
+#[tokio::test]
+async fn frames_that_do_not_come_keep_no_short_one_from_the_arbiter() {
+    let server = server(Bounds { connections: 10, ..ROOM_FOR_ONE }).await;
+    let head =
+        format!("POST /v1/coordinator/register HTTP/1.1\r\n{HEAD}connection: close\r\ncontent-length:");
+    let mut greedy = Vec::new();
+    for _ in 0..4 {
+        greedy.push(server.greedy(&format!("{head} 1000000\r\n\r\nC")).await);
+    }
+    tokio::time::sleep(SOON).await;
+    let body = RequestBody::Prepare(Ballot::FIRST);
+    let frame = encode_request(&Request { store: server.home.store().unwrap(), body }).unwrap();
+    let mut short = server.greedy(&format!("{head} {}\r\n\r\n", frame.len())).await;
+    short.write_all(&frame).await.unwrap();
+    let mut answer = Vec::new();
+    timeout(100 * SOON, short.read_to_end(&mut answer)).await.expect("it is answered").unwrap();
+    // A reply, or none because another proposer leads.
+    assert!(answer.starts_with(b"HTTP/1.1 20"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! Leaders, one after the other, by clocks of different rates: nodes restart and stand still, links are cut, messages are
 //! late, the arbiters change. At no moment do two nodes act as the leader.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cards_core::{Duration, Instant};
 use cards_register::{
-    AcceptorState, ArbiterChange, Event, LeaderTiming, Led, NotProposed, Outcome, ProposerId, Replica,
-    ReplicaTiming, Reply, Request, StoreId, Timing,
+    Accepted, AcceptorState, ArbiterChange, Arbiters, Ballot, Event, LeaderTiming, Led, NotProposed, Outcome,
+    ProposerId, Replica, ReplicaTiming, Reply, Request, RequestBody, StoreId, Timing, Value,
 };
 
 /// The numbers of all proposals that led to a value.
@@ -380,4 +380,74 @@ fn clocks_beyond_the_bound_make_two_leaders() {
 #[test]
 fn a_pledge_that_a_restart_forgets_makes_two_leaders() {
     assert!(is_found(Settings { forgets: true, ..Settings::right() }));
+}
+
+/// An arbiter that was away while a leader was elected hears its questions, and then one that an earlier leader asked long ago. That one
+/// must not be the leader again while the other one acts.
+#[test]
+fn a_question_of_an_earlier_leader_that_is_late_makes_it_none() {
+    let timing =
+        ReplicaTiming { proposer: Timing::default(), leader: LeaderTiming::new(Duration::from_millis(900)) };
+    // The leader, the one before it, and the one that was away.
+    let (leader, earlier, away) = (0, 1, 2);
+    let before = Ballot::prepared(1, ProposerId(1));
+    let founded = Value::first(store(1), Led { leader: Some(store(1)), epoch: 1, content: History::new() });
+    let arbiters = Arbiters::new((0..3).map(store).collect()).unwrap();
+    let accepted = Accepted { ballot: before, value: Value { origin: before, arbiters, ..founded } };
+    let mut nodes: Vec<Replica<History>> = [2, 1, 3]
+        .into_iter()
+        .zip(0..)
+        .map(|(id, number)| {
+            let accepted = Some(accepted.clone());
+            let state = AcceptorState { store: store(number), promised: before, accepted };
+            Replica::new(state, ProposerId(id), timing, true, Instant(0))
+        })
+        .collect();
+    let decide = |node: &mut Replica<History>, now, request: &Request<Led<History>>| {
+        let decision = node.decide(now, request)?;
+        decision.state.into_iter().for_each(|state| node.take(state));
+        Some(decision.reply)
+    };
+    let mut elected = None;
+    for ms in 0..6000 {
+        let now = Instant(ms * 1_000_000);
+        // The one that was away is back, and from then on those two do not reach each other.
+        let is_back = elected.is_some_and(|at| ms > at + 10);
+        let mut requests = VecDeque::new();
+        for number in [leader, earlier] {
+            let is_up = number == leader || is_back;
+            if is_up && nodes[number].next_timeout().is_some_and(|at| at <= now) {
+                nodes[number].timeout(now, 7 * ms);
+            }
+            loop {
+                while let Some(event) = nodes[number].poll() {
+                    if let Event::Send(request) = event {
+                        requests.push_back(request);
+                    }
+                }
+                let Some(request) = requests.pop_front() else { break };
+                let to = (request.store.0 - 1) as usize;
+                let is_linked = to == number || (if is_back { to == away } else { to != away });
+                if !is_linked {
+                    continue;
+                }
+                if to == away && number == earlier {
+                    let body = RequestBody::Confirm { ballot: before.next_step(), number: 3 };
+                    let late = Request { store: store(2), body };
+                    let _ = decide(&mut nodes[away], now, &late);
+                }
+                if let Some(reply) = decide(&mut nodes[to], now, &request) {
+                    nodes[number].receive(now, 7 * ms, reply);
+                }
+            }
+        }
+        if elected.is_none() && nodes[leader].leads(now) {
+            elected = Some(ms);
+        }
+        assert!(!(nodes[leader].leads(now) && nodes[earlier].leads(now)), "two leaders after {ms} ms");
+    }
+    assert!(
+        nodes[leader].leads(Instant(5999 * 1_000_000)),
+        "the leader is still confirmed by one of two others"
+    );
 }
