@@ -125,9 +125,10 @@ impl Store {
         pieces.iter().enumerate().map(set).max()
     }
 
-    /// Goes on with the first making, unless it waits.
+    /// Goes on with the first making, unless it waits. Pieces that were found free may belong to a column again if power is lost
+    /// before that is durable.
     pub(super) fn begin_making(&mut self, now: u64, out: &mut Vec<Effect>) {
-        if self.makings.front().is_some_and(|making| !making.waits) {
+        if self.tables.are_durable() && self.makings.front().is_some_and(|making| !making.waits) {
             self.make(now, out);
         }
     }

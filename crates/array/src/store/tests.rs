@@ -887,3 +887,68 @@ fn a_new_column_has_missed_nothing_that_the_one_before_it_has() {
     world.store = open(&world.disk, &mut Vec::new()).unwrap();
     assert_eq!(world.store.missed(KEY).count(), 0);
 }
+
+impl World {
+    /// The daemon is killed, and what it has asked for has been done or not; the disk keeps its power. Another daemon opens it.
+    fn kill(&mut self) {
+        self.todo.clear();
+        self.asked.clear();
+        self.read.clear();
+        let mut out = Vec::new();
+        self.store = open(&self.disk, &mut out).unwrap();
+        self.take(out);
+    }
+}
+
+/// What a killed daemon has written the next one reads, and it is lost with the power all the same.
+#[test]
+fn a_bit_that_is_found_set_is_not_taken_for_durable() {
+    let mut world = World::new(13);
+    world.begin_write(5);
+    let is_sync = |effect: &Effect| matches!(effect, Effect::Sync { .. });
+    world.run_all_but(is_sync);
+    world.kill();
+    assert_eq!(world.store.unsure().count(), 1);
+    world.begin_write(5);
+    world.run_all_but(is_sync);
+    assert!(world.asked.len() == 1, "the data of {:?} are there before the bit", world.asked);
+    world.run();
+    world.cut();
+}
+
+#[test]
+fn pieces_whose_column_is_not_durably_gone_are_not_cleared() {
+    let mut world = World::new(14);
+    let is_sync = |effect: &Effect| matches!(effect, Effect::Sync { .. });
+    let ticket = world.ask(Asked::Other);
+    world.with(|store, now, out| store.remove_column(ticket, KEY, now, out));
+    world.run_all_but(is_sync);
+    world.kill();
+    assert_eq!(content(&world.store), (vec![], 3));
+    let ticket = world.ask(Asked::Other);
+    world.with(|store, now, out| store.create_column(ticket, column(1), LONG, now, out));
+    let is_clear = |effect: &Effect| matches!(effect, Effect::Clear { .. });
+    assert!(!world.todo.iter().any(|(_, effect)| is_clear(effect)), "the other column may come back");
+    world.run();
+    assert_eq!(content(&world.store), (vec![(1, 8 << 20)], 1));
+}
+
+/// Daemons that are killed as soon as they have written something, and then the power goes: of each page one slot is whole.
+#[test]
+fn no_slot_is_written_before_the_other_one_is_durable() {
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        let is_sync = |effect: &Effect| matches!(effect, Effect::Sync { .. });
+        for _ in 0..3 {
+            world.begin_write(5);
+            world.run_all_but(is_sync);
+            world.kill();
+            assert!(world.todo.iter().all(|(_, effect)| is_sync(effect)), "what was found may be lost yet");
+            world.step();
+        }
+        world.run_all_but(is_sync);
+        world.todo.clear();
+        world.disk.cut(&mut world.random);
+        assert_eq!(content(&open(&world.disk, &mut Vec::new()).unwrap()), (vec![(0, 8 << 20)], 1));
+    }
+}
