@@ -365,22 +365,23 @@ impl World {
         (!self.asked.values().any(is_open)).then_some((first, units))
     }
 
+    fn write_somewhere(&mut self) {
+        let Some((first, units)) = self.range() else { return };
+        let values: Vec<u64> = (0..units).map(|i| self.value + 1 + i).collect();
+        self.value += units;
+        let sum = |(i, value): (usize, &u64)| Sum::of_crc(sum_of(&bytes_of(first + i as u64, *value)));
+        let sums = values.iter().enumerate().map(sum).collect();
+        for (i, value) in values.iter().enumerate() {
+            self.units[first as usize + i].may_be.insert(*value);
+        }
+        let ticket = self.ask(Asked::Write { first, values });
+        let offset = first * UNIT as u64;
+        self.with(|store, now, out| store.write(ticket, KEY, offset, sums, false, now, out));
+    }
+
     fn act(&mut self) {
         match self.random.below(20) {
-            0..=6 => {
-                let Some((first, units)) = self.range() else { return };
-                let values: Vec<u64> = (0..units).map(|i| self.value + 1 + i).collect();
-                self.value += units;
-                let sum =
-                    |(i, value): (usize, &u64)| Sum::of_crc(sum_of(&bytes_of(first + i as u64, *value)));
-                let sums = values.iter().enumerate().map(sum).collect();
-                for (i, value) in values.iter().enumerate() {
-                    self.units[first as usize + i].may_be.insert(*value);
-                }
-                let ticket = self.ask(Asked::Write { first, values });
-                let offset = first * UNIT as u64;
-                self.with(|store, now, out| store.write(ticket, KEY, offset, sums, false, now, out));
-            }
+            0..=6 => self.write_somewhere(),
             7..=9 => {
                 let Some((first, units)) = self.range() else { return };
                 let ticket = self.ask(Asked::Read { first, units });
@@ -402,9 +403,36 @@ impl World {
         }
     }
 
-    /// Power is lost and comes back; the regions that were dirty are read.
+    /// Power is lost and comes back; the regions that were dirty are read. At times the daemon was killed shortly before.
     fn cut(&mut self) {
+        if self.random.below(2) == 0 {
+            self.leave_under_way();
+            self.kill();
+            for _ in 0..self.random.below(40) {
+                match self.random.below(4) {
+                    0 => self.write_somewhere(),
+                    _ if self.todo.is_empty() => {}
+                    _ => self.step(),
+                }
+            }
+        }
+        self.leave_under_way();
+        self.asked.clear();
+        self.read.clear();
+        self.disk.cut(&mut self.random);
+        let mut out = Vec::new();
+        self.store = open(&self.disk, &mut out).unwrap();
+        self.take(out);
+        self.resum();
+        self.check();
+    }
+
+    /// What was asked for is done without an answer, or not done.
+    fn leave_under_way(&mut self) {
         for (_, effect) in core::mem::take(&mut self.todo) {
+            if self.random.below(4) == 0 {
+                continue;
+            }
             match effect {
                 Effect::WritePages { at, pages, .. } => {
                     for (i, bytes) in pages.into_iter().enumerate() {
@@ -421,14 +449,6 @@ impl World {
                 _ => {}
             }
         }
-        self.asked.clear();
-        self.read.clear();
-        self.disk.cut(&mut self.random);
-        let mut out = Vec::new();
-        self.store = open(&self.disk, &mut out).unwrap();
-        self.take(out);
-        self.resum();
-        self.check();
     }
 
     fn resum(&mut self) {
