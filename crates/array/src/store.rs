@@ -392,7 +392,7 @@ impl Store {
     fn insert(&mut self, ticket: Ticket, key: ColumnKey, place: Place, kind: Kind, out: &mut Vec<Effect>) {
         let mut parts = 1;
         for number in place.sum_pages(self.sizes()) {
-            if self.sums.touch(number) {
+            if self.sums.hold(number) {
                 continue;
             }
             parts += 1;
@@ -482,6 +482,10 @@ impl Store {
                     if let Some(found) = self.regions.map.get_mut(&region) {
                         found.writers -= 1;
                     }
+                    // Any of its data may be there.
+                    if failed && sizes.has_sums {
+                        self.regions.unsure.insert(region, 0);
+                    }
                 }
             }
             Kind::Resum(_) => {
@@ -494,6 +498,8 @@ impl Store {
                 }
             }
         }
+        place.sum_pages(&sizes).for_each(|page| self.sums.let_go(page));
+        self.sums.shrink();
         answer(ticket, result, out);
     }
 

@@ -171,7 +171,9 @@ impl Object {
         match work.op {
             Op::Read { buf, .. } if buf.len() == 0 => reply.send(Ok(Outcome::Done)),
             Op::Read { offset, buf } => {
-                let part = Part { offset, buf, reply: Some(reply), since: Instant::now() };
+                // A server that is away costs a job one wait, also one that was not at the disk yet.
+                let since = work.since.unwrap_or_else(Instant::now);
+                let part = Part { offset, buf, reply: Some(reply), since };
                 // Without the thread the command is dropped, and the reply with it: that answers it.
                 let _ = self.commands.send(Command::Read(part));
             }

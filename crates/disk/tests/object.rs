@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_disk::{
     Altered, Disk, DiskError, DiskOptions, Engine, Job, JobError, ObjectError, ObjectSource, Op, Outcome,
@@ -289,6 +289,7 @@ fn reads_behind_silent_ones_fail_with_them() {
     data_thread(async {
         let engine = Engine::new(&disk);
         let mut buffers = vec![vec![0; 512]; 200];
+        let begun = Instant::now();
         for (tag, buf) in buffers.iter_mut().enumerate() {
             engine
                 .submit(Job { tag: tag as u64, op: Op::Read { offset: tag as u64 * 4096, buf: lend(buf) } });
@@ -296,6 +297,9 @@ fn reads_behind_silent_ones_fail_with_them() {
         let done = collect(&engine, 200).await;
         let silent = Err(JobError::Object(ObjectError::Silent));
         assert!(done.iter().all(|completion| completion.result == silent), "{done:?}");
+        // Those that waited for their turn at the disk, too: more than have one at a time.
+        let (took, wait) = (begun.elapsed(), impatient(&server.url()).reconnect_wait);
+        assert!(took < 2 * wait, "{took:?}");
     });
 }
 

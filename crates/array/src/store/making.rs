@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
-use cards_layout::format::{COLUMNS, Column, Owner, Piece, SumPage, UNIT};
+use cards_layout::format::{COLUMNS, Column, Owner, Piece, RegionMap, Sizes, SumPage, UNIT};
 
 use super::place::sum_page_at;
 use super::{Answer, ColumnKey, Effect, Purpose, Store, StoreError, Ticket, Wait, answer, tables};
@@ -124,9 +125,10 @@ impl Store {
         pieces.iter().enumerate().map(set).max()
     }
 
-    /// Goes on with the first making, unless it waits.
+    /// Goes on with the first making, unless it waits. Pieces that were found free may belong to a column again if power is lost
+    /// before that is durable.
     pub(super) fn begin_making(&mut self, now: u64, out: &mut Vec<Effect>) {
-        if self.makings.front().is_some_and(|making| !making.waits) {
+        if self.tables.are_durable() && self.makings.front().is_some_and(|making| !making.waits) {
             self.make(now, out);
         }
     }
@@ -165,6 +167,14 @@ impl Store {
             }
             (Step::Pieces, Work::Create(column)) => {
                 let cycle = self.give(&making.pieces, &column, false);
+                // What the column that had the pieces has, and others missed, is none of this one's.
+                for piece in &making.pieces {
+                    for region in regions_of(&sizes, *piece) {
+                        if self.tables.region(RegionMap::Missed, region) {
+                            self.tables.set_region(RegionMap::Missed, region, false);
+                        }
+                    }
+                }
                 making.step = Step::Column;
                 making.waits = self.wait_for(cycle);
             }
@@ -176,9 +186,8 @@ impl Store {
                 for piece in &making.pieces {
                     let first = u64::from(*piece) * sizes.sum_pages();
                     (first..first + sizes.sum_pages()).for_each(|page| self.sums.forget(page));
-                    let each = sizes.piece_shift - sizes.region_shift;
-                    let first = u64::from(*piece) << each;
-                    self.regions.unsure.retain(|region, _| !(first..first + (1 << each)).contains(region));
+                    let regions = regions_of(&sizes, *piece);
+                    self.regions.unsure.retain(|region, _| !regions.contains(region));
                 }
                 making.step = Step::Answer;
                 making.waits = self.wait_for(cycle);
@@ -226,4 +235,11 @@ impl Store {
         }
         cycle.is_some()
     }
+}
+
+/// The regions of a piece, counted over all pieces.
+const fn regions_of(sizes: &Sizes, piece: u32) -> Range<u64> {
+    let each = sizes.piece_shift - sizes.region_shift;
+    let first = (piece as u64) << each;
+    first..first + (1 << each)
 }

@@ -13,7 +13,7 @@ use cards_layout::format::{
 use super::regions::{Bit, Region, Regions};
 use super::sums::Sums;
 use super::tables::{Page, Tables};
-use super::{ColumnKey, Effect, Life, Store};
+use super::{ColumnKey, Effect, Life, Purpose, Store};
 
 /// Who opens a disk.
 #[derive(Clone, Debug)]
@@ -145,19 +145,19 @@ impl Store {
         }
         let mut tables = Tables::new(superblock, pieces, columns, regions);
         let columns = of_columns(&mut tables)?;
-        let mut dirty = Regions::default();
-        for region in tables.regions_set(RegionMap::Dirty) {
-            dirty.map.insert(region, Region { bit: Bit::Set, writers: 0, at: 0, turn: 0 });
-            let piece = (region >> (sizes.piece_shift - sizes.region_shift)) as u32;
-            if sizes.has_sums && matches!(tables.piece(piece), Piece::Owned(_)) {
-                dirty.unsure.insert(region, 0);
-            }
-        }
         tables.superblock.closed = false;
         tables.superblock.boot = opener.boot;
         tables.superblock.incarnation = opener.incarnation;
         tables.superblock.node = opener.node;
         tables.mark(Page::Superblock);
+        let mut dirty = Regions::default();
+        for region in tables.regions_set(RegionMap::Dirty) {
+            dirty.map.insert(region, Region { bit: Bit::Setting(0), writers: 0, at: 0, turn: 0 });
+            let piece = (region >> (sizes.piece_shift - sizes.region_shift)) as u32;
+            if sizes.has_sums && matches!(tables.piece(piece), Piece::Owned(_)) {
+                dirty.unsure.insert(region, 0);
+            }
+        }
         let mut store = Self {
             tables,
             columns,
@@ -173,7 +173,8 @@ impl Store {
             life: Life::Open,
             tuning: opener.tuning,
         };
-        store.advance(0, out);
+        let io = store.io(Purpose::CycleSync);
+        out.push(Effect::Sync { io });
         Ok(store)
     }
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub(super) struct Sums {
     pages: BTreeMap<u64, Cached>,
-    /// Pages that are as on the disk, the longest unused first.
+    /// Pages that are as on the disk and that no request needs, the longest unused first.
     unused: BTreeSet<(u64, u64)>,
     /// Pages that are not.
     changed: BTreeSet<u64>,
@@ -26,6 +26,8 @@ pub(super) struct Sums {
 struct Cached {
     page: SumPage,
     used: u64,
+    /// Requests that need it: it stays until they have ended.
+    users: usize,
 }
 
 impl Sums {
@@ -40,15 +42,31 @@ impl Sums {
         }
     }
 
-    /// Whether a page is in memory. It then stays until [`Self::shrink`] finds it the longest unused.
-    pub(super) fn touch(&mut self, number: u64) -> bool {
+    /// Whether a page is in memory. It then stays until [`Self::let_go`].
+    pub(super) fn hold(&mut self, number: u64) -> bool {
         let Some(cached) = self.pages.get_mut(&number) else { return false };
         self.clock += 1;
-        if self.unused.remove(&(cached.used, number)) {
-            self.unused.insert((self.clock, number));
-        }
+        self.unused.remove(&(cached.used, number));
         cached.used = self.clock;
+        cached.users += 1;
         true
+    }
+
+    /// A request that needed a page has ended.
+    pub(super) fn let_go(&mut self, number: u64) {
+        let Some(cached) = self.pages.get_mut(&number) else { return };
+        cached.users -= 1;
+        self.rest(number);
+    }
+
+    /// A page that is as on the disk and that no request needs may leave.
+    fn rest(&mut self, number: u64) {
+        if let Some(cached) = self.pages.get(&number)
+            && cached.users == 0
+            && !self.changed.contains(&number)
+        {
+            self.unused.insert((cached.used, number));
+        }
     }
 
     /// Has `ticket` wait for a page that is not in memory. Whether the page must be read: nobody else waits for it.
@@ -58,15 +76,16 @@ impl Sums {
         waiting.len() == 1
     }
 
-    /// A page has been read; who waited for it.
+    /// A page has been read; who waited for it, and holds it now.
     pub(super) fn loaded(&mut self, number: u64, page: SumPage) -> Vec<Ticket> {
         self.clock += 1;
-        self.pages.insert(number, Cached { page, used: self.clock });
-        self.unused.insert((self.clock, number));
-        self.loading.remove(&number).unwrap_or_default()
+        let waiting = self.loading.remove(&number).unwrap_or_default();
+        self.pages.insert(number, Cached { page, used: self.clock, users: waiting.len() });
+        self.rest(number);
+        waiting
     }
 
-    /// Drops the longest unused of those that are as on the disk, as long as there are too many.
+    /// Drops the longest unused of those that may leave, as long as there are too many.
     pub(super) fn shrink(&mut self) {
         while self.pages.len() > self.most
             && let Some((_, number)) = self.unused.pop_first()
@@ -108,7 +127,7 @@ impl Sums {
     pub(super) fn written(&mut self, number: u64, sequence: u64) {
         let Some(cached) = self.pages.get(&number) else { return };
         if cached.page.sequence == sequence && self.changed.remove(&number) {
-            self.unused.insert((cached.used, number));
+            self.rest(number);
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A change is made in memory and its page marked. A cycle writes all pages that are marked, each to the slot that is not
 //! the last valid one, and syncs; cycles do not overlap, so a page is never written again before it is durable. All that wait for a
-//! cycle share its writes and its sync (group commit).
+//! cycle share its writes and its sync (group commit). The first cycle is a sync alone: what a daemon wrote that was killed is found,
+//! and not durable yet.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -31,7 +32,7 @@ pub(super) struct Tables {
     /// By [`RegionMap`].
     pub(super) regions: [Vec<RegionPage>; 2],
     marked: BTreeSet<Page>,
-    /// The cycle that runs, or the last that did.
+    /// The cycle that runs, or the last that did; 0 is the first.
     cycle: u64,
     runs: bool,
 }
@@ -43,7 +44,7 @@ impl Tables {
         columns: Vec<ColumnPage>,
         regions: [Vec<RegionPage>; 2],
     ) -> Self {
-        Self { superblock, pieces, columns, regions, marked: BTreeSet::new(), cycle: 0, runs: false }
+        Self { superblock, pieces, columns, regions, marked: BTreeSet::new(), cycle: 0, runs: true }
     }
 
     pub(super) const fn sizes(&self) -> &Sizes {
@@ -71,6 +72,11 @@ impl Tables {
     pub(super) const fn end(&mut self) -> u64 {
         self.runs = false;
         self.cycle
+    }
+
+    /// The first cycle has ended: what was found when the disk was opened is durable.
+    pub(super) const fn are_durable(&self) -> bool {
+        self.cycle > 0 || !self.runs
     }
 
     fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {

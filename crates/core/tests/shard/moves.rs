@@ -283,6 +283,36 @@ fn copies_of_a_read_only_volume_outlive_their_card() {
     assert!(!c.has(1, 3));
 }
 
+/// Who has not heard yet that a volume that nobody can write has other contents gives what it has of those before. That is told
+/// by the stamps, also where they tell nothing of writes.
+#[test]
+fn earlier_contents_of_a_read_only_volume_are_refused() {
+    for coherence in [Coherence::Confirmed, Coherence::Policy] {
+        let mut c = Cluster::new(Setup { read_only: true, coherence, ..SETUP });
+        let block = c.homed_at(2);
+        c.read(2, block);
+        assert!(c.has(2, block));
+        let spec = VolumeSpec { content: 7, epoch: 2, ..c.setup.spec() };
+        let generation = |node: u64| Generation(2 << 20 | node);
+        for node in [0, 1] {
+            c.give(node, Input::Volume { spec: spec.clone() });
+        }
+        for node in [0, 1] {
+            let (generation, access) = (generation(u64::from(node)), Access::Read);
+            if node > 0 {
+                let attached =
+                    Input::CardAttached { volume: V, node: NodeId(node), life: 1, generation, access };
+                c.give(0, attached);
+            }
+            c.give(node, Input::Attached { volume: V, generation, access });
+        }
+        c.run();
+        let before = c.disk_reads;
+        let said = c.read(1, block);
+        assert_eq!(c.disk_reads, before + 1, "{coherence:?}: {said:?}");
+    }
+}
+
 /// A command that was taken over and not begun when the role moves on is still one that an earlier primary may have done.
 #[test]
 fn a_command_in_doubt_stays_one_over_two_moves() {
