@@ -178,6 +178,8 @@ impl Delivery {
 impl Disk {
     /// Requests at a disk at a time, unless the file says otherwise.
     pub const DEPTH: usize = 64;
+    /// The same of an object, whose neighbours are asked for together.
+    pub const OBJECT_DEPTH: usize = 512;
     /// Those that can be asked for.
     pub const DEPTHS: std::ops::RangeInclusive<usize> = 1..=1024;
 
@@ -185,6 +187,7 @@ impl Disk {
     #[must_use]
     pub fn new(name: &str, origin: Origin) -> Self {
         let read_only = matches!(origin, Origin::Object(_));
+        let depth = default_depth(&origin);
         Self {
             name: name.into(),
             origin,
@@ -196,7 +199,7 @@ impl Disk {
             coherence: Coherence::default(),
             handover: Handover::default(),
             delivery: Delivery::default(),
-            depth: Self::DEPTH,
+            depth,
             delay: Duration::ZERO,
             rate: 0,
             fault: None,
@@ -204,8 +207,11 @@ impl Disk {
     }
 }
 
-const fn default_depth() -> usize {
-    Disk::DEPTH
+const fn default_depth(origin: &Origin) -> usize {
+    match origin {
+        Origin::Object(_) => Disk::OBJECT_DEPTH,
+        Origin::Path(_) | Origin::Nbd(_) => Disk::DEPTH,
+    }
 }
 
 /// A disk as written: `path`, `uri` and `url` exclude each other.
@@ -244,8 +250,8 @@ struct DiskToml {
     handover: Handover,
     #[serde(default)]
     delivery: Delivery,
-    #[serde(default = "default_depth")]
-    depth: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<usize>,
     #[serde(with = "duration", default)]
     delay: Duration,
     #[serde(with = "size", default)]
@@ -305,6 +311,7 @@ impl TryFrom<DiskToml> for Disk {
             return Err(OriginError::NotOfObject { name: raw.name, key });
         }
         let is_object = matches!(origin, Origin::Object(_));
+        let depth = default_depth(&origin);
         if is_object && raw.read_only == Some(false) {
             return Err(OriginError::Written(raw.name));
         }
@@ -319,7 +326,7 @@ impl TryFrom<DiskToml> for Disk {
             coherence: raw.coherence,
             handover: raw.handover,
             delivery: raw.delivery,
-            depth: raw.depth,
+            depth: raw.depth.unwrap_or(depth),
             delay: raw.delay,
             rate: raw.rate,
             fault: None,
@@ -330,6 +337,7 @@ impl TryFrom<DiskToml> for Disk {
 impl From<Disk> for DiskToml {
     fn from(disk: Disk) -> Self {
         let is_object = matches!(disk.origin, Origin::Object(_));
+        let depth = default_depth(&disk.origin);
         let (path, uri, object) = match disk.origin {
             Origin::Path(path) => (Some(path), None, None),
             Origin::Nbd(uri) => (None, Some(uri), None),
@@ -359,7 +367,7 @@ impl From<Disk> for DiskToml {
             coherence: disk.coherence,
             handover: disk.handover,
             delivery: disk.delivery,
-            depth: disk.depth,
+            depth: (disk.depth != depth).then_some(disk.depth),
             delay: disk.delay,
             rate: disk.rate,
         }

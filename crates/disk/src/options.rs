@@ -70,7 +70,7 @@ pub struct DiskOptions {
     pub rate: u64,
     pub backend: Backend,
     /// Most reads and writes at the disk at a time, of all engines together; at least 1, default
-    /// [`DiskOptions::DEPTH`].
+    /// [`DiskOptions::DEPTH`], of an object [`DiskOptions::OBJECT_DEPTH`].
     pub depth: usize,
     /// The unit in which [`DiskStats`](crate::DiskStats) counts reads and writes, in bytes. Default 64 KiB.
     pub count_block: u32,
@@ -86,6 +86,8 @@ pub struct DiskOptions {
 impl DiskOptions {
     /// As many as keep a fast disk busy: with more, requests only wait in its queue, where nobody takes turns.
     pub const DEPTH: usize = 64;
+    /// The same of an object: as many as fill its connections with requests of neighbours, where blocks are of 64 KiB.
+    pub const OBJECT_DEPTH: usize = 512;
 
     /// A file or block device, everything else at its default.
     pub fn path(path: impl Into<PathBuf>) -> Self {
@@ -99,7 +101,7 @@ impl DiskOptions {
 
     /// An object, everything else at its default.
     pub fn object(source: ObjectSource) -> Self {
-        Self::new(Source::Object(source))
+        Self { depth: Self::OBJECT_DEPTH, ..Self::new(Source::Object(source)) }
     }
 
     fn new(source: Source) -> Self {

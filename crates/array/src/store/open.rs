@@ -154,7 +154,7 @@ impl Store {
         for region in tables.regions_set(RegionMap::Dirty) {
             dirty.map.insert(region, Region { bit: Bit::Setting(0), writers: 0, at: 0, turn: 0 });
             let piece = (region >> (sizes.piece_shift - sizes.region_shift)) as u32;
-            if sizes.has_sums && matches!(tables.piece(piece), Piece::Owned(_)) {
+            if matches!(tables.piece(piece), Piece::Owned(_)) {
                 dirty.unsure.insert(region, 0);
             }
         }

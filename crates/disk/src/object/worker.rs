@@ -15,7 +15,7 @@ use super::answer::Opened;
 use super::client::Client;
 use super::failure::{ObjectError, ObjectFailure};
 use super::health::Health;
-use super::patience::Patience;
+use super::patience::{PROGRESS, Patience};
 use super::queue::Queue;
 use super::transfer::{Part, Transfer};
 use crate::error::JobError;
@@ -127,12 +127,13 @@ impl Shared {
         let mut patience = Patience::new(self.wait, since.max(self.health.heard()));
         let mut pause = PAUSE_MIN;
         while let Some(asked) = transfer.rest() {
-            let mut has_come = false;
+            let mut came = 0;
             let take = |bytes: &[u8]| {
-                if !std::mem::replace(&mut has_come, true) {
+                if came == 0 {
                     // Before a read is answered: its reader may ask at once what has become of the object.
                     self.note_bytes();
                 }
+                came += bytes.len();
                 self.health.hear();
                 self.seen.copied(bytes.len());
                 transfer.fill(bytes);
@@ -140,7 +141,7 @@ impl Shared {
             let result = self.client.fetch(&self.opened, &asked, &mut patience, take).await;
             let Err(failure) = result else { continue };
             self.note_failure(&failure);
-            if has_come {
+            if came >= PROGRESS {
                 pause = PAUSE_MIN;
             }
             let left = patience.left();

@@ -206,7 +206,8 @@ pub(super) fn office(
     coordinator: &Coordinator,
 ) -> Result<Option<Office>, HomeError> {
     match (identity, coordinator) {
-        (Some(identity), Coordinator::Local(_)) if config.is_keeper() => {
+        // The file of a founder that came back names another node, by which it came.
+        (Some(identity), Coordinator::Local(_)) if config.is_keeper() || config.authority().is_dir() => {
             Ok(Office::open(&config.authority(), identity)?)
         }
         _ => Ok(None),
@@ -229,7 +230,10 @@ pub(super) fn answer(
     coordinator: &Coordinator,
 ) -> Option<Registry> {
     let (Coordinator::Local(registry), Home::Embedded(embedded)) = (coordinator, home) else { return None };
-    let authority = identity.as_ref().map(|identity| Name::new(&identity.name().cluster, &embedded.keeper));
+    let authority = identity.as_ref().map(|identity| match &office {
+        Some(_) => identity.name().clone(),
+        None => Name::new(&identity.name().cluster, &embedded.keeper),
+    });
     let (visits, brought) = mpsc::channel(VISITS_MAX);
     let signs = office.is_some();
     tokio::task::spawn_local(cards_coordinator::serve(
