@@ -16,9 +16,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// What that means, for people.
+    /// What that means, for people, by which of the nodes that keep it are up.
     #[must_use]
-    pub fn describe(&self) -> String {
+    pub fn describe(&self, is_up: impl Fn(&str) -> bool) -> String {
         let names = self.arbiters.join(", ");
         let leader = self.leader.as_ref().map(|leader| format!(", led by {leader}")).unwrap_or_default();
         if self.changes {
@@ -26,16 +26,28 @@ impl Registry {
                 "the registry is being handed over, to or from {names}{leader}: until that is done none may fail"
             );
         }
-        let may_fail = match self.arbiters.len() {
-            0 | 1 => {
+        let count = self.arbiters.len();
+        if count < 2 {
+            return format!(
+                "the registry is at {names} only, as in a cluster of fewer than three nodes: while that is away nobody joins, leaves or \
+                 is declared dead"
+            );
+        }
+        let down: Vec<&str> = self.arbiters.iter().map(String::as_str).filter(|name| !is_up(name)).collect();
+        let are = if down.len() == 1 { "is" } else { "are" };
+        let down = (down.len(), format!("{} {are} down", down.join(", ")));
+        let may_fail = match ((count - 1) / 2).checked_sub(down.0) {
+            None => {
+                let down = down.1;
                 return format!(
-                    "the registry is at {names} only, as in a cluster of fewer than three nodes: while that is away nobody joins, leaves or \
-                     is declared dead"
+                    "the registry is at {names}, and {down}: nobody joins, leaves or is declared dead until more than half are up"
                 );
             }
-            3 => "one of the three may fail".to_owned(),
-            5 => "two of the five may fail".to_owned(),
-            count => format!("{} of {count} may fail", (count - 1) / 2),
+            Some(0) => format!("{}, and no other may fail", down.1),
+            Some(left) if down.0 > 0 => format!("{}, and {left} more may fail", down.1),
+            Some(_) if count == 3 => "one of the three may fail".to_owned(),
+            Some(_) if count == 5 => "two of the five may fail".to_owned(),
+            Some(left) => format!("{left} of {count} may fail"),
         };
         format!("the registry is at {names}{leader}: {may_fail}")
     }
@@ -49,7 +61,8 @@ mod tests {
     fn it_is_said_what_may_fail() {
         let said = |leader: Option<&str>, arbiters: &[&str]| {
             let arbiters = arbiters.iter().map(|name| (*name).to_owned()).collect();
-            Registry { leader: leader.map(str::to_owned), arbiters, changes: false }.describe()
+            Registry { leader: leader.map(str::to_owned), arbiters, changes: false }
+                .describe(|name| !name.ends_with('-'))
         };
         assert!(
             said(Some("n1"), &["n1"])
@@ -63,9 +76,21 @@ mod tests {
             said(None, &["a", "b", "c", "d", "e"]),
             "the registry is at a, b, c, d, e: two of the five may fail"
         );
+        assert_eq!(
+            said(Some("n2"), &["n1", "n2", "n3-"]),
+            "the registry is at n1, n2, n3-, led by n2: n3- is down, and no other may fail"
+        );
+        assert_eq!(
+            said(Some("a"), &["a", "b", "c", "d", "e-"]),
+            "the registry is at a, b, c, d, e-, led by a: e- is down, and 1 more may fail"
+        );
+        assert_eq!(
+            said(Some("n2-"), &["n1", "n2-", "n3-"]),
+            "the registry is at n1, n2-, n3-, and n2-, n3- are down: nobody joins, leaves or is declared dead until more than half are up"
+        );
         let arbiters = vec!["n1".to_owned(), "n2".to_owned()];
         assert_eq!(
-            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(),
+            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(|_| true),
             "the registry is being handed over, to or from n1, n2, led by n1: until that is done none may fail"
         );
     }

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, Starting};
+use cards_admin::{Client, ClientError, Starting};
 use cards_config::Config;
 use clap::Args;
 use serde::Serialize;
@@ -138,6 +138,8 @@ enum Daemon {
     Away,
     Starting(Starting),
     Runs,
+    /// It has its socket, and does not answer.
+    Silent(String),
 }
 
 impl Daemon {
@@ -147,6 +149,7 @@ impl Daemon {
         match status {
             Ok(status) if status.node != config.node || status.cluster != config.cluster => Self::Away,
             Ok(status) => status.starting.map_or(Self::Runs, Self::Starting),
+            Err(error @ ClientError::Io { .. }) => Self::Silent(error.to_string()),
             Err(_) => Self::Away,
         }
     }
@@ -155,6 +158,9 @@ impl Daemon {
         match self {
             Self::Away => Finding::ok("daemon", "does not run"),
             Self::Runs => Finding::ok("daemon", "runs with this configuration"),
+            Self::Silent(said) => {
+                Finding::warning("daemon", said.as_str(), "leave it running until that is known")
+            }
             Self::Starting(starting) => {
                 Finding::warning("daemon", starting.to_string(), "it goes on by itself; leave it running")
             }

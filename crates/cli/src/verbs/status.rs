@@ -117,7 +117,13 @@ fn members(status: &cards_admin::Status) -> Table {
 
 /// Who keeps the list of members, and what that means.
 fn registry(status: &cards_admin::Status) -> String {
-    status.registry.as_ref().map(|registry| format!("  {}\n", registry.describe())).unwrap_or_default()
+    let is_up = |name: &str| {
+        let mut members = status.members.iter().filter(|member| member.name == name);
+        members.any(|member| {
+            matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Connecting)
+        })
+    };
+    status.registry.as_ref().map(|registry| format!("  {}\n", registry.describe(is_up))).unwrap_or_default()
 }
 
 /// How what is said to the members is kept from others: a line for each way, if it is.
