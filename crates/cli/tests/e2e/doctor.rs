@@ -27,6 +27,20 @@ fn found(done: &Finished, check: &str) -> (String, String) {
 }
 
 #[test]
+fn a_daemon_that_stands_still_is_not_taken_for_another_program() {
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 5);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 1).disk(Disk::file(&image)).cache("16M"));
+    cluster.node(1).pause();
+    let done = doctor(&dir.path().join("n1.toml"), &["--json"]);
+    cluster.node(1).resume();
+    let (level, said) = found(&done, "daemon");
+    assert!(level == "warning" && said.contains("does not answer: it stands still"), "{level} {said}");
+    assert!(!done.stdout.contains("end the program"), "{done}");
+}
+
+#[test]
 fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
     let dir = scratch();
     let image = dir.path().join("disk.img");
