@@ -277,11 +277,6 @@ fn cache(config: &Config) -> Result<(), Problem> {
     if !block.is_power_of_two() || !BLOCK_BYTES.contains(&block) {
         return Err(value("block", size::exact(block), "use a power of two from 4K to 1M"));
     }
-    let pin_max = config.pin_max();
-    if pin_max > config.cache / 4 * 3 {
-        let remedy = "use at most three quarters of `cache`: other blocks need room, too";
-        return Err(value("pin_max", size::exact(pin_max), remedy));
-    }
     let least = u64::from(config.shards) * SHARD_BLOCKS_MIN * block;
     if config.cache < least {
         return Err(Problem::CacheTooSmall {
@@ -291,6 +286,11 @@ fn cache(config: &Config) -> Result<(), Problem> {
             block: size::exact(block),
             least: size::exact(least),
         });
+    }
+    let pin_max = config.pin_max();
+    if pin_max > config.cache / 4 * 3 {
+        let remedy = "use at most three quarters of `cache`: other blocks need room, too";
+        return Err(value("pin_max", size::exact(pin_max), remedy));
     }
     Ok(())
 }
