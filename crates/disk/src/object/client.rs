@@ -64,7 +64,7 @@ impl Client {
             let Ok(bytes) = frame.into_data() else { continue };
             left = left.checked_sub(bytes.len() as u64).ok_or(ObjectError::WrongLength)?;
             take(&bytes);
-            patience.progress(bytes.len());
+            patience.progress();
         }
         if left > 0 {
             return Err(ObjectError::WrongLength.into());

@@ -9,29 +9,33 @@ use super::failure::{ObjectError, ObjectFailure};
 
 /// Part of the wait after which a silent connection is given up: the request has the rest of it for another one.
 const SILENT_PART: u32 = 2;
-/// Bytes that count as progress: a server that gives one at a time does not hold up its reader without end.
+/// Bytes of an attempt that count although it failed: a server that gives one for each connection does not hold up its
+/// reader without end.
 pub(super) const PROGRESS: usize = 4096;
 
-/// The time that one job has left. It starts anew with each [`PROGRESS`] bytes that come.
-#[derive(Debug)]
+/// The time that one job has left. It starts anew with each byte that comes, but for those of attempts that failed after fewer
+/// than [`PROGRESS`].
+#[derive(Clone, Debug)]
 pub(super) struct Patience {
     wait: Duration,
     ends: Instant,
-    /// Bytes that have come since.
-    came: usize,
 }
 
 impl Patience {
     /// `wait` from `since` on.
     pub(super) fn new(wait: Duration, since: Instant) -> Self {
-        Self { wait, ends: since + wait, came: 0 }
+        Self { wait, ends: since + wait }
     }
 
-    /// So many bytes have come.
-    pub(super) fn progress(&mut self, bytes: usize) {
-        self.came += bytes;
-        if self.came >= PROGRESS {
-            (self.ends, self.came) = (Instant::now() + self.wait, 0);
+    /// Bytes have come.
+    pub(super) fn progress(&mut self) {
+        self.ends = Instant::now() + self.wait;
+    }
+
+    /// The attempt that began when this time was left to `before` has failed after so many bytes.
+    pub(super) fn failed(&mut self, before: &Self, bytes: usize) {
+        if bytes < PROGRESS {
+            self.ends = before.ends;
         }
     }
 
@@ -52,17 +56,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_byte_now_and_then_is_no_progress() {
+    async fn attempts_that_fail_after_a_byte_are_no_progress() {
         let wait = Duration::from_secs(30);
-        let mut patience = Patience::new(wait, Instant::now());
-        for _ in 0..10 {
-            tokio::time::advance(Duration::from_secs(3)).await;
-            patience.progress(1);
+        for (bytes, left) in [(1, Duration::ZERO), (PROGRESS, wait)] {
+            let mut patience = Patience::new(wait, Instant::now());
+            for _ in 0..10 {
+                let before = patience.clone();
+                tokio::time::advance(Duration::from_secs(3)).await;
+                patience.progress();
+                patience.failed(&before, bytes);
+            }
+            assert_eq!(patience.left(), left, "{bytes}");
         }
-        assert_eq!(patience.left(), Duration::ZERO);
-        let mut patience = Patience::new(wait, Instant::now());
-        tokio::time::advance(Duration::from_secs(29)).await;
-        patience.progress(PROGRESS);
-        assert_eq!(patience.left(), wait);
     }
 }

@@ -138,8 +138,10 @@ impl Shared {
                 self.seen.copied(bytes.len());
                 transfer.fill(bytes);
             };
+            let before = patience.clone();
             let result = self.client.fetch(&self.opened, &asked, &mut patience, take).await;
             let Err(failure) = result else { continue };
+            patience.failed(&before, came);
             self.note_failure(&failure);
             if came >= PROGRESS {
                 pause = PAUSE_MIN;
