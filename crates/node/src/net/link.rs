@@ -329,7 +329,10 @@ pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
                 link.set_status(MemberState::Down, Some(format!("connection lost: {error}; {START}")));
                 continue;
             }
-            let reason = format!("it leaves at once ({error}); if it refuses this node, its log says why");
+            let reason = format!(
+                "it leaves at once ({error}); if it refuses this node, its log says why; if it has ended, start \
+                 `cards serve` there"
+            );
             // After a restart it may not have heard yet who the members are.
             match &mut left_at_once {
                 None => {
