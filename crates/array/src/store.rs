@@ -220,7 +220,7 @@ impl Store {
         match found {
             Err(error) => answer(ticket, Err(error), out),
             Ok((page, entry)) => {
-                self.tables.columns[page].entries[entry] = Some(*column);
+                self.tables.columns[page].entries[entry] = Some(column.clone());
                 let cycle = self.tables.mark(tables::Page::Columns(page as u32));
                 self.waiting.entry(cycle).or_default().push(Wait::Change(ticket));
                 self.advance(now, out);
