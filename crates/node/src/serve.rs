@@ -1,5 +1,6 @@
 //! The daemon from its start to its end.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlConfig, DiskJournal, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
 };
-use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
+use cards_disk::{Disk, DiskError, DiskOptions, Managed, ManagedOptions, ObjectSource};
 use cards_policies::BuiltIn;
 use cards_policies::policy::{PolicyError, normalize};
 use cards_probe::{Options, Probe};
@@ -77,6 +78,28 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: DiskError,
+    },
+    /// Two disks would make volumes of one name.
+    #[error(
+        "disk {disk:?}: has a volume {volume:?}, and this node has another of that name: remove one (`cards volume remove`), or rename \
+         the other disk"
+    )]
+    VolumeTwice {
+        /// The managed disk.
+        disk: String,
+        /// The volume.
+        volume: String,
+    },
+    /// There are more volumes than numbers for them.
+    #[error(
+        "disk {disk:?}: with its volumes this node has {count}, and can have {}; move some to another node",
+        PgId::MAX_DISKS
+    )]
+    TooManyVolumes {
+        /// The managed disk.
+        disk: String,
+        /// Disks and volumes of this node.
+        count: usize,
     },
     /// A disk that was served before is not there, or another file is in its place.
     #[error(
@@ -315,7 +338,7 @@ impl Daemon {
     }
 
     /// `starting` hears what the start waits for.
-    fn start_telling(config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
+    fn start_telling(mut config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
         let identity = identity::read(&config)?;
@@ -337,7 +360,7 @@ impl Daemon {
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         starting.sockets().push(config.admin_socket());
         let admin = AdminServer::start(admin, starting)?;
-        let opened = open_disks(&config, block, starting)?;
+        let opened = open_disks(&mut config, block, starting)?;
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
@@ -823,16 +846,64 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
     }
 }
 
-fn open_disks(config: &Config, block: u32, starting: &Starting) -> Result<Vec<OpenedDisk>, ServeError> {
+/// Opens the managed disks, and puts their volumes in their places in the configuration, each with the keys of its disk.
+fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
+    let mut found = Vec::new();
+    for disk in std::mem::take(&mut config.disks) {
+        if !matches!(disk.origin, Origin::Managed(_)) {
+            found.push((disk, None));
+            continue;
+        }
+        let options = ManagedOptions {
+            disk: disk_options(&disk, config),
+            name: Some(disk.name.clone()),
+            cluster: Some(config.cluster.clone()),
+            node: Some(config.node.clone()),
+        };
+        let managed =
+            Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        for volume in managed.volumes() {
+            let of_volume = DiskConfig { name: volume.name.to_string(), ..disk.clone() };
+            found.push((of_volume, Some((disk.name.clone(), Arc::clone(&managed)))));
+        }
+    }
+    let mut names = HashSet::new();
+    let mut opened = Vec::new();
+    // Names that the configuration gives are different from each other.
+    found.iter().filter(|(_, of)| of.is_none()).for_each(|(disk, _)| _ = names.insert(disk.name.clone()));
+    let count = found.len();
+    for (disk, of) in found {
+        if let Some((name, _)) = &of {
+            if count > usize::from(PgId::MAX_DISKS) {
+                return Err(ServeError::TooManyVolumes { disk: name.clone(), count });
+            }
+            if !names.insert(disk.name.clone()) {
+                return Err(ServeError::VolumeTwice { disk: name.clone(), volume: disk.name });
+            }
+        }
+        opened.push(of.map(|(_, managed)| managed));
+        config.disks.push(disk);
+    }
+    Ok(opened)
+}
+
+fn open_disks(config: &mut Config, block: u32, starting: &Starting) -> Result<Vec<OpenedDisk>, ServeError> {
+    let managed = open_managed(config)?;
+    let config = &*config;
     let mut disks = Vec::new();
-    for disk in &config.disks {
+    for (disk, managed) in config.disks.iter().zip(managed) {
         let name = disk.name.clone();
         let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
             what: "disk",
             name: name.clone(),
             source,
         })?;
-        let opened = open_disk(&name, &disk_options(disk, config), starting).map_err(|source| {
+        let options = disk_options(disk, config);
+        let opened = match managed {
+            Some(managed) => Disk::of_volume(&managed, &name, &options),
+            None => open_disk(&name, &options, starting),
+        };
+        let opened = opened.map_err(|source| {
             let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
             match source {
                 DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
@@ -905,7 +976,7 @@ pub fn object_source(object: &Object) -> ObjectSource {
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
     let options = match &disk.origin {
-        Origin::Path(path) => DiskOptions::path(Path::new(path)),
+        Origin::Path(path) | Origin::Managed(path) => DiskOptions::path(Path::new(path)),
         Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
         Origin::Object(object) => DiskOptions::object(object_source(object)),
     };

@@ -8,7 +8,7 @@ use cards_layout::domain::Name;
 use cards_layout::format::{Sizes, Superblock, TABLES, UNIT, Uuid};
 
 use super::device::Device;
-use super::{DiskError, Format, content, signature};
+use super::{DiskError, Format, content, show, signature};
 use crate::error::Error;
 use crate::{output, progress};
 
@@ -20,8 +20,9 @@ impl Format {
         let device = Device::open_exclusive(&self.path)?;
         let sizes = Sizes::choose(device.size())
             .map_err(|source| DiskError::Size { path: self.path.clone(), source })?;
-        if !self.force {
-            refuse_data(&device)?;
+        match self.force.as_deref() {
+            None => refuse_data(&device)?,
+            Some(name) => refuse_volumes(&device, name)?,
         }
         let name = match self.name {
             Some(name) => name,
@@ -42,7 +43,7 @@ impl Format {
             name,
         };
         write(&device, &superblock)?;
-        output::print(&(content::describe(&superblock) + content::NOT_YET))
+        output::print(&content::describe(&superblock))
     }
 }
 
@@ -54,6 +55,17 @@ fn refuse_data(device: &Device) -> Result<(), DiskError> {
         None => Ok(()),
         Some(what) => Err(DiskError::Occupied { path: device.path().into(), what }),
     }
+}
+
+/// Refuses a managed disk that has volumes and another name.
+fn refuse_volumes(device: &Device, name: &str) -> Result<(), DiskError> {
+    // What cannot be read is none that anybody could use.
+    let Ok((superblock, report)) = show::examine(device) else { return Ok(()) };
+    if report.volumes.is_empty() || superblock.name.as_str() == name {
+        return Ok(());
+    }
+    let volumes = report.volumes.iter().map(|volume| format!("volume {}", volume.name)).collect();
+    Err(DiskError::Volumes { path: device.path().into(), disk: superblock.name.to_string(), volumes })
 }
 
 /// The file name of the path.
