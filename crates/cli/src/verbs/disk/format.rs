@@ -21,7 +21,7 @@ impl Format {
         let sizes = Sizes::choose(device.size())
             .map_err(|source| DiskError::Size { path: self.path.clone(), source })?;
         match self.force.as_deref() {
-            None => refuse_data(&device)?,
+            None => refuse_volumes(&device, "").and_then(|()| refuse_data(&device))?,
             Some(name) => refuse_volumes(&device, name)?,
         }
         let name = match self.name {
