@@ -37,6 +37,7 @@ mod record;
 mod report;
 mod rights;
 mod sampling;
+mod scrub;
 mod seldom;
 mod serve;
 mod service_manager;
@@ -49,6 +50,7 @@ mod web;
 
 pub use identity::{read as read_identity, refuses};
 pub use membership::HomeError;
+pub use scrub::scrubbed;
 pub use serve::{Daemon, ServeError, object_source, serve};
 
 #[cfg(test)]

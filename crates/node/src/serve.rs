@@ -862,6 +862,12 @@ fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeE
         };
         let managed =
             Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        if managed.volumes().is_empty() {
+            tracing::warn!(
+                disk = disk.name,
+                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+            );
+        }
         for volume in managed.volumes() {
             let of_volume = DiskConfig { name: volume.name.to_string(), ..disk.clone() };
             found.push((of_volume, Some((disk.name.clone(), Arc::clone(&managed)))));
