@@ -169,11 +169,9 @@ impl Managed {
         &self.inner
     }
 
-    /// Its volumes, by name.
+    /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.
     pub fn volumes(&self) -> Vec<ManagedVolume> {
-        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        volumes.sort_by(|a, b| a.name.cmp(&b.name));
-        volumes
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Bytes copied because a request was not of whole units.

@@ -282,7 +282,8 @@ impl Cards {
         }
     }
 
-    fn of(&self, volume: PgId) -> Option<Arc<Card>> {
+    /// The card of a volume.
+    pub(crate) fn of(&self, volume: PgId) -> Option<Arc<Card>> {
         self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
     }
 

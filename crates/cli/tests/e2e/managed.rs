@@ -341,3 +341,37 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     cards(&["disk", "format", at, "--force=fast1", "--name", "fast1"]).ok();
     assert_eq!(show(&path)["volumes"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn a_volume_that_takes_the_place_of_another_is_not_read_for_it() {
+    let dir = scratch();
+    let path = disk(dir.path());
+    let make = |name: &str| {
+        cards(&["volume", "create", name, "--size", "2M", "--disk", text(&path)]).ok();
+    };
+    make("log");
+    make("a-third");
+    let mut cluster = Cluster::start(plan(dir.path(), 2, &path));
+    write(&mut cluster.export(2, "data").open(), 0, MIB);
+    let names = |cluster: &mut Cluster| -> Vec<String> {
+        let status = cluster.node(1).status();
+        let disks = status["disks"].as_array().unwrap();
+        disks.iter().map(|disk| disk["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&mut cluster), ["data", "log", "a-third"]);
+    assert!(cluster.node(1).terminate().success());
+    cards(&["volume", "remove", "data", "--disk", text(&path), "--force=data"]).ok();
+    cluster.node(1).spawn();
+    eventually("node 1 is refused", SHORT, || {
+        let line = headline(&mut cluster, 2);
+        line.contains("has another volume, log, where it had data").then_some(())
+    });
+    let error = Client::open(&cluster.export(2, "data")).and_then(|mut client| client.read(MIB, 4096));
+    assert!(error.is_err(), "what is gone is read");
+    let socket = cluster.node(2).admin_socket();
+    cards(&["volume", "detach", "data", "--socket", &socket]).ok();
+    eventually("the volume is attached", SHORT, || {
+        cards(&["volume", "attach", "log", "--socket", &socket]).status.success().then_some(())
+    });
+    assert!(cluster.export(2, "log").read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0));
+}
