@@ -43,12 +43,12 @@ use std::thread::JoinHandle;
 use cards_config::Config;
 use tokio::sync::Notify;
 
+use crate::error::ServeError;
 use crate::front;
 use crate::history;
 use crate::identity;
 use crate::inquiry;
 use crate::node::Node;
-use crate::serve::ServeError;
 
 use cards_tls::Service;
 use listen::Listener;
@@ -124,7 +124,7 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
             tokio::select! {
                 () = node.locks.run_timer() => {}
                 () = history::keep(&node) => {}
-                () = identity::keep(&node) => {}
+                () = identity::keep(node.identity.as_deref()) => {}
                 () = end.notified() => {}
             }
         });

@@ -7,10 +7,12 @@ mod audit;
 mod buffers;
 mod cards;
 mod clock;
+mod credentials;
 mod devices;
 mod disk_watch;
 mod disks;
 mod dispatch;
+mod error;
 mod failures;
 mod front;
 mod history;
@@ -47,9 +49,10 @@ mod traffic;
 mod warm;
 mod web;
 
-pub use identity::{read as read_identity, refuses};
+pub use credentials::{read as read_identity, refuses};
+pub use error::ServeError;
 pub use membership::HomeError;
-pub use serve::{Daemon, ServeError, object_source, serve};
+pub use serve::{Daemon, object_source, serve};
 
 #[cfg(test)]
 mod tests;

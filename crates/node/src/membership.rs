@@ -23,7 +23,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::identity::Own;
 use crate::node::Node;
-use crate::serve::ServeError;
 use crate::starting::Starting;
 
 pub use home::HomeError;
@@ -102,6 +101,22 @@ impl std::fmt::Display for Trouble {
     }
 }
 
+/// Why a session does not begin.
+pub(crate) enum BeginError {
+    /// What is kept of the membership cannot be read.
+    StateDir(std::io::Error),
+    /// There is no thread, or no descriptor, to be had.
+    Thread(std::io::Error),
+    /// The coordinator refuses, or cannot be used.
+    Home(HomeError),
+}
+
+impl From<std::io::Error> for BeginError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Thread(error)
+    }
+}
+
 /// The session with the coordinator, on a thread of its own.
 pub(crate) struct Session {
     orders: mpsc::UnboundedSender<Order>,
@@ -120,9 +135,8 @@ impl Session {
         own: Option<Arc<Own>>,
         port: &[TcpListener],
         starting: &Arc<Starting>,
-    ) -> Result<(Self, Joined), ServeError> {
-        let state = StateFile::open(&config.state_dir)
-            .map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
+    ) -> Result<(Self, Joined), BeginError> {
+        let state = StateFile::open(&config.state_dir).map_err(BeginError::StateDir)?;
         let port = port.iter().map(TcpListener::try_clone).collect::<Result<Vec<_>, _>>()?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let (joined, first) = oneshot::channel();
@@ -153,13 +167,8 @@ impl Session {
         let session = Self { orders, thread: Some(thread) };
         match first.blocking_recv() {
             Ok(Ok(joined)) => Ok((session, joined)),
-            Ok(Err(error)) => {
-                let (cluster, node) = (config.cluster.clone(), config.node.clone());
-                Err(ServeError::Join { cluster, node, source: Box::new(error) })
-            }
-            Err(_) => {
-                Err(ServeError::Thread(std::io::Error::other("the thread of the coordinator has ended")))
-            }
+            Ok(Err(error)) => Err(BeginError::Home(error)),
+            Err(_) => Err(std::io::Error::other("the thread of the coordinator has ended").into()),
         }
     }
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::error::ServeError;
 use crate::inbox::{Accepted, Event};
 use crate::lobby::Lobby;
 use crate::local::{Local, spawn};
 use crate::node::Node;
 use crate::seldom::Seldom;
-use crate::serve::ServeError;
 
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
