@@ -6,9 +6,9 @@ use std::rc::Rc;
 use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
-use crate::buffers::Bytes;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::local::{Local, spawn};
+use crate::node::buffers::Bytes;
 use crate::seldom::Seldom;
 use crate::slab::Key;
 

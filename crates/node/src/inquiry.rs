@@ -43,8 +43,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::history::Event;
-use crate::net::{Frame, Way};
 use crate::node::Node;
+use crate::node::link::outbox::Way;
+use crate::node::link::outgoing::Frame;
 
 pub(crate) use cluster::cluster;
 pub(crate) use events::events;
@@ -194,7 +195,9 @@ pub(crate) async fn ask_peer(
     let mut asked = inquiries.asked.begin(peer);
     let frame = encode_inquiry(&Inquiry::Question { id: asked.id(), body: question })
         .map_err(|error| AskError::TooLong(error.to_string()))?;
-    node.links[usize::from(peer.0)].push(node, Way::First, Frame::Inquiry(frame)).map_err(|_| down())?;
+    node.links[usize::from(peer.0)]
+        .push(&node.traffic, Way::First, Frame::Inquiry(frame))
+        .map_err(|_| down())?;
     asked.answered().await.ok_or_else(down)
 }
 
@@ -224,7 +227,7 @@ fn reply(node: &Node, to: NodeId, id: u64, answer: Result<Vec<u8>, Refusal>) {
     });
     if let Ok(frame) = frame {
         // If it is dropped, whoever asks hears nothing, as of any node that is too busy.
-        let _ = node.links[usize::from(to.0)].push(node, Way::First, Frame::Inquiry(frame));
+        let _ = node.links[usize::from(to.0)].push(&node.traffic, Way::First, Frame::Inquiry(frame));
     }
 }
 

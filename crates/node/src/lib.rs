@@ -4,7 +4,6 @@ mod admin_server;
 mod api;
 mod arena;
 mod audit;
-mod buffers;
 mod cards;
 mod clock;
 mod credentials;

@@ -1,19 +1,21 @@
 //! What all threads of a daemon share.
 
+pub(crate) mod buffers;
+pub(crate) mod link;
+pub(crate) mod shard;
+pub(crate) mod writes;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_config::Config;
 use cards_coordinator::MemberState;
-use cards_core::{
-    BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
-};
+use cards_core::{Control, Input, Instant, NodeId, PgId, Stats, Token, VolumeSpec};
 use cards_disk::Disk;
 use cards_probe::Probe;
 use cards_tls::Service;
 
 use crate::arena::Arena;
-use crate::buffers::Buffers;
 use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::devices::Devices;
@@ -28,10 +30,15 @@ use crate::life::Life;
 use crate::limits::Limiter;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
-use crate::net::{Link, Writes};
 use crate::pins::Pins;
 use crate::slab::Key;
 use crate::traffic::Traffic;
+
+use buffers::Buffers;
+use link::Link;
+use writes::Writes;
+
+pub(crate) use shard::{Place, ShardCell, ShardState};
 
 /// One daemon's state, reachable from every thread.
 ///
@@ -93,54 +100,6 @@ pub(crate) struct Node {
     pub(crate) draining: AtomicBool,
     /// Threads whose clients are gone.
     pub(crate) drained: AtomicUsize,
-}
-
-/// A shard and what the driver knows about it.
-pub(crate) struct ShardCell {
-    state: Mutex<ShardState>,
-    /// When the shard wants to be woken, in nanoseconds; written under the lock.
-    pub(crate) wake: AtomicU64,
-}
-
-/// What a shard's lock protects.
-pub(crate) struct ShardState {
-    /// The latest time the shard has heard of.
-    now: Instant,
-    pub(crate) shard: Shard,
-    /// Slots pinned by replies that clients have not taken yet.
-    pub(crate) lent: u32,
-    /// Most slots that replies may pin, so that no client who reads slowly takes the cache from others.
-    pub(crate) lent_max: u32,
-}
-
-impl ShardCell {
-    pub(crate) fn new(shard: Shard, capacity: u32) -> Self {
-        let lent_max = (capacity / 8).max(1);
-        Self {
-            state: Mutex::new(ShardState { now: Instant(0), shard, lent: 0, lent_max }),
-            wake: AtomicU64::new(u64::MAX),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
-        // A poisoned shard has lost an invariant; its thread's panic ends the daemon (see `serve`).
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ShardState {
-    /// Gives the shard an input. Threads look at the clock before they have the lock: the shard's time still
-    /// never goes back.
-    pub(crate) fn handle(&mut self, now: Instant, input: Input) {
-        self.now = self.now.max(now);
-        self.shard.handle(self.now, input);
-    }
-
-    /// Asks the shard for a block.
-    pub(crate) fn read(&mut self, now: Instant, token: Token, block: BlockId) -> Read {
-        self.now = self.now.max(now);
-        self.shard.read(self.now, token, block)
-    }
 }
 
 impl Node {
@@ -268,11 +227,4 @@ impl Node {
     pub(crate) fn token(thread: u8, key: Key) -> Token {
         Token(u64::from(thread) << Key::BITS | key.0)
     }
-}
-
-/// A slot with its shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    pub(crate) shard: u16,
-    pub(crate) slot: Slot,
 }

@@ -17,8 +17,8 @@ use crate::cards::{Card, CardState, explain};
 use crate::failures::Failures;
 use crate::identity::seconds;
 use crate::local::Local;
-use crate::net::Link;
 use crate::node::Node;
+use crate::node::link::Link;
 use crate::problems;
 use crate::traffic::Traffic;
 

@@ -11,10 +11,10 @@ use cards_wire::nbd::Request as NbdRequest;
 use super::client::Client;
 use super::connection::fua;
 use super::request::{Request, Work};
-use crate::buffers::Bytes;
 use crate::local::Local;
-use crate::net::PIECE;
 use crate::node::Node;
+use crate::node::buffers::Bytes;
+use crate::node::link::PIECE;
 use crate::slab::Key;
 
 /// Parts of one request that are under way at a time.

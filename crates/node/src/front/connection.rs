@@ -20,9 +20,9 @@ use super::client::{Client, PATIENCE};
 use super::parked::{self, Parked};
 use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
-use crate::buffers::Bytes;
 use crate::limits::Limiter;
 use crate::local::Local;
+use crate::node::buffers::Bytes;
 use crate::traffic::Traffic;
 
 /// A write of at least so many bytes is received straight into its buffer.

@@ -12,14 +12,14 @@ use cards_tls::Wire;
 use cards_wire::peer::FrameError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::credit::{Connection, Overdrawn};
 use super::incoming::Incoming;
-use super::link::SILENCE;
-use super::outbox::Way;
-use super::outgoing::{Frame, PARTS_MAX, Sending};
+use super::peer::SILENCE;
 use crate::local::Local;
 use crate::locks::Mail;
 use crate::node::Place;
+use crate::node::link::credit::{Connection, Overdrawn};
+use crate::node::link::outbox::Way;
+use crate::node::link::outgoing::{Frame, PARTS_MAX, Sending};
 use crate::traffic::Traffic;
 
 /// Receives per turn, and bytes, before what they led to is sent and others run.

@@ -10,11 +10,11 @@ use cards_wire::peer::{self, FrameError, HEADER_SIZE, Hello, MAX_LANES, Mismatch
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::offers::{Greeted, GreetedLane, Offered};
 use super::port::Refused;
 use crate::local::Local;
 use crate::membership::Members;
 use crate::node::Node;
+use crate::node::link::offers::{Greeted, GreetedLane, Offered};
 
 /// How long an introduction may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);

@@ -12,11 +12,11 @@ use cards_core::NodeId;
 use cards_tls::Adrift;
 use tokio::sync::{mpsc, watch};
 
-use super::credit::Connection;
 use super::exchange::{self, Broken};
 use crate::inbox::Event;
 use crate::local::{Local, spawn};
 use crate::node::Node;
+use crate::node::link::credit::Connection;
 
 /// See the module's head.
 pub(super) struct Lanes {

@@ -22,7 +22,7 @@ use super::credit::{Connection, Purse};
 use super::outgoing::{Frame, Outgoing};
 use writes::Writes;
 
-pub(super) use writes::Name;
+pub(crate) use writes::Name;
 
 /// Most frames of a kind that may wait for a peer before more are dropped.
 const FRAMES_MAX: usize = 1 << 16;
@@ -32,7 +32,7 @@ const BATCH: usize = (128 << 10) + 8 * HEADER_SIZE;
 const AHEAD: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// None while there is no connection.
     connection: Option<Connection>,
     control: VecDeque<Frame>,
@@ -134,22 +134,22 @@ impl Kind {
 }
 
 impl Queue {
-    pub(super) fn open(&mut self, connection: Connection) {
+    pub(crate) fn open(&mut self, connection: Connection) {
         *self = Self { connection: Some(connection), ..Self::default() };
     }
 
     /// The connection has ended: what has not left.
-    pub(super) fn close(&mut self) -> impl Iterator<Item = Frame> + use<> {
+    pub(crate) fn close(&mut self) -> impl Iterator<Item = Frame> + use<> {
         let Self { blocks, stores, .. } = std::mem::take(self);
         blocks.frames.into_iter().chain(stores.frames).filter_map(|(frame, _)| frame)
     }
 
-    pub(super) const fn connection(&self) -> Option<Connection> {
+    pub(crate) const fn connection(&self) -> Option<Connection> {
         self.connection
     }
 
     /// There is room for a frame. Blocks may have `bytes_max` together, evicted ones a quarter of that.
-    pub(super) fn has_room(&self, frame: &Frame, block: usize, bytes_max: usize) -> bool {
+    pub(crate) fn has_room(&self, frame: &Frame, block: usize, bytes_max: usize) -> bool {
         let fits = |fifo: &Fifo, max| !fifo.is_full() && fifo.bytes + frame.len(block) <= max;
         match Kind::of(frame) {
             Kind::Control => self.control.len() < FRAMES_MAX,
@@ -162,7 +162,7 @@ impl Queue {
     }
 
     /// Adds a frame.
-    pub(super) fn add(&mut self, frame: Frame, block: usize) {
+    pub(crate) fn add(&mut self, frame: Frame, block: usize) {
         let length = frame.len(block);
         match Kind::of(&frame) {
             Kind::Control => self.control.push_back(frame),
@@ -181,7 +181,7 @@ impl Queue {
     }
 
     /// Moves what leaves next to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
-    pub(super) fn take(&mut self, frames: &mut Vec<Frame>, waker: &Waker) {
+    pub(crate) fn take(&mut self, frames: &mut Vec<Frame>, waker: &Waker) {
         let ahead = self.writes_waiting().min(AHEAD) as u64;
         self.tells |= self.purse.ask(ahead + self.writes.reserve_wanted());
         if std::mem::take(&mut self.tells) {
@@ -225,19 +225,19 @@ impl Queue {
     }
 
     /// The peer takes so many bytes of writes, all in all. Said by the exchange's task, which looks for itself.
-    pub(super) fn has_credit(&mut self, granted: u64) {
+    pub(crate) fn has_credit(&mut self, granted: u64) {
         self.purse.grant(granted);
     }
 
     /// The peer may send so many bytes of writes, all in all.
-    pub(super) fn grant(&mut self, granted: u64) {
+    pub(crate) fn grant(&mut self, granted: u64) {
         self.granted = granted;
         self.tells = true;
         self.wake();
     }
 
     /// Credit that was not needed for a while goes back.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.purse.rest(self.writes.shortest()) {
             self.tells = true;
             self.wake();
@@ -245,17 +245,17 @@ impl Queue {
     }
 
     /// Bytes of blocks that wait.
-    pub(super) const fn block_bytes(&self) -> usize {
+    pub(crate) const fn block_bytes(&self) -> usize {
         self.blocks.bytes + self.stores.bytes
     }
 
     /// Bytes of writes that wait.
-    pub(super) fn writes_waiting(&self) -> usize {
+    pub(crate) fn writes_waiting(&self) -> usize {
         self.writes.bytes()
     }
 
     /// The peer has answered a write. Others may leave for it.
-    pub(super) fn answered(&mut self, name: Name) {
+    pub(crate) fn answered(&mut self, name: Name) {
         self.writes.answered(name);
         if !self.writes.is_empty() {
             self.wake();
@@ -263,7 +263,7 @@ impl Queue {
     }
 
     /// All has left.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let is_empty = self.control.is_empty()
             && self.headers.is_empty()
             && self.blocks.is_empty()

@@ -3,8 +3,8 @@ use std::task::Waker;
 use cards_core::{Body, IoError, Message, NodeId, PgId, RequestId, Slot, Source, Stamp};
 
 use super::*;
-use crate::net::outgoing::Outgoing;
-use crate::node::Place;
+use crate::node::link::outgoing::Outgoing;
+use crate::node::shard::Place;
 
 const BLOCK: usize = 4096;
 /// A cache so small that as many blocks may wait as always may.

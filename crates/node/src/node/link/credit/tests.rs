@@ -8,11 +8,11 @@ fn peer(number: u16) -> NodeId {
 }
 
 impl Budget {
-    pub(in crate::net) fn limit(&mut self, bytes: u64) {
+    pub(crate) fn limit(&mut self, bytes: u64) {
         self.max = bytes;
     }
 
-    pub(in crate::net) const fn promised(&self) -> u64 {
+    pub(crate) const fn promised(&self) -> u64 {
         self.promised
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cards_core::BufferId;
 
-use crate::net::Connection;
+use super::link::credit::Connection;
 use crate::slab::{Key, Slab};
 
 /// A part of the bytes of a write. Large writes are cut into commands without copying.

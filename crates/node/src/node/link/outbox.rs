@@ -48,7 +48,7 @@ impl Shelf {
 }
 
 /// See the module's head.
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     /// Locked before any of `reads`.
     first: Mutex<First>,
     /// The queues of the lanes for reads, made with the first link that has any.
@@ -83,13 +83,13 @@ pub(crate) enum Way {
 
 impl Way {
     /// By the lane that has the turn.
-    pub(super) fn back(lane: u16) -> Self {
+    pub(crate) fn back(lane: u16) -> Self {
         lane.checked_sub(1).map_or(Self::First, Self::Thread)
     }
 }
 
 /// What has become of a frame.
-pub(super) enum Pushed {
+pub(crate) enum Pushed {
     Queued,
     /// There is no connection.
     Down(Frame),
@@ -98,7 +98,7 @@ pub(super) enum Pushed {
 }
 
 impl Outbox {
-    pub(super) fn new(shelf: Arc<Shelf>, block: usize) -> Self {
+    pub(crate) fn new(shelf: Arc<Shelf>, block: usize) -> Self {
         Self {
             first: Mutex::default(),
             reads: OnceLock::new(),
@@ -166,7 +166,7 @@ impl Outbox {
     }
 
     /// Queues a frame; the task of its lane is woken once per turn.
-    pub(super) fn push(&self, way: Way, frame: Frame) -> Pushed {
+    pub(crate) fn push(&self, way: Way, frame: Frame) -> Pushed {
         let lane = self.lane_of(way, &frame);
         if lane > 0 && !self.hold.load(Ordering::SeqCst) {
             return self.add(&mut self.lane(lane), frame);
@@ -190,7 +190,7 @@ impl Outbox {
     }
 
     /// Holds messages about blocks, or lets them all leave again.
-    pub(super) fn hold(&self, hold: bool) {
+    pub(crate) fn hold(&self, hold: bool) {
         {
             let mut first = self.first();
             first.hold = hold;
@@ -200,7 +200,7 @@ impl Outbox {
     }
 
     /// Lets the next held message leave, if there is one.
-    pub(super) fn release(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         let mut first = self.first();
         match first.held.pop_front() {
             None => return false,
@@ -212,7 +212,7 @@ impl Outbox {
     }
 
     /// Nothing is on its way to the peer.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let first = self.first();
         let lanes = self.lanes.load(Ordering::Relaxed);
         first.queue.is_idle()
@@ -221,17 +221,17 @@ impl Outbox {
     }
 
     /// Messages that are held.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.first().held.len()
     }
 
     /// Calls the queue of the first lane: credit, and answers to commands.
-    pub(super) fn with_first<R>(&self, call: impl FnOnce(&mut Queue) -> R) -> R {
+    pub(crate) fn with_first<R>(&self, call: impl FnOnce(&mut Queue) -> R) -> R {
         self.counted(&mut self.first().queue, call)
     }
 
     /// Moves what leaves next by a lane to `frames`, which is empty. If there is nothing, `waker` is woken when there is.
-    pub(super) fn take(&self, lane: u16, frames: &mut Vec<Frame>, waker: &Waker) {
+    pub(crate) fn take(&self, lane: u16, frames: &mut Vec<Frame>, waker: &Waker) {
         match lane {
             0 => self.with_first(|queue| queue.take(frames, waker)),
             lane => self.reads(lane, |queue| queue.take(frames, waker)),
@@ -239,7 +239,7 @@ impl Outbox {
     }
 
     /// A link begins that has so many lanes for reads.
-    pub(super) fn open(&self, connection: Connection, lanes: u16) {
+    pub(crate) fn open(&self, connection: Connection, lanes: u16) {
         let mut first = self.first();
         self.shelf.peers.fetch_add(1, Ordering::Relaxed);
         self.counted(&mut first.queue, |queue| queue.open(connection));
@@ -250,7 +250,7 @@ impl Outbox {
     }
 
     /// The link has ended: what has not left.
-    pub(super) fn close(&self) -> Vec<Frame> {
+    pub(crate) fn close(&self) -> Vec<Frame> {
         let mut first = self.first();
         if first.queue.connection().is_some() {
             self.shelf.peers.fetch_sub(1, Ordering::Relaxed);

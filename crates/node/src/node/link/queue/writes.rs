@@ -11,19 +11,19 @@ use cards_core::{PgId, RequestId};
 use cards_wire::peer::HEADER_SIZE;
 
 use super::{FRAMES_MAX, Fifo, Kind};
-use crate::net::PIECE;
-use crate::net::credit::Purse;
-use crate::net::outgoing::Frame;
+use crate::node::link::PIECE;
+use crate::node::link::credit::Purse;
+use crate::node::link::outgoing::Frame;
 
 /// Credit that the volume with the most in flight leaves to others, if any has been written over this connection; or half
 /// of all that there is.
 const RESERVE: u64 = PIECE as u64;
 
 /// A command of this node: its shard, and its number there.
-pub(in crate::net) type Name = (u16, RequestId);
+pub(crate) type Name = (u16, RequestId);
 
 #[derive(Default)]
-pub(super) struct Writes {
+pub(crate) struct Writes {
     fifos: BTreeMap<PgId, Fifo>,
     /// Where those are that wait.
     waiting: BTreeMap<Name, (PgId, u64)>,
@@ -39,7 +39,7 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Adds a write; one that waits under the same name, for another card, is forgotten.
-    pub(super) fn push(&mut self, name: Name, volume: PgId, frame: Frame, length: usize) {
+    pub(crate) fn push(&mut self, name: Name, volume: PgId, frame: Frame, length: usize) {
         self.forget(name);
         let place = self.fifos.entry(volume).or_default().push(frame, length);
         self.waiting.insert(name, (volume, place));
@@ -47,18 +47,18 @@ impl Writes {
     }
 
     /// One that waits does not leave any more.
-    pub(super) fn forget(&mut self, name: Name) {
+    pub(crate) fn forget(&mut self, name: Name) {
         if let Some((volume, place)) = self.waiting.remove(&name) {
             self.take(volume, |fifo| fifo.take(place));
         }
     }
 
-    pub(super) fn waits(&self, name: Name) -> bool {
+    pub(crate) fn waits(&self, name: Name) -> bool {
         self.waiting.contains_key(&name)
     }
 
     /// The next one of at most `room` bytes for which there is credit.
-    pub(super) fn next(&mut self, purse: &mut Purse, room: usize) -> Option<(Frame, usize)> {
+    pub(crate) fn next(&mut self, purse: &mut Purse, room: usize) -> Option<(Frame, usize)> {
         let later = self.fifos.range((self.last.map_or(Unbounded, Excluded), Unbounded));
         let earlier = self.last.into_iter().flat_map(|last| self.fifos.range(..=last));
         let (volume, length) = later.chain(earlier).find_map(|(&volume, fifo)| {
@@ -91,7 +91,7 @@ impl Writes {
     }
 
     /// The peer has answered a write that has left.
-    pub(super) fn answered(&mut self, name: Name) {
+    pub(crate) fn answered(&mut self, name: Name) {
         let Some((volume, bytes)) = self.unanswered.remove(&name) else { return };
         self.total -= bytes;
         if let Some(in_flight) = self.in_flight.get_mut(&volume) {
@@ -108,26 +108,26 @@ impl Writes {
         frame
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.fifos.is_empty()
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= FRAMES_MAX
     }
 
     /// Bytes that wait.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.fifos.values().map(|fifo| fifo.bytes).sum::<usize>() - self.waiting.len() * HEADER_SIZE
     }
 
     /// Credit that is wanted for what is left to others.
-    pub(super) fn reserve_wanted(&self) -> u64 {
+    pub(crate) fn reserve_wanted(&self) -> u64 {
         if self.total > 0 && self.in_flight.len() > 1 && !self.is_empty() { RESERVE } else { 0 }
     }
 
     /// Bytes of the shortest write that could be next.
-    pub(super) fn shortest(&self) -> Option<u64> {
+    pub(crate) fn shortest(&self) -> Option<u64> {
         let first = |fifo: &Fifo| fifo.first(usize::MAX).map(|(_, length)| (length - HEADER_SIZE) as u64);
         self.fifos.values().filter_map(first).min()
     }

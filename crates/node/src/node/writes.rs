@@ -5,9 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cards_core::NodeId;
 use cards_wire::peer::{Credit, MAX_BLOCK};
 
-use super::PIECE;
-use super::credit::{Budget, Connection, KEPT, Overdrawn};
-use crate::node::Node;
+use super::link::credit::{Budget, Connection, KEPT, Overdrawn};
+use super::link::{Link, PIECE};
 
 /// Bytes of writes by peers that this node holds at most.
 const WRITES_MAX: u64 = 256 << 20;
@@ -38,41 +37,46 @@ impl Writes {
     }
 
     /// A link begins that has so many lanes for reads.
-    pub(super) fn connected(&self, node: &Node, peer: NodeId, lanes: u16) -> Connection {
-        self.change(node, |budget| {
+    pub(crate) fn connected(&self, links: &[Link], peer: NodeId, lanes: u16) -> Connection {
+        self.change(links, |budget| {
             let connection = budget.connected(peer);
             // Before it is told anything.
-            node.links[usize::from(peer.0)].open(connection, lanes);
+            links[usize::from(peer.0)].open(connection, lanes);
             connection
         })
     }
 
     /// It has ended.
-    pub(super) fn disconnected(&self, node: &Node, connection: Connection) {
-        self.change(node, |budget| budget.disconnected(connection));
+    pub(crate) fn disconnected(&self, links: &[Link], connection: Connection) {
+        self.change(links, |budget| budget.disconnected(connection));
     }
 
     /// The payload of a write begins to arrive.
-    pub(super) fn arrives(&self, connection: Connection, bytes: u32) -> Result<(), Overdrawn> {
+    pub(crate) fn arrives(&self, connection: Connection, bytes: u32) -> Result<(), Overdrawn> {
         self.lock().arrives(connection, bytes.into())
     }
 
     /// Its memory is free again.
-    pub(crate) fn released(&self, node: &Node, connection: Connection, bytes: usize) {
-        self.change(node, |budget| budget.released(connection, bytes as u64));
+    pub(crate) fn released(&self, links: &[Link], connection: Connection, bytes: usize) {
+        self.change(links, |budget| budget.released(connection, bytes as u64));
     }
 
     /// The peer has said what it wants to send.
-    pub(super) fn said(&self, node: &Node, connection: Connection, credit: &Credit) -> Result<(), Overdrawn> {
-        self.change(node, |budget| budget.said(connection, credit.wanted, credit.returned))
+    pub(crate) fn said(
+        &self,
+        links: &[Link],
+        connection: Connection,
+        credit: &Credit,
+    ) -> Result<(), Overdrawn> {
+        self.change(links, |budget| budget.said(connection, credit.wanted, credit.returned))
     }
 
     /// Tells in order: under the lock.
-    fn change<R>(&self, node: &Node, how: impl FnOnce(&mut Budget) -> R) -> R {
+    fn change<R>(&self, links: &[Link], how: impl FnOnce(&mut Budget) -> R) -> R {
         let mut budget = self.lock();
         let result = how(&mut budget);
         while let Some((connection, granted)) = budget.news() {
-            node.links[usize::from(connection.peer.0)].grant(connection, granted);
+            links[usize::from(connection.peer.0)].grant(connection, granted);
         }
         result
     }

@@ -4,24 +4,24 @@ use cards_tls::Adrift;
 use cards_wire::peer::Hello;
 
 /// A connection whose ends have introduced themselves: one lane of a link.
-pub(super) struct GreetedLane {
-    pub(super) wire: Adrift,
-    pub(super) hello: Hello,
+pub(crate) struct GreetedLane {
+    pub(crate) wire: Adrift,
+    pub(crate) hello: Hello,
     /// What the two speak.
-    pub(super) version: u8,
+    pub(crate) version: u8,
 }
 
 /// All lanes of a link, in order, and what the peer has said of itself on the first.
-pub(super) struct Greeted {
-    pub(super) wires: Vec<Adrift>,
-    pub(super) hello: Hello,
+pub(crate) struct Greeted {
+    pub(crate) wires: Vec<Adrift>,
+    pub(crate) hello: Hello,
     /// What the two speak.
-    pub(super) version: u8,
+    pub(crate) version: u8,
 }
 
 /// What has become of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Offered {
+pub(crate) enum Offered {
     /// Its link lacks others; so many are here.
     Waiting(usize),
     /// It was the last one.
@@ -32,7 +32,7 @@ pub(super) enum Offered {
 
 /// See the module's head.
 #[derive(Default)]
-pub(super) struct Offers {
+pub(crate) struct Offers {
     making: Option<Greeted>,
     complete: Option<Greeted>,
     /// The incarnation and the number of the last link that was begun.
@@ -42,7 +42,7 @@ pub(super) struct Offers {
 impl Offers {
     /// Adds a lane of a link of `lanes` in all. The first one begins a link and ends what was being made; the others follow
     /// in order, since whoever dials does so one after the other.
-    pub(super) fn add(&mut self, lane: GreetedLane, lanes: u16) -> Offered {
+    pub(crate) fn add(&mut self, lane: GreetedLane, lanes: u16) -> Offered {
         let GreetedLane { wire, hello, version } = lane;
         let (incarnation, number) = (hello.incarnation, hello.link);
         if hello.lane == 0 {
@@ -72,15 +72,15 @@ impl Offers {
     }
 
     /// Forgets link `number` if it has no more than `lanes` lanes.
-    pub(super) fn forget(&mut self, number: u64, lanes: usize) {
+    pub(crate) fn forget(&mut self, number: u64, lanes: usize) {
         self.making.take_if(|making| making.hello.link == number && making.wires.len() <= lanes);
     }
 
-    pub(super) fn take(&mut self) -> Option<Greeted> {
+    pub(crate) fn take(&mut self) -> Option<Greeted> {
         self.complete.take()
     }
 
-    pub(super) const fn is_complete(&self) -> bool {
+    pub(crate) const fn is_complete(&self) -> bool {
         self.complete.is_some()
     }
 }

@@ -23,13 +23,13 @@ use cards_core::NodeId;
 
 /// Unused credit that a sender keeps however long it has not needed it: so that all peers there may be hold less than a
 /// half of [`super::WRITES_MAX`].
-pub(super) const KEPT: u64 = 64 << 10;
+pub(crate) const KEPT: u64 = 64 << 10;
 
 /// A connection of this process: no two have the same number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Connection {
-    pub(super) peer: NodeId,
-    pub(super) number: u64,
+    pub(crate) peer: NodeId,
+    pub(crate) number: u64,
 }
 
 /// A peer has sent more than it was granted, or given back more than it had.
@@ -42,7 +42,7 @@ pub(crate) struct Overdrawn {
 
 /// The receiving end, see the module's head.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     max: u64,
     /// The longest payload.
     step: u64,
@@ -87,13 +87,13 @@ impl Grant {
 }
 
 impl Budget {
-    pub(super) fn new(max: u64, step: u64) -> Self {
+    pub(crate) fn new(max: u64, step: u64) -> Self {
         let (grants, waiting, due) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         Self { max, step, promised: 0, grants, waiting, last: 0, due }
     }
 
     /// A connection begins.
-    pub(super) fn connected(&mut self, peer: NodeId) -> Connection {
+    pub(crate) fn connected(&mut self, peer: NodeId) -> Connection {
         self.last += 1;
         let connection = Connection { peer, number: self.last };
         self.grants.insert(connection, Grant::default());
@@ -102,7 +102,7 @@ impl Budget {
     }
 
     /// It has ended. What it has sent is still to be released.
-    pub(super) fn disconnected(&mut self, connection: Connection) {
+    pub(crate) fn disconnected(&mut self, connection: Connection) {
         let Some(grant) = self.grants.remove(&connection) else { return };
         self.waiting.remove(&(grant.held(), connection));
         self.due.remove(&connection);
@@ -111,7 +111,7 @@ impl Budget {
     }
 
     /// A payload begins to arrive.
-    pub(super) fn arrives(&mut self, connection: Connection, bytes: u64) -> Result<(), Overdrawn> {
+    pub(crate) fn arrives(&mut self, connection: Connection, bytes: u64) -> Result<(), Overdrawn> {
         let left = self.grants.get(&connection).map_or(0, |grant| grant.granted - grant.used);
         if bytes > left {
             return Err(Overdrawn { bytes, left });
@@ -121,7 +121,7 @@ impl Budget {
     }
 
     /// The memory of a payload is free again. If nobody waits, its sender may send as much again.
-    pub(super) fn released(&mut self, connection: Connection, bytes: u64) {
+    pub(crate) fn released(&mut self, connection: Connection, bytes: u64) {
         self.promised -= bytes;
         self.change(connection, |grant| grant.released += bytes);
         if self.waiting.is_empty() {
@@ -131,7 +131,7 @@ impl Budget {
     }
 
     /// The peer says what it wants, and what it will not use, all in all.
-    pub(super) fn said(
+    pub(crate) fn said(
         &mut self,
         connection: Connection,
         wanted: u64,
@@ -154,7 +154,7 @@ impl Budget {
     }
 
     /// Whom to tell what was granted, once.
-    pub(super) fn news(&mut self) -> Option<(Connection, u64)> {
+    pub(crate) fn news(&mut self) -> Option<(Connection, u64)> {
         let connection = self.due.pop_first()?;
         let grant = self.grants.get_mut(&connection)?;
         grant.told = grant.granted;
@@ -205,7 +205,7 @@ impl Budget {
 
 /// The sending end, see the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Purse {
+pub(crate) struct Purse {
     granted: u64,
     /// Sent or returned.
     used: u64,
@@ -218,12 +218,12 @@ pub(super) struct Purse {
 
 impl Purse {
     /// The peer has granted so many bytes, all in all.
-    pub(super) fn grant(&mut self, granted: u64) {
+    pub(crate) fn grant(&mut self, granted: u64) {
         self.granted = self.granted.max(granted);
     }
 
     /// Whether a payload may leave; if so, it has.
-    pub(super) fn take(&mut self, bytes: u64) -> bool {
+    pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let may = bytes <= self.unused();
         if may {
             self.used += bytes;
@@ -233,7 +233,7 @@ impl Purse {
     }
 
     /// Payloads of so many bytes are to leave: whether the peer must be asked for credit, and does not know yet.
-    pub(super) fn ask(&mut self, waiting: u64) -> bool {
+    pub(crate) fn ask(&mut self, waiting: u64) -> bool {
         let before = self.asked;
         if waiting > self.unused() {
             self.asked = before.max(self.used.saturating_add(waiting));
@@ -241,13 +241,13 @@ impl Purse {
         self.asked > before
     }
 
-    pub(super) const fn unused(&self) -> u64 {
+    pub(crate) const fn unused(&self) -> u64 {
         self.granted - self.used
     }
 
     /// Gives back what was not needed since the last time; whether there was any. Something is kept for `next` if that
     /// is not too long.
-    pub(super) fn rest(&mut self, next: Option<u64>) -> bool {
+    pub(crate) fn rest(&mut self, next: Option<u64>) -> bool {
         let kept = if next.is_some_and(|bytes| bytes > self.unused()) { 0 } else { KEPT };
         let spare = self.least.saturating_sub(kept);
         self.used += spare;
@@ -257,7 +257,7 @@ impl Purse {
     }
 
     /// All in all: what is wanted, and what was returned.
-    pub(super) const fn says(&self) -> (u64, u64) {
+    pub(crate) const fn says(&self) -> (u64, u64) {
         (self.asked, self.returned)
     }
 }

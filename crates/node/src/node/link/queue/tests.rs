@@ -3,7 +3,7 @@ use std::task::Waker;
 use cards_core::{ControlMessage, Generation, NodeId, RequestId, Slot, Source, Stamp};
 
 use super::*;
-use crate::node::Place;
+use crate::node::shard::Place;
 
 const BLOCK: usize = 64 << 10;
 
@@ -66,7 +66,7 @@ fn write_to(volume: PgId, generation: u64, request: u64, length: usize) -> Frame
         again: false,
         turn: 0,
     };
-    let bytes = crate::buffers::Bytes::new(vec![0; length]);
+    let bytes = crate::node::buffers::Bytes::new(vec![0; length]);
     Frame::Block { message: Message { volume, ..message(body) }, payload: Outgoing::Bytes(bytes) }
 }
 

@@ -8,11 +8,11 @@ use cards_core::{Body, ControlMessage, Message};
 use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
 
 use crate::arena::Arena;
-use crate::buffers::Bytes;
-use crate::node::Place;
+use crate::node::buffers::Bytes;
+use crate::node::shard::Place;
 
 /// Parts one write hands to the kernel at most.
-pub(super) const PARTS_MAX: usize = 256;
+pub(crate) const PARTS_MAX: usize = 256;
 
 /// Bytes behind one header at most, if there are several blocks: what waits for a frame to end does not wait long.
 const RUN_BYTES: u32 = 128 << 10;
@@ -39,17 +39,17 @@ pub(crate) enum Outgoing {
 }
 
 /// Whether a message is a read or its answer: what leaves by the lanes for reads. Nothing else does.
-pub(super) const fn is_of_read(body: &Body) -> bool {
+pub(crate) const fn is_of_read(body: &Body) -> bool {
     matches!(body, Body::Read { .. } | Body::Data { .. } | Body::Nack { .. })
 }
 
 impl Frame {
-    pub(super) const fn is_of_read(&self) -> bool {
+    pub(crate) const fn is_of_read(&self) -> bool {
         matches!(self, Self::Block { message, .. } if is_of_read(&message.body))
     }
 
     /// Bytes on the wire, or nearly.
-    pub(super) fn len(&self, block: usize) -> usize {
+    pub(crate) fn len(&self, block: usize) -> usize {
         HEADER_SIZE
             + match self {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
@@ -61,7 +61,7 @@ impl Frame {
 }
 
 /// What one connection is sending.
-pub(super) struct Sending {
+pub(crate) struct Sending {
     /// What the two ends speak.
     version: u8,
     parts: VecDeque<Part>,
@@ -98,16 +98,16 @@ enum Part {
 }
 
 impl Sending {
-    pub(super) fn new(version: u8) -> Self {
+    pub(crate) fn new(version: u8) -> Self {
         Self { version, parts: VecDeque::new(), sent: 0, heads: Vec::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Adds frames in their form on the wire. Reads that follow each other, and blocks, share a header.
-    pub(super) fn push_all(&mut self, frames: impl Iterator<Item = Frame>, arena: &Arena) {
+    pub(crate) fn push_all(&mut self, frames: impl Iterator<Item = Frame>, arena: &Arena) {
         let block = arena.block() as u32;
         let mut open = None;
         for frame in frames {
@@ -200,13 +200,13 @@ impl Sending {
     }
 
     /// Adds a frame that is to be sealed.
-    pub(super) fn push_whole(&mut self, mut frame: Vec<u8>) {
+    pub(crate) fn push_whole(&mut self, mut frame: Vec<u8>) {
         peer::seal(&mut frame, self.version);
         self.parts.push_back(Part::Whole(frame));
     }
 
     /// Fills `parts` with what is to be sent next and says how many are filled.
-    pub(super) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
+    pub(crate) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
         let mut skip = self.sent;
         for (part, slice) in self.parts.iter().zip(parts.iter_mut()) {
             *slice = IoSlice::new(&part.bytes(&self.heads, arena)[skip..]);
@@ -216,7 +216,7 @@ impl Sending {
     }
 
     /// Forgets `bytes` that have left; their slots go to `unpin`.
-    pub(super) fn sent(&mut self, bytes: usize, arena: &Arena, unpin: &mut Vec<Place>) {
+    pub(crate) fn sent(&mut self, bytes: usize, arena: &Arena, unpin: &mut Vec<Place>) {
         self.sent += bytes;
         while let Some(part) = self.parts.front() {
             let length = part.bytes(&self.heads, arena).len();
@@ -234,7 +234,7 @@ impl Sending {
     }
 
     /// Forgets everything; gives the slots.
-    pub(super) fn clear(&mut self) -> Vec<Place> {
+    pub(crate) fn clear(&mut self) -> Vec<Place> {
         self.sent = 0;
         self.heads.clear();
         let slot = |part| if let Part::Slot(place) = part { Some(place) } else { None };
