@@ -3,8 +3,8 @@
 mod admin_server;
 mod api;
 mod arena;
+mod attach;
 mod audit;
-mod cards;
 mod clock;
 mod credentials;
 mod devices;

@@ -1,10 +1,13 @@
 //! What all threads of a daemon share.
 
 pub(crate) mod buffers;
+pub(crate) mod card;
+pub(crate) mod disk_seen;
 pub(crate) mod link;
 pub(crate) mod shard;
 pub(crate) mod writes;
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,12 +17,11 @@ use cards_core::{Control, Input, Instant, NodeId, PgId, Stats, Token, VolumeSpec
 use cards_disk::Disk;
 use cards_probe::Probe;
 use cards_tls::Service;
+use tokio::sync::oneshot;
 
 use crate::arena::Arena;
-use crate::cards::Cards;
 use crate::clock::Clock;
 use crate::devices::Devices;
-use crate::disk_watch;
 use crate::failures::Failures;
 use crate::history::History;
 use crate::identity;
@@ -28,6 +30,7 @@ use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
 use crate::limits::Limiter;
+use crate::local::Local;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::pins::Pins;
@@ -35,6 +38,7 @@ use crate::slab::Key;
 use crate::traffic::Traffic;
 
 use buffers::Buffers;
+use card::Cards;
 use link::Link;
 use writes::Writes;
 
@@ -65,8 +69,8 @@ pub(crate) struct Node {
     /// The errors of each.
     pub(crate) disk_errors: Vec<Failures>,
     /// What was done to the files or devices of each.
-    pub(crate) disks_seen: Vec<disk_watch::Seen>,
-    pub(crate) state_seen: disk_watch::StateSeen,
+    pub(crate) disks_seen: Vec<disk_seen::Seen>,
+    pub(crate) state_seen: disk_seen::StateSeen,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
@@ -216,6 +220,30 @@ impl Node {
     /// The node is no member any more: what it announced is not there.
     pub(crate) fn has_left(&self, node: NodeId) -> bool {
         self.members().get(node).is_none_or(|member| member.state == MemberState::Left)
+    }
+
+    /// Whether every member can be talked to.
+    pub(crate) fn all_up(&self) -> bool {
+        self.members().all().all(|(peer, member)| match member.state {
+            MemberState::Left => true,
+            MemberState::Dead => false,
+            MemberState::Joined | MemberState::Leaving => {
+                peer == self.me || self.links[usize::from(peer.0)].answers()
+            }
+        })
+    }
+
+    /// Does something on a data thread and waits for its end. None if the thread is gone, and the daemon with it.
+    pub(crate) async fn on_data_thread<R: Send + 'static>(
+        &self,
+        thread: usize,
+        call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (done, wait) = oneshot::channel();
+        self.threads[thread].post(Event::Call(Box::new(move |local| {
+            let _ = done.send(call(local));
+        })));
+        wait.await.ok()
     }
 
     /// The thread a token belongs to.

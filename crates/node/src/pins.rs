@@ -10,10 +10,10 @@ use cards_admin::{self as admin, PIN_RANGES_MAX, PinOrder, PinnedVolume, Refusal
 use cards_config::{Config, size};
 use cards_core::{Input, PgId};
 
-use crate::admin_server::{not_attached, on_data_thread};
-use crate::cards::CardState;
+use crate::attach::not_attached;
 use crate::local::Local;
 use crate::node::Node;
+use crate::node::card::CardState;
 
 /// Ranges of all volumes: what others are told of them must fit into an answer.
 const RANGES_MAX: usize = 10_000;
@@ -136,7 +136,7 @@ pub(crate) async fn carry_out(node: &Arc<Node>, order: PinOrder) -> Result<admin
     let ending = |_| Refusal { kind: RefusalKind::Failed, message: "the daemon is ending".into() };
     changed.await.map_err(ending)??;
     if let Some(spec) = node.volume(&volume) {
-        on_data_thread(node, 0, move |local| local.retain(&volume, spec.id, spec.block_bytes)).await;
+        node.on_data_thread(0, move |local| local.retain(&volume, spec.id, spec.block_bytes)).await;
     }
     Ok(list(node))
 }

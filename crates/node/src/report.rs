@@ -6,18 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
-    MemberState, SlowRequests, Status, Volume, VolumeState,
+    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
+    SlowRequests, Status, Volume, VolumeState,
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
 use cards_core::{NodeId, VolumeSpec};
 
-use crate::cards::{Card, CardState, explain};
+use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
 use crate::identity::seconds;
 use crate::local::Local;
 use crate::node::Node;
+use crate::node::card::{Card, CardState};
 use crate::node::link::Link;
 use crate::problems;
 use crate::traffic::Traffic;
@@ -68,16 +69,6 @@ pub(crate) fn slow(node: &Node, most: usize) -> SlowRequests {
 fn in_clear(node: &Node) -> Vec<String> {
     let listeners = node.config.listeners();
     listeners.iter().filter(|listener| listener.is_in_clear()).map(|listener| listener.key.into()).collect()
-}
-
-/// Cards of which a flush has failed because writes were lost.
-pub(crate) fn losses(node: &Node) -> Vec<Lost> {
-    let lost = |card: Arc<Card>| {
-        let (time_ms, reason) = card.lost()?;
-        let disk_node = node.name(card.volume()?.disk_node());
-        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
-    };
-    node.cards.all().into_iter().filter_map(lost).collect()
 }
 
 /// After a restart nobody writes the disks of this node before those that may have cards of its last life are heard.
@@ -214,22 +205,6 @@ fn gone(node: &Node, spec: &VolumeSpec) -> String {
              into that node's file and restart it"
         ),
     }
-}
-
-/// Why a volume is not known that a card wants.
-pub(crate) fn unknown_volume(node: &Node) -> String {
-    if all_up(node) {
-        "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
-    } else {
-        "no node that is up has a disk of this name; see the nodes that are down".into()
-    }
-}
-
-/// Whether every member can be talked to.
-pub(crate) fn all_up(node: &Node) -> bool {
-    members(node)
-        .iter()
-        .all(|member| matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left))
 }
 
 fn members(node: &Node) -> Vec<Member> {

@@ -12,10 +12,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::Watcher;
-use crate::cards::{Card, CardState, explain};
+use crate::attach::explain;
 use crate::inbox::Event;
 use crate::local::Local;
 use crate::node::Node;
+use crate::node::card::{Card, CardState};
 
 /// A device's place, from its request on.
 pub(crate) struct Watch {

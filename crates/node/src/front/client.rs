@@ -11,8 +11,8 @@ use cards_probe::{Mark, Tap, Ticket};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::replies::{Piece, Replies};
-use crate::cards::Seat;
 use crate::local::Local;
+use crate::node::card::Seat;
 use crate::slab::Key;
 
 /// Requests one client may have under way.

@@ -18,11 +18,11 @@ use super::caller::Caller;
 use super::client::Client;
 use super::connection::Connection;
 use super::stream::Stream;
-use crate::cards::{Card, CardState, Seat};
+use crate::attach::unknown_volume;
 use crate::inbox::Accepted;
 use crate::lobby::Permit;
 use crate::local::{Local, spawn};
-use crate::report;
+use crate::node::card::{Card, CardState, Seat};
 
 /// Bytes received at a time: options are short.
 const RECEIVE: usize = 4096;
@@ -270,7 +270,7 @@ impl Local {
                 }
                 CardState::Waiting => {
                     let message = match card.volume() {
-                        None => format!("volume {name:?}: {}", report::unknown_volume(&self.node)),
+                        None => format!("volume {name:?}: {}", unknown_volume(&self.node)),
                         Some(_) => {
                             format!(
                                 "the disk node of volume {name:?} does not answer yet; see `cards status`"

@@ -8,8 +8,8 @@ use cards_admin::{Refusal, RefusalKind, WARM_BLOCKS_MAX, Warmed};
 use cards_core::{BlockId, Origin, Output, Read, VolumeSpec};
 use tokio::sync::oneshot;
 
-use crate::cards::{Card, Seat};
 use crate::local::Local;
+use crate::node::card::{Card, Seat};
 use crate::node::{Node, Place};
 use crate::slab::Key;
 

@@ -8,9 +8,9 @@ use cards_core::PgId;
 
 use super::exposition::Exposition;
 use super::process;
-use crate::cards::CardState;
 use crate::identity::seconds;
 use crate::node::Node;
+use crate::node::card::CardState;
 use crate::node::link::Link;
 use crate::report;
 use crate::traffic::Traffic;

@@ -1,23 +1,21 @@
-//! The cards of this node: attachments of volumes.
+//! Attachments: asked for, answered, given up, and what to say of them.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use cards_admin::Claim;
-use cards_config::{Attach, Attached, Mode};
+use cards_admin::{Lost, RefusalKind};
+use cards_config::{Attach, Attached};
 use cards_core::{
     Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
-    Unflushed, VolumeSpec,
+    VolumeSpec,
 };
 
-use crate::failures::{Asked, ERRORS_REMEMBERED, Failures, REQUESTS_REMEMBERED};
-use crate::limits::Limiter;
+use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
 use crate::local::{Local, spawn};
 use crate::node::Node;
-use crate::report;
+use crate::node::card::{Card, CardState, reason_of_loss};
 
 /// The token of all attachments: their answers are found by the volume.
 const BY_VOLUME: Token = Token(0);
@@ -26,105 +24,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long after the start a volume of `[[attach]]` may be unknown before the log says so, once all members are up.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
-/// All cards of a node.
-#[derive(Debug, Default)]
-pub(crate) struct Cards {
-    cards: Mutex<Vec<Arc<Card>>>,
-}
-
-/// One card.
-#[derive(Debug)]
-pub(crate) struct Card {
-    /// What was asked for.
-    pub(crate) attach: Attach,
-    /// The volume, once a volume of that name is known.
-    volume: OnceLock<PgId>,
-    state: Mutex<CardState>,
-    clients: AtomicU32,
-    /// What its clients may have of it.
-    limiter: Limiter,
-    /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
-    lease_until: AtomicU64,
-    /// What is to be flushed.
-    unflushed: Mutex<Unflushed>,
-    /// Why the disk node does not attach it again, as the log says it.
-    gone: Mutex<Option<Refusal>>,
-    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
-    lost: Mutex<Option<(u64, IoError)>>,
-    /// Requests that failed, though they were right.
-    failures: Failures,
-    /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
-    takeover: AtomicBool,
-    /// It had the volume for itself, and another node has had it since: what its clients remember is void.
-    over: AtomicBool,
-}
-
-/// Where an attachment stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CardState {
-    /// The disk node has not been heard of, or has not answered.
-    Waiting,
-    /// Clients can be served.
-    Attached,
-    /// The disk node has refused: why, and what to do.
-    Refused(Refusal, String),
-}
-
 impl Card {
-    fn new(attach: Attach) -> Self {
-        Self {
-            volume: OnceLock::new(),
-            state: Mutex::new(CardState::Waiting),
-            clients: AtomicU32::new(0),
-            limiter: Limiter::new(attach.limit),
-            lease_until: AtomicU64::new(0),
-            unflushed: Mutex::default(),
-            gone: Mutex::default(),
-            lost: Mutex::default(),
-            failures: Failures::default(),
-            takeover: AtomicBool::new(attach.takeover),
-            over: AtomicBool::new(false),
-            attach,
-        }
-    }
-
-    /// Its clients get errors until they end, and a new card is attached.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Relaxed)
-    }
-
-    pub(crate) fn volume(&self) -> Option<PgId> {
-        self.volume.get().copied()
-    }
-
-    pub(crate) fn state(&self) -> CardState {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Clients that use it now.
-    pub(crate) fn clients(&self) -> u32 {
-        self.clients.load(Relaxed)
-    }
-
-    /// What its clients may have of it, all together.
-    pub(crate) fn limiter(&self) -> &Limiter {
-        &self.limiter
-    }
-
-    fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
-        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A write that is not durable by itself is about to be answered.
-    pub(crate) fn acknowledge(&self, life: Persistence) {
-        self.unflushed().acknowledge(life);
-    }
-
-    /// A client's flush begins.
-    pub(crate) fn begin_flush(&self) -> FlushPoint {
-        self.unflushed().begin_flush()
-    }
-
     /// A client's flush is about to be answered. A loss is logged, but not once more for each flush of a broken disk.
     pub(crate) fn end_flush(
         &self,
@@ -136,8 +36,8 @@ impl Card {
         self.unflushed().end_flush(point, result);
         let Err(error @ (IoError::PowerLost | IoError::SyncFailed)) = result else { return };
         let time_ms = node.clock.now_and_utc_us().1 / 1_000;
-        let before = self.lost.lock().unwrap_or_else(PoisonError::into_inner).replace((time_ms, error));
-        if point.since != Persistence::NONE || before.is_none_or(|(_, before)| before != error) {
+        let before = self.set_lost(time_ms, error);
+        if point.since != Persistence::NONE || before != Some(error) {
             tracing::warn!(
                 volume = self.attach.volume,
                 disk_node = node.name(volume.disk_node()),
@@ -145,12 +45,6 @@ impl Card {
                 "a flush has failed: what clients of this node wrote since the last good one may be lost"
             );
         }
-    }
-
-    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
-    pub(crate) fn lost(&self) -> Option<(u64, &'static str)> {
-        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
     }
 
     /// A client's request is about to fail.
@@ -187,13 +81,12 @@ impl Card {
     }
 
     /// The card was given up, and is refused with `refusal`, or it is attached again. Said in the log once.
-    fn set_gone(&self, node: &Node, refusal: Option<Refusal>) {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if *gone == refusal {
+    fn say_gone(&self, node: &Node, refusal: Option<&Refusal>) {
+        if !self.set_gone(refusal) {
             return;
         }
         let volume = &self.attach.volume;
-        match &refusal {
+        match refusal {
             Some(refusal) => {
                 let reason = explain(node, self, refusal);
                 tracing::warn!(
@@ -203,11 +96,6 @@ impl Card {
             }
             None => tracing::info!(volume, "the card is back"),
         }
-        *gone = refusal;
-    }
-
-    fn set_state(&self, state: CardState) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
 
@@ -216,107 +104,13 @@ fn remembered(node: &Node) -> Duration {
     REQUESTS_REMEMBERED.max(node.config.disk_wait * 3 / 2)
 }
 
-/// Why a flush has failed, for people.
-const fn reason_of_loss(error: IoError) -> &'static str {
-    match error {
-        IoError::SyncFailed => "a sync failed",
-        _ => "the machine lost power, or the journal of the disk was lost",
-    }
-}
-
-/// A client's use of a card, from its choice of the export to its end.
-pub(crate) struct Seat(Arc<Card>);
-
-impl Seat {
-    pub(crate) fn new(card: &Arc<Card>) -> Self {
-        card.clients.fetch_add(1, Relaxed);
-        Self(Arc::clone(card))
-    }
-}
-
-impl std::ops::Deref for Seat {
-    type Target = Card;
-
-    fn deref(&self) -> &Card {
-        &self.0
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.clients.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Cards {
-    /// The cards a node begins with. `claims`: of devices that have lived on.
-    pub(crate) fn new(attach: &[Attach], claims: &BTreeMap<String, Claim>) -> Self {
-        let card = |attach: &Attach| {
-            let Some(&claim) = claims.get(&attach.volume) else { return Card::new(attach.clone()) };
-            if attach.mode != Mode::Exclusive {
-                tracing::warn!(
-                    volume = attach.volume,
-                    "attached as exclusive, not as {}: a device here has it for itself",
-                    attach.mode.name()
-                );
-            }
-            Card::new(Attach { mode: Mode::Exclusive, claim: Some(claim), ..attach.clone() })
-        };
-        Self { cards: Mutex::new(attach.iter().map(card).map(Arc::new).collect()) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Card>>> {
-        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<Card>> {
-        self.lock().clone()
-    }
-
-    /// The card of the volume of this name; the empty name is the only card there is.
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Card>> {
-        let cards = self.lock();
-        match (&cards[..], name) {
-            ([card], "") => Some(Arc::clone(card)),
-            _ => cards.iter().find(|card| card.attach.volume == name).cloned(),
-        }
-    }
-
-    fn of(&self, volume: PgId) -> Option<Arc<Card>> {
-        self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
-    }
-
-    /// When the lease of a volume's card ends, if it has one.
-    pub(crate) fn lease_of(&self, volume: PgId) -> Option<Instant> {
-        let until = self.of(volume)?.lease_until.load(Relaxed);
-        (until > 0).then_some(Instant(until))
-    }
-
-    /// Adds a card; nothing if the volume has one.
-    pub(crate) fn add(&self, attach: Attach) -> Option<Arc<Card>> {
-        let mut cards = self.lock();
-        if cards.iter().any(|card| card.attach.volume == attach.volume) {
-            return None;
-        }
-        let card = Arc::new(Card::new(attach));
-        cards.push(Arc::clone(&card));
-        Some(card)
-    }
-
-    pub(crate) fn remove(&self, name: &str) -> Option<Arc<Card>> {
-        let mut cards = self.lock();
-        let at = cards.iter().position(|card| card.attach.volume == name)?;
-        Some(cards.remove(at))
-    }
-}
-
 impl Local {
     /// Asks for the cards whose volume has become known.
     pub(crate) fn resolve_cards(self: &Rc<Self>) {
         for card in self.node.cards.all() {
             if card.volume().is_none()
                 && let Some(spec) = self.node.volume(&card.attach.volume)
-                && card.volume.set(spec.id).is_ok()
+                && card.is_of(spec.id)
             {
                 self.attach(&card, &spec);
             }
@@ -333,11 +127,11 @@ impl Local {
             if names.is_empty() {
                 return;
             }
-            if report::all_up(&self.node) {
+            if self.node.all_up() {
                 for name in names {
                     tracing::warn!(
                         "volume {name:?} of [[attach]] is not known: {}",
-                        report::unknown_volume(&self.node)
+                        unknown_volume(&self.node)
                     );
                 }
                 return;
@@ -362,7 +156,7 @@ impl Local {
     /// A card's lease runs until then.
     pub(crate) fn leased(&self, volume: PgId, until: Instant) {
         if let Some(card) = self.node.cards.of(volume) {
-            card.lease_until.store(until.0, Relaxed);
+            card.leased(until);
         }
         self.node.devices.leased(self.node.now(), volume, until, self.node.config.lease);
     }
@@ -373,7 +167,7 @@ impl Local {
         if let (Some(card), Some(status)) = (self.node.cards.of(volume), status)
             && card.state() == CardState::Attached
         {
-            card.set_gone(&self.node, status.refused.filter(|_| !status.attached));
+            card.say_gone(&self.node, status.refused.as_ref().filter(|_| !status.attached));
         }
     }
 
@@ -516,4 +310,33 @@ fn holders(node: &Node, volume: Option<PgId>) -> Option<Vec<String>> {
     let others = control.cards_of(volume).filter(|&holder| holder != node.me);
     let names: Vec<String> = others.map(|holder| node.name(holder)).collect();
     (!names.is_empty()).then_some(names)
+}
+
+/// Why a volume is not known that a card wants.
+pub(crate) fn unknown_volume(node: &Node) -> String {
+    if node.all_up() {
+        "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
+    } else {
+        "no node that is up has a disk of this name; see the nodes that are down".into()
+    }
+}
+
+/// The refusal of a request about a volume that is not attached here.
+pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
+    let is_unknown = node.volume(name).is_none() && node.all_up();
+    let message = match is_unknown {
+        true => cards_admin::Refusal::no_such_volume(name).message,
+        false => format!("volume {name:?} is not attached here; see `cards volume list`"),
+    };
+    cards_admin::Refusal { kind: RefusalKind::NotAttached, message }
+}
+
+/// Cards of which a flush has failed because writes were lost.
+pub(crate) fn losses(node: &Node) -> Vec<Lost> {
+    let lost = |card: Arc<Card>| {
+        let (time_ms, reason) = card.lost()?;
+        let disk_node = node.name(card.volume()?.disk_node());
+        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
+    };
+    node.cards.all().into_iter().filter_map(lost).collect()
 }
