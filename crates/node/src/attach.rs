@@ -13,9 +13,8 @@ use cards_core::{
 };
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
-use crate::local::{Local, spawn};
-use crate::node::Node;
 use crate::node::card::{Card, CardState, reason_of_loss};
+use crate::node::{Local, Node};
 
 /// The token of all attachments: their answers are found by the volume.
 const BY_VOLUME: Token = Token(0);
@@ -215,7 +214,7 @@ impl Local {
     /// Tries again after a while, if the card is still wanted.
     fn attach_later(self: &Rc<Self>, card: Arc<Card>, volume: PgId) {
         let local = Rc::clone(self);
-        spawn(async move {
+        tokio::task::spawn_local(async move {
             tokio::time::sleep(RETRY).await;
             let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
             if still && let Some(spec) = local.node.volume(&card.attach.volume) {

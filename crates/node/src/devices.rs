@@ -17,9 +17,7 @@ use cards_admin::{Device, Notice};
 use cards_core::{ControlInput, Input, Instant, PgId, WithdrawalId};
 use tokio::sync::mpsc;
 
-use crate::inbox::{Call, Event};
-use crate::local::Local;
-use crate::node::Node;
+use crate::node::{Call, Event, Local, Node};
 
 pub(crate) use claims::claims;
 pub(crate) use predecessors::await_none;

@@ -8,12 +8,10 @@ use cards_core::{
     Payload, PgId, Shard, Slot, VolumeSpec,
 };
 
-use crate::inbox::Event;
 use crate::journal::Task;
-use crate::local::Local;
 use crate::node::link::outbox::Way;
 use crate::node::link::outgoing::{Frame, Outgoing};
-use crate::node::{Node, Place, ShardState};
+use crate::node::{Event, Local, Node, Place, ShardState};
 use crate::traffic::Traffic;
 
 impl Local {

@@ -243,9 +243,9 @@ impl ServeError {
         match error {
             BeginError::StateDir(source) => Self::StateDir { path: config.state_dir.clone(), source },
             BeginError::Thread(source) => Self::Thread(source),
-            BeginError::Home(error) => {
+            BeginError::Home(source) => {
                 let (cluster, node) = (config.cluster.clone(), config.node.clone());
-                Self::Join { cluster, node, source: Box::new(error) }
+                Self::Join { cluster, node, source }
             }
         }
     }

@@ -108,7 +108,7 @@ pub(crate) enum BeginError {
     /// There is no thread, or no descriptor, to be had.
     Thread(std::io::Error),
     /// The coordinator refuses, or cannot be used.
-    Home(HomeError),
+    Home(Box<HomeError>),
 }
 
 impl From<std::io::Error> for BeginError {
@@ -167,7 +167,7 @@ impl Session {
         let session = Self { orders, thread: Some(thread) };
         match first.blocking_recv() {
             Ok(Ok(joined)) => Ok((session, joined)),
-            Ok(Err(error)) => Err(BeginError::Home(error)),
+            Ok(Err(error)) => Err(BeginError::Home(Box::new(error))),
             Err(_) => Err(std::io::Error::other("the thread of the coordinator has ended").into()),
         }
     }

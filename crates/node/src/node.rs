@@ -1,46 +1,78 @@
-//! What all threads of a daemon share.
+//! The state of a node: what all its threads share, what each data thread has for itself, and what one asks of another.
+//!
+//! Nothing in this room knows the sockets, tasks and desks above it. The three types of this file name each other, and are
+//! together for that; every other file has a part of them and knows only that part.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `shard` | a shard of the cache behind its lock |
+//! | `card` | attachments of volumes |
+//! | `client`, `request`, `replies` | a client, what it has asked for, and what is on its way to it |
+//! | `warms` | blocks that are fetched for nobody yet |
+//! | `link` | a peer, and what is to leave for it |
+//! | `buffers`, `writes` | the bytes of writes on their way, and the memory for those of peers |
+//! | `disk_job`, `disk_seen` | a job of an engine; what was seen of the disks |
 
 pub(crate) mod buffers;
 pub(crate) mod card;
+pub(crate) mod client;
+pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
 pub(crate) mod link;
+pub(crate) mod replies;
+pub(crate) mod request;
 pub(crate) mod shard;
+pub(crate) mod warms;
 pub(crate) mod writes;
 
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_config::Config;
 use cards_coordinator::MemberState;
-use cards_core::{Control, Input, Instant, NodeId, PgId, Stats, Token, VolumeSpec};
-use cards_disk::Disk;
+use cards_core::{
+    Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
+};
+use cards_disk::{Disk, Engine};
 use cards_probe::Probe;
 use cards_tls::Service;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
 use crate::clock::Clock;
 use crate::devices::Devices;
-use crate::failures::Failures;
+use crate::failures::{Asked, Failures};
 use crate::history::History;
 use crate::identity;
-use crate::inbox::{Event, Inbox};
+use crate::inbox;
 use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
 use crate::limits::Limiter;
-use crate::local::Local;
+use crate::lobby::Permit;
 use crate::locks::{LockView, Locks};
 use crate::membership::{Members, Membership};
 use crate::pins::Pins;
-use crate::slab::Key;
+use crate::seldom::Seldom;
+use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
 
 use buffers::Buffers;
 use card::Cards;
+use client::{Accepted, COST_MAX, Client};
+use disk_job::DiskJob;
 use link::Link;
+use link::outbox::Way;
+use replies::Piece;
+use request::Request;
+use warms::Warms;
 use writes::Writes;
+
+/// How other threads reach a data thread.
+pub(crate) type Inbox = inbox::Inbox<Event>;
 
 pub(crate) use shard::{Place, ShardCell, ShardState};
 
@@ -254,5 +286,135 @@ impl Node {
     /// The token of a thread's request.
     pub(crate) fn token(thread: u8, key: Key) -> Token {
         Token(u64::from(thread) << Key::BITS | key.0)
+    }
+}
+
+/// What one thread asks of another.
+pub(crate) enum Event {
+    /// An output for a request of this thread.
+    Output {
+        /// The shard it comes from.
+        shard: u16,
+        /// `Ready`, `Failed` or `Done`.
+        output: Output,
+    },
+    /// The extents a request of this thread waits for.
+    Extents {
+        /// The request.
+        token: Token,
+        /// What the disk node answered.
+        result: Result<Vec<Extent>, IoError>,
+    },
+    /// A client to serve.
+    Client(Accepted, Permit),
+    /// Something for the control state machine.
+    Control(Box<ControlInput>),
+    /// Something to be done on this thread.
+    Call(Call),
+    /// There may be new members to connect to.
+    Members,
+    /// Attach what can be attached by now.
+    ResolveCards,
+    /// Finish what is under way.
+    Drain,
+    /// Leave at once.
+    Stop,
+}
+
+/// Something to be done on a data thread.
+pub(crate) type Call = Box<dyn FnOnce(&Rc<Local>) + Send>;
+
+/// Bytes of the receive buffer that all clients of a thread share (reads are readiness
+/// based, so one buffer per core suffices; a connection keeps only its partial tail).
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// A data thread's own state. Everything here is reached from this thread only.
+pub(crate) struct Local {
+    /// Dropped first: that waits for the kernel, which uses memory of `jobs` and `node` until then.
+    pub(crate) engines: Box<[Engine]>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) index: u8,
+    pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
+    pub(crate) requests: RefCell<Slab<Request>>,
+    pub(crate) warms: RefCell<Warms>,
+    pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    pub(crate) receive: RefCell<Box<[u8]>>,
+    /// Scratch space of a read, kept so that a hit allocates nothing.
+    pub(crate) pieces: RefCell<Vec<Option<Piece>>>,
+    /// Bytes of reads answered and not yet counted in [`crate::traffic::Traffic`], which all threads share.
+    pub(crate) bytes_read: Cell<u64>,
+    /// Outputs of shards that wait to be routed, with their shard.
+    pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
+    pub(crate) routing: Cell<bool>,
+    /// Of what comes of what a lane has brought, in that lane's turn.
+    pub(crate) way_back: Cell<Option<Way>>,
+    /// The shard and the node of the last lock that was asked for, in this round of routing.
+    pub(crate) acquired: Cell<Option<(u16, NodeId)>>,
+    /// Connections that have not finished their handshake or are served here.
+    pub(crate) connections: Cell<u32>,
+    /// Paces the lines about clients that were not served.
+    pub(crate) refusals: Seldom,
+    pub(crate) ended: Notify,
+    /// Clients in their handshake have to go.
+    pub(crate) leaving: Notify,
+    /// Requests of clients since the start.
+    pub(crate) demands: Cell<u64>,
+    /// Bytes of requests under way, and how many they may be, all clients of this thread together, but for
+    /// the request beyond that.
+    pub(crate) in_flight: Cell<u64>,
+    pub(crate) in_flight_max: u64,
+    /// A client has a request beyond that.
+    pub(crate) is_beyond: Cell<bool>,
+    /// Those that wait to have one.
+    pub(crate) in_line: RefCell<VecDeque<Rc<Client>>>,
+    /// When the last request came, while the thread stays awake for the next one.
+    pub(crate) spinning: Cell<Option<std::time::Instant>>,
+    pub(crate) spin: Notify,
+}
+
+impl Local {
+    pub(crate) fn new(node: Arc<Node>, index: u8) -> Self {
+        let share = node.config.cache / 4 / node.threads.len() as u64;
+        let in_flight_max = share.max(COST_MAX);
+        let engines: Box<[Engine]> = node.disks.iter().map(Engine::new).collect();
+        if let Some(engine) = engines.first() {
+            let _ = node.engine.set(engine.kind().clone());
+        }
+        Self {
+            node,
+            index,
+            engines,
+            jobs: RefCell::new(Slab::new()),
+            requests: RefCell::new(Slab::new()),
+            warms: RefCell::default(),
+            clients: RefCell::new(Slab::new()),
+            receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
+            pieces: RefCell::default(),
+            bytes_read: Cell::new(0),
+            outputs: RefCell::default(),
+            routing: Cell::new(false),
+            way_back: Cell::new(None),
+            acquired: Cell::new(None),
+            connections: Cell::new(0),
+            refusals: Seldom::default(),
+            ended: Notify::new(),
+            leaving: Notify::new(),
+            demands: Cell::new(0),
+            in_flight: Cell::new(0),
+            in_flight_max,
+            is_beyond: Cell::new(false),
+            in_line: RefCell::default(),
+            spinning: Cell::new(None),
+            spin: Notify::new(),
+        }
+    }
+
+    /// A request has come: with a busy poll window, the thread stays awake for the next one.
+    pub(crate) fn busy(&self) {
+        if !self.node.config.busy_poll.is_zero()
+            && self.spinning.replace(Some(std::time::Instant::now())).is_none()
+        {
+            self.spin.notify_one();
+        }
     }
 }

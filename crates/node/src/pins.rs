@@ -11,9 +11,8 @@ use cards_config::{Config, size};
 use cards_core::{Input, PgId};
 
 use crate::attach::not_attached;
-use crate::local::Local;
-use crate::node::Node;
 use crate::node::card::CardState;
+use crate::node::{Local, Node};
 
 /// Ranges of all volumes: what others are told of them must fit into an answer.
 const RANGES_MAX: usize = 10_000;

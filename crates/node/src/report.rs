@@ -16,10 +16,9 @@ use cards_core::{NodeId, VolumeSpec};
 use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
 use crate::identity::seconds;
-use crate::local::Local;
-use crate::node::Node;
 use crate::node::card::{Card, CardState};
 use crate::node::link::Link;
+use crate::node::{Local, Node};
 use crate::problems;
 use crate::traffic::Traffic;
 

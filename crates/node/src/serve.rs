@@ -30,12 +30,10 @@ use crate::failures::Failures;
 use crate::front;
 use crate::history::History;
 use crate::identity;
-use crate::inbox::{Event, Inbox};
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal, OpenError};
 use crate::life::{Claim, InUse, Life};
 use crate::limits::Limiter;
-use crate::local;
 use crate::locks::Locks;
 use crate::marks;
 use crate::membership::{Membership, Session};
@@ -46,11 +44,12 @@ use crate::node::disk_seen::{Seen, StateSeen};
 use crate::node::link::Link;
 use crate::node::link::outbox::Shelf;
 use crate::node::writes::Writes;
-use crate::node::{Node, ShardCell};
+use crate::node::{Event, Inbox, Node, ShardCell};
 use crate::pins::Pins;
 use crate::rights::Configured;
 use crate::service_manager::{ServiceManager, Turns};
 use crate::starting::Starting;
+use crate::thread;
 use crate::traffic::Traffic;
 
 /// How long until a server that is away is tried again.
@@ -194,7 +193,7 @@ impl Daemon {
                 std::thread::Builder::new().name(format!("cards-data-{index}")).spawn(move || {
                     let _guard = AbortOnPanic;
                     let failed = ready.clone();
-                    local::run(
+                    thread::run(
                         node,
                         index as u8,
                         |result| drop(ready.send(result)),
@@ -373,7 +372,7 @@ impl Drop for Sockets {
 }
 
 fn listen(
-    local: &std::rc::Rc<local::Local>,
+    local: &std::rc::Rc<crate::node::Local>,
     port: net::Port,
     endpoints: Vec<front::Endpoint>,
 ) -> io::Result<()> {

@@ -13,10 +13,8 @@ use tokio::sync::oneshot;
 
 use super::Watcher;
 use crate::attach::explain;
-use crate::inbox::Event;
-use crate::local::Local;
-use crate::node::Node;
 use crate::node::card::{Card, CardState};
+use crate::node::{Event, Local, Node};
 
 /// A device's place, from its request on.
 pub(crate) struct Watch {

@@ -12,9 +12,8 @@ use cards_core::{CardNote, ControlInput, DiskJournal, Input, Loss, Marks, Persis
 use cards_disk::{Disk, Engine, Job, Op};
 
 use super::{Journal, RETRY, remedy};
-use crate::inbox::Event;
 use crate::marks::Medium;
-use crate::node::Node;
+use crate::node::{Event, Node};
 
 /// A disk that was not written for so long is sealed.
 const SEAL_AFTER: Duration = Duration::from_secs(2);

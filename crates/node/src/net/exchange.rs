@@ -14,12 +14,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::incoming::Incoming;
 use super::peer::SILENCE;
-use crate::local::Local;
 use crate::locks::Mail;
-use crate::node::Place;
 use crate::node::link::credit::{Connection, Overdrawn};
 use crate::node::link::outbox::Way;
 use crate::node::link::outgoing::{Frame, PARTS_MAX, Sending};
+use crate::node::{Local, Place};
 use crate::traffic::Traffic;
 
 /// Receives per turn, and bytes, before what they led to is sent and others run.

@@ -11,10 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::port::Refused;
-use crate::local::Local;
 use crate::membership::Members;
-use crate::node::Node;
 use crate::node::link::offers::{Greeted, GreetedLane, Offered};
+use crate::node::{Local, Node};
 
 /// How long an introduction may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);

@@ -18,11 +18,10 @@ use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
 use super::exchange::Broken;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
-use crate::local::Local;
-use crate::node::Place;
 use crate::node::buffers::Bytes;
 use crate::node::link::credit::Connection;
 use crate::node::link::outgoing;
+use crate::node::{Local, Place};
 use crate::traffic::Traffic;
 
 /// Bytes of headers, bodies, and payloads that nobody wants, that are received at a time beside large blocks.

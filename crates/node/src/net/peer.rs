@@ -14,12 +14,11 @@ use tokio::task::spawn_local;
 use super::exchange;
 use super::greet::dial;
 use super::lanes::Lanes;
-use crate::inbox::Event;
-use crate::local::Local;
 use crate::membership::Members;
 use crate::node::link::offers::Greeted;
 use crate::node::link::outgoing::{Frame, Outgoing};
 use crate::node::link::{Link, LinkStatus, PATIENCE};
+use crate::node::{Event, Local};
 
 /// First and longest pause before a peer is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));

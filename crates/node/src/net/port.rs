@@ -18,9 +18,8 @@ use tracing::Level;
 
 use super::greet::{self, Answered, DEADLINE, GreetError};
 use crate::lobby::{Lobby, Permit};
-use crate::local::{Local, spawn};
 use crate::membership::Registry;
-use crate::node::Node;
+use crate::node::{Local, Node};
 use crate::seldom::Seldom;
 
 /// Connections that may be introducing themselves at a time.
@@ -90,7 +89,7 @@ impl Port {
         let (local, seldom, revoked) = (Rc::clone(local), Seldom::default(), RefCell::default());
         let hall = Rc::new(Hall { local, registry, lobby, seldom, revoked });
         for listener in listeners {
-            spawn(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
+            tokio::task::spawn_local(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
         }
         Ok(())
     }
@@ -102,7 +101,7 @@ impl Hall {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     if let Some(permit) = self.lobby.admit(Some(from.ip())) {
-                        spawn(Rc::clone(&self).serve(stream, from, permit));
+                        tokio::task::spawn_local(Rc::clone(&self).serve(stream, from, permit));
                     }
                 }
                 Err(error) => {

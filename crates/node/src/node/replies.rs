@@ -5,12 +5,11 @@ use std::io::IoSlice;
 
 use cards_probe::Ticket;
 
+use super::shard::Place;
 use crate::arena::Arena;
-use crate::local::Local;
-use crate::node::Place;
 
 /// Parts one write hands to the kernel at most.
-pub(super) const PARTS_MAX: usize = 256;
+pub(crate) const PARTS_MAX: usize = 256;
 /// Bytes of the longest header.
 const HEADER_MAX: usize = 28;
 
@@ -28,7 +27,7 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    pub(super) fn header(bytes: &[u8]) -> Self {
+    pub(crate) fn header(bytes: &[u8]) -> Self {
         let mut header = [0; HEADER_MAX];
         header[..bytes.len()].copy_from_slice(bytes);
         Self::Header { bytes: header, length: bytes.len() as u8 }
@@ -46,42 +45,37 @@ impl Piece {
 
 /// Slots that replies had pinned.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
-    unpin: Vec<Place>,
-    drop: Vec<Place>,
+pub(crate) struct Lent {
+    pub(crate) unpin: Vec<Place>,
+    /// Those whose client keeps what was in them.
+    pub(crate) drop: Vec<Place>,
 }
 
 impl Lent {
     fn push(&mut self, place: Place, drop: bool) {
         if drop { &mut self.drop } else { &mut self.unpin }.push(place);
     }
-
-    /// Gives them back.
-    pub(super) fn unpin(&mut self, local: &Local) {
-        local.unpin(self.unpin.drain(..), true);
-        local.unpin_and_drop(self.drop.drain(..), true);
-    }
 }
 
 /// The replies of one client that have not left yet.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
+pub(crate) struct Replies {
     pieces: VecDeque<Piece>,
     /// Bytes of the first piece that have left.
     sent: usize,
 }
 
 impl Replies {
-    pub(super) fn push(&mut self, piece: Piece) {
+    pub(crate) fn push(&mut self, piece: Piece) {
         self.pieces.push_back(piece);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Fills `parts` with what is to be sent next and says how many are filled.
-    pub(super) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
+    pub(crate) fn parts<'a>(&'a self, arena: &'a Arena, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
         let mut count = 0;
         let mut skip = self.sent;
         for piece in &self.pieces {
@@ -106,7 +100,7 @@ impl Replies {
 
     /// Forgets what has left: `bytes`, and all ends after it. Its slots go to `lent`, and the requests that are
     /// done with to `over`.
-    pub(super) fn sent(&mut self, bytes: usize, lent: &mut Lent, mut over: impl FnMut(Ticket)) {
+    pub(crate) fn sent(&mut self, bytes: usize, lent: &mut Lent, mut over: impl FnMut(Ticket)) {
         self.sent += bytes;
         while let Some(piece) = self.pieces.front() {
             if self.sent < piece.len() {
@@ -122,7 +116,7 @@ impl Replies {
     }
 
     /// Forgets everything; the client is gone.
-    pub(super) fn clear(&mut self) -> Lent {
+    pub(crate) fn clear(&mut self) -> Lent {
         self.sent = 0;
         let mut lent = Lent::default();
         for piece in self.pieces.drain(..) {

@@ -1,82 +1,24 @@
-//! One data thread: its runtime, its engines, its requests.
+//! One data thread from its start to its end.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_config::Mode;
-use cards_core::{ControlInput, Input, NodeId, Output};
-use cards_disk::Engine;
-use tokio::sync::Notify;
+use cards_core::{ControlInput, Input};
 
-use crate::disks::DiskJob;
-use crate::failures::Asked;
-use crate::front::{COST_MAX, Client, Piece, Request, Warms};
-use crate::inbox::Event;
 use crate::net;
-use crate::node::Node;
 use crate::node::link::Link;
-use crate::node::link::outbox::Way;
+use crate::node::{Event, Local, Node};
 use crate::prefault::Prefault;
-use crate::seldom::Seldom;
-use crate::slab::Slab;
 
-/// Bytes of the receive buffer that all clients of a thread share (reads are readiness
-/// based, so one buffer per core suffices; a connection keeps only its partial tail).
-const RECEIVE_BYTES: usize = 256 << 10;
 /// How long a drain waits for requests under way.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 /// How long the end waits for commands of other nodes, and for what they are told.
 const CLOSE: Duration = Duration::from_secs(2);
 /// The grain of timers: nothing here is worth waking a core more often for.
 const TICK: Duration = Duration::from_millis(5);
-
-/// A data thread's own state. Everything here is reached from this thread only.
-pub(crate) struct Local {
-    /// Dropped first: that waits for the kernel, which uses memory of `jobs` and `node` until then.
-    pub(crate) engines: Box<[Engine]>,
-    pub(crate) node: Arc<Node>,
-    pub(crate) index: u8,
-    pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
-    pub(crate) requests: RefCell<Slab<Request>>,
-    pub(crate) warms: RefCell<Warms>,
-    pub(crate) clients: RefCell<Slab<Rc<Client>>>,
-    pub(crate) receive: RefCell<Box<[u8]>>,
-    /// Scratch space of [`Self::read`], kept so that a hit allocates nothing.
-    pub(crate) pieces: RefCell<Vec<Option<Piece>>>,
-    /// Bytes of reads answered and not yet counted in [`crate::traffic::Traffic`], which all threads share.
-    pub(crate) bytes_read: Cell<u64>,
-    /// Outputs of shards that wait to be routed, with their shard.
-    pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
-    pub(crate) routing: Cell<bool>,
-    /// Of what comes of what a lane has brought, in that lane's turn.
-    pub(crate) way_back: Cell<Option<Way>>,
-    /// The shard and the node of the last lock that was asked for, in this round of routing.
-    pub(crate) acquired: Cell<Option<(u16, NodeId)>>,
-    /// Connections that have not finished their handshake or are served here.
-    pub(crate) connections: Cell<u32>,
-    /// Paces the lines about clients that were not served.
-    pub(crate) refusals: Seldom,
-    pub(crate) ended: Notify,
-    /// Clients in their handshake have to go.
-    pub(crate) leaving: Notify,
-    /// Requests of clients since the start.
-    pub(crate) demands: Cell<u64>,
-    /// Bytes of requests under way, and how many they may be, all clients of this thread together, but for
-    /// the request beyond that.
-    pub(crate) in_flight: Cell<u64>,
-    pub(crate) in_flight_max: u64,
-    /// A client has a request beyond that.
-    pub(crate) is_beyond: Cell<bool>,
-    /// Those that wait to have one.
-    pub(crate) in_line: RefCell<VecDeque<Rc<Client>>>,
-    spinning: Cell<Option<std::time::Instant>>,
-    spin: Notify,
-}
 
 /// Runs data thread `index` until it is told to stop. `ready` hears whether it runs; `start` runs in it first.
 pub(crate) fn run(
@@ -109,42 +51,6 @@ pub(crate) fn run(
 }
 
 impl Local {
-    fn new(node: Arc<Node>, index: u8) -> Self {
-        let share = node.config.cache / 4 / node.threads.len() as u64;
-        let in_flight_max = share.max(COST_MAX);
-        let engines: Box<[Engine]> = node.disks.iter().map(Engine::new).collect();
-        if let Some(engine) = engines.first() {
-            let _ = node.engine.set(engine.kind().clone());
-        }
-        Self {
-            node,
-            index,
-            engines,
-            jobs: RefCell::new(Slab::new()),
-            requests: RefCell::new(Slab::new()),
-            warms: RefCell::default(),
-            clients: RefCell::new(Slab::new()),
-            receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
-            pieces: RefCell::default(),
-            bytes_read: Cell::new(0),
-            outputs: RefCell::default(),
-            routing: Cell::new(false),
-            way_back: Cell::new(None),
-            acquired: Cell::new(None),
-            connections: Cell::new(0),
-            refusals: Seldom::default(),
-            ended: Notify::new(),
-            leaving: Notify::new(),
-            demands: Cell::new(0),
-            in_flight: Cell::new(0),
-            in_flight_max,
-            is_beyond: Cell::new(false),
-            in_line: RefCell::default(),
-            spinning: Cell::new(None),
-            spin: Notify::new(),
-        }
-    }
-
     /// Starts a task for each member of this thread that has none yet.
     fn meet_members(self: &Rc<Self>) {
         for (peer, _) in self.node.members().live() {
@@ -181,15 +87,6 @@ impl Local {
                 }
             }
             self.route();
-        }
-    }
-
-    /// A request has come: with a busy poll window, the thread stays awake for the next one.
-    pub(crate) fn busy(&self) {
-        if !self.node.config.busy_poll.is_zero()
-            && self.spinning.replace(Some(std::time::Instant::now())).is_none()
-        {
-            self.spin.notify_one();
         }
     }
 }
@@ -285,17 +182,12 @@ async fn spin(local: Rc<Local>) {
     }
 }
 
-/// Runs a task on this thread.
-pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
-    tokio::task::spawn_local(task);
-}
-
 impl Local {
     /// The first turn of thread 0: what the control has to say at its start, and the cards of this node's own
     /// volumes.
     pub(crate) fn begin(self: &Rc<Self>) {
         self.control(cards_core::ControlInput::Timeout);
         self.resolve_cards();
-        spawn(Rc::clone(self).miss_volumes());
+        tokio::task::spawn_local(Rc::clone(self).miss_volumes());
     }
 }
