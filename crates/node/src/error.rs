@@ -7,8 +7,8 @@ use cards_config::{Config, Problem};
 use cards_disk::DiskError;
 use cards_policies::policy::PolicyError;
 
-use crate::journal;
 use crate::membership::{BeginError, HomeError};
+use crate::state_dir;
 
 /// Why a daemon does not start. Each message names the thing, the value and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -256,6 +256,6 @@ fn with_remedy(error: &io::Error) -> String {
     match error.kind() {
         // It says what to do itself.
         io::ErrorKind::ResourceBusy | io::ErrorKind::InvalidData => format!(" {error}"),
-        _ => format!(": {error}; {}", journal::remedy(error)),
+        _ => format!(": {error}; {}", state_dir::remedy(error)),
     }
 }

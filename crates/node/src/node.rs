@@ -11,14 +11,21 @@
 //! | `warms` | blocks that are fetched for nobody yet |
 //! | `link` | a peer, and what is to leave for it |
 //! | `buffers`, `writes` | the bytes of writes on their way, and the memory for those of peers |
+//! | `members`, `membership` | who the members are, and what this node knows of being one |
+//! | `devices` | which device watches a volume |
+//! | `pins` | ranges that stay in the cache |
 //! | `disk_job`, `disk_seen` | a job of an engine; what was seen of the disks |
 
 pub(crate) mod buffers;
 pub(crate) mod card;
 pub(crate) mod client;
+pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
 pub(crate) mod link;
+pub(crate) mod members;
+pub(crate) mod membership;
+pub(crate) mod pins;
 pub(crate) mod replies;
 pub(crate) mod request;
 pub(crate) mod shard;
@@ -27,6 +34,7 @@ pub(crate) mod writes;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +51,6 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
 use crate::clock::Clock;
-use crate::devices::Devices;
 use crate::failures::{Asked, Failures};
 use crate::history::History;
 use crate::identity;
@@ -54,8 +61,6 @@ use crate::life::Life;
 use crate::limits::Limiter;
 use crate::lobby::Permit;
 use crate::locks::{LockView, Locks};
-use crate::membership::{Members, Membership};
-use crate::pins::Pins;
 use crate::seldom::Seldom;
 use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
@@ -63,9 +68,13 @@ use crate::traffic::Traffic;
 use buffers::Buffers;
 use card::Cards;
 use client::{Accepted, COST_MAX, Client};
+use devices::Devices;
 use disk_job::DiskJob;
 use link::Link;
 use link::outbox::Way;
+use members::Members;
+use membership::Membership;
+use pins::Pins;
 use replies::Piece;
 use request::Request;
 use warms::Warms;
@@ -263,6 +272,11 @@ impl Node {
                 peer == self.me || self.links[usize::from(peer.0)].answers()
             }
         })
+    }
+
+    /// The socket that devices use.
+    pub(crate) fn nbd_socket(&self) -> Option<PathBuf> {
+        self.config.nbd.unix.clone()
     }
 
     /// Does something on a data thread and waits for its end. None if the thread is gone, and the daemon with it.

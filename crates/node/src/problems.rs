@@ -177,7 +177,7 @@ fn recent_losses(node: &Node) -> impl Iterator<Item = Problem> {
 /// What to say of peers from which something has not come as it was sent, not long ago.
 fn damaged(node: &Node) -> Vec<String> {
     let members = node.members();
-    let told = |(peer, member): (NodeId, &crate::membership::Member)| {
+    let told = |(peer, member): (NodeId, &crate::node::members::Member)| {
         let damaged = &node.links[usize::from(peer.0)].damaged;
         let recent = damaged.recent(node.now())?;
         Some(format!(

@@ -208,7 +208,7 @@ fn gone(node: &Node, spec: &VolumeSpec) -> String {
 
 fn members(node: &Node) -> Vec<Member> {
     let members = node.members();
-    let describe = |(peer, member): (NodeId, &crate::membership::Member)| {
+    let describe = |(peer, member): (NodeId, &crate::node::members::Member)| {
         let (state, reason) = match member.state {
             Standing::Dead => (MemberState::Dead, Some(declared_dead(member))),
             Standing::Left => (MemberState::Left, None),
@@ -250,7 +250,7 @@ fn silent(seconds: u64) -> String {
     format!("silent for {seconds} s although it is connected: it stands still or is overloaded")
 }
 
-fn declared_dead(member: &crate::membership::Member) -> String {
+fn declared_dead(member: &crate::node::members::Member) -> String {
     format!(
         "it was declared dead in epoch {}: if it runs, it stands still or is cut off from the coordinator; else start it again, \
          or run `cards forget {}` if it does not come back",

@@ -23,7 +23,7 @@ use crate::api;
 use crate::arena::Arena;
 use crate::clock::Clock;
 use crate::credentials;
-use crate::devices::{self, Devices};
+use crate::devices;
 use crate::disk_watch::DiskWatch;
 use crate::error::ServeError;
 use crate::failures::Failures;
@@ -32,20 +32,23 @@ use crate::history::History;
 use crate::identity;
 use crate::inquiry::Inquiries;
 use crate::journal::{self, Journal, OpenError};
+use crate::keeper;
 use crate::life::{Claim, InUse, Life};
 use crate::limits::Limiter;
 use crate::locks::Locks;
 use crate::marks;
-use crate::membership::{Membership, Session};
+use crate::membership::Session;
 use crate::net;
 use crate::node::buffers::Buffers;
 use crate::node::card::Cards;
+use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
 use crate::node::link::Link;
 use crate::node::link::outbox::Shelf;
+use crate::node::membership::Membership;
+use crate::node::pins::Pins;
 use crate::node::writes::Writes;
 use crate::node::{Event, Inbox, Node, ShardCell};
-use crate::pins::Pins;
 use crate::rights::Configured;
 use crate::service_manager::{ServiceManager, Turns};
 use crate::starting::Starting;
@@ -122,7 +125,7 @@ impl Daemon {
                     Session::begin(&config, home, own.clone(), &port.listeners, starting)
                         .map_err(|error| ServeError::joining(&config, error))?;
                 port.registry = joined.registry.take();
-                (joined.number, Membership::joined(&session, joined), Some(session))
+                (joined.number, session.membership(joined), Some(session))
             }
         };
         let node = Arc::new(build(config, (own, clients), me, membership, life, opened, journals)?);
@@ -137,7 +140,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
-        daemon.journaling = Some(journal::start(&daemon.node)?);
+        daemon.journaling = Some(keeper::start(&daemon.node)?);
         if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
         }
@@ -230,7 +233,7 @@ impl Daemon {
         self.node.draining.store(true, Ordering::SeqCst);
         self.node.threads.iter().for_each(|inbox| inbox.post(Event::Drain));
         self.join();
-        journal::close(&self.node);
+        keeper::close(&self.node);
     }
 
     /// Ends the session with the coordinator, and the coordinator if it is here.

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::port::Refused;
-use crate::membership::Members;
 use crate::node::link::offers::{Greeted, GreetedLane, Offered};
+use crate::node::members::Members;
 use crate::node::{Local, Node};
 
 /// How long an introduction may take.

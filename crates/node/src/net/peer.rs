@@ -14,10 +14,10 @@ use tokio::task::spawn_local;
 use super::exchange;
 use super::greet::dial;
 use super::lanes::Lanes;
-use crate::membership::Members;
 use crate::node::link::offers::Greeted;
 use crate::node::link::outgoing::{Frame, Outgoing};
 use crate::node::link::{Link, LinkStatus, PATIENCE};
+use crate::node::members::Members;
 use crate::node::{Event, Local};
 
 /// First and longest pause before a peer is dialled again.

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cards_core::{CardNote, ControlInput, DiskJournal, Input, Loss, Marks, Persistence, PgId, Quiet};
 use cards_disk::{Disk, Engine, Job, Op};
 
-use super::{Journal, RETRY, remedy};
+use crate::journal::{Journal, RETRY, Task};
 use crate::marks::Medium;
 use crate::node::{Event, Node};
+use crate::state_dir::remedy;
 
 /// A disk that was not written for so long is sealed.
 const SEAL_AFTER: Duration = Duration::from_secs(2);
@@ -21,63 +22,6 @@ const SEAL_AFTER: Duration = Duration::from_secs(2);
 const SEAL_SHARE: u32 = 20;
 /// How long until it is tried again after it has failed.
 const SEAL_RETRY: Duration = Duration::from_secs(60);
-
-/// Something to be done to a journal.
-pub(crate) enum Task {
-    /// A change of the cards of a disk, begun in the life `since`. In the order of their numbers.
-    Note { number: u64, volume: PgId, since: u64, note: CardNote },
-    /// The disk failed to sync.
-    SyncFailed(PgId),
-    /// No card of an earlier life is left.
-    Release,
-    /// A write waits until the disk is not sealed.
-    Unseal(PgId),
-    /// A sync that was begun to seal a disk has ended: what the disk looks like, if that can be told.
-    Synced(PgId, io::Result<Option<Medium>>),
-}
-
-/// What is not done yet.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// Why something cannot be made durable, for people.
-    problem: Mutex<Option<String>>,
-    queue: Mutex<Queue>,
-    news: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    tasks: Vec<Task>,
-    end: bool,
-}
-
-impl Changes {
-    pub(crate) fn push(&self, task: Task) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).tasks.push(task);
-        self.news.notify_one();
-    }
-
-    /// What is wrong while something cannot be made durable.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Ends the thread.
-    pub(crate) fn end(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).end = true;
-        self.news.notify_one();
-    }
-
-    /// The next tasks; nothing if there are none for so long. None at the end.
-    fn take(&self, most: Duration) -> Option<Vec<Task>> {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |queue: &mut Queue| queue.tasks.is_empty() && !queue.end;
-        let waited = self.news.wait_timeout_while(queue, most, idle);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let tasks = std::mem::take(&mut queue.tasks);
-        (!tasks.is_empty() || !queue.end).then_some(tasks)
-    }
-}
 
 /// Starts the thread.
 ///
@@ -138,7 +82,7 @@ impl Keeper {
             {
                 tracing::error!("state_dir: {problem}");
             }
-            *self.node.changes.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+            self.node.changes.set_problem(problem);
         }
     }
 
