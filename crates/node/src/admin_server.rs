@@ -22,6 +22,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::answers;
 use crate::attach::{self, not_attached};
 use crate::audit;
 use crate::devices;
@@ -270,8 +271,8 @@ async fn answer<'a>(
 ) -> Result<Reply, Refusal> {
     Ok(match request {
         Request::Status {} => Reply::Status(Box::new(report::status(node))),
-        Request::Cluster {} => Reply::Cluster(Box::new((*inquiry::cluster(node).await).clone())),
-        Request::Why { volume, offset } => Reply::Why(Box::new(inquiry::why(node, &volume, offset).await?)),
+        Request::Cluster {} => Reply::Cluster(Box::new((*answers::cluster(node).await).clone())),
+        Request::Why { volume, offset } => Reply::Why(Box::new(answers::why(node, &volume, offset).await?)),
         Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
         Request::VolumeShow { volume } => {
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
@@ -517,7 +518,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
 
 /// Who has a volume, as all members say: its disk node names only one to a node that wants the volume for itself.
 async fn all_holders(node: &Arc<Node>, volume: &str) -> Option<String> {
-    let cluster = inquiry::cluster(node).await;
+    let cluster = answers::cluster(node).await;
     // One that waits for its disk node, or was refused, is in nobody's way.
     let is_held = |known: &Volume| known.attached.is_some() && known.state == VolumeState::Ready;
     let has_card =

@@ -43,11 +43,11 @@ use std::thread::JoinHandle;
 use cards_config::Config;
 use tokio::sync::Notify;
 
+use crate::answers;
 use crate::error::ServeError;
 use crate::front;
 use crate::history;
 use crate::identity;
-use crate::inquiry;
 use crate::node::Node;
 
 use cards_tls::Service;
@@ -120,7 +120,7 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
             for listener in listeners.into_iter().flatten() {
                 tokio::spawn(listener.serve(Arc::clone(&node)));
             }
-            tokio::spawn(inquiry::serve(Arc::clone(&node)));
+            tokio::spawn(answers::serve(Arc::clone(&node)));
             tokio::select! {
                 () = node.locks.run_timer() => {}
                 () = history::keep(&node) => {}

@@ -1,6 +1,7 @@
 //! The daemon: sockets, disks and front ends around the core.
 
 mod admin_server;
+mod answers;
 mod api;
 mod arena;
 mod attach;

@@ -14,6 +14,8 @@
 //! | `members`, `membership` | who the members are, and what this node knows of being one |
 //! | `devices` | which device watches a volume |
 //! | `pins` | ranges that stay in the cache |
+//! | `history` | the last hour |
+//! | `inquiries` | open questions between this node and others |
 //! | `disk_job`, `disk_seen` | a job of an engine; what was seen of the disks |
 
 pub(crate) mod buffers;
@@ -22,6 +24,8 @@ pub(crate) mod client;
 pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
+pub(crate) mod history;
+pub(crate) mod inquiries;
 pub(crate) mod link;
 pub(crate) mod members;
 pub(crate) mod membership;
@@ -52,10 +56,8 @@ use tokio::sync::{Notify, oneshot};
 use crate::arena::Arena;
 use crate::clock::Clock;
 use crate::failures::{Asked, Failures};
-use crate::history::History;
 use crate::identity;
 use crate::inbox;
-use crate::inquiry::Inquiries;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
 use crate::limits::Limiter;
@@ -70,6 +72,8 @@ use card::Cards;
 use client::{Accepted, COST_MAX, Client};
 use devices::Devices;
 use disk_job::DiskJob;
+use history::History;
+use inquiries::Inquiries;
 use link::Link;
 use link::outbox::Way;
 use members::Members;

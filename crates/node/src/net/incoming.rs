@@ -18,6 +18,7 @@ use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
 use super::exchange::Broken;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
+use crate::inquiry;
 use crate::node::buffers::Bytes;
 use crate::node::link::credit::Connection;
 use crate::node::link::outgoing;
@@ -209,7 +210,7 @@ impl Incoming {
                             self.local.control(ControlInput::Message { from, message });
                         }
                         peer::Body::Locks(message) => node.locks.message(from, message),
-                        peer::Body::Inquiry(inquiry) => node.inquiries.arrived(node, from, inquiry),
+                        peer::Body::Inquiry(inquiry) => inquiry::arrived(node, from, inquiry),
                     }
                 }
             }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 type Body = Result<Vec<u8>, Vec<u8>>;
 
 /// Who waits for which answer.
-pub(super) struct Asked(Mutex<Open>);
+pub(crate) struct Asked(Mutex<Open>);
 
 struct Open {
     last: u64,
@@ -19,12 +19,12 @@ struct Open {
 
 impl Asked {
     /// The numbers of a later life are higher: an answer to an earlier one answers nothing of this one.
-    pub(super) fn new(incarnation: u64) -> Self {
+    pub(crate) fn new(incarnation: u64) -> Self {
         Self(Mutex::new(Open { last: incarnation << 20, by_id: BTreeMap::new() }))
     }
 
     /// A question to `peer`.
-    pub(super) fn begin(&self, peer: NodeId) -> Question<'_> {
+    pub(crate) fn begin(&self, peer: NodeId) -> Question<'_> {
         let (sender, answer) = oneshot::channel();
         let mut open = self.open();
         open.last = open.last.wrapping_add(1);
@@ -34,7 +34,7 @@ impl Asked {
     }
 
     /// A peer has answered, perhaps what it was not asked.
-    pub(super) fn answer(&self, from: NodeId, id: u64, body: Body) {
+    pub(crate) fn answer(&self, from: NodeId, id: u64, body: Body) {
         let waiting = self.open().by_id.remove(&(from, id));
         if let Some(waiting) = waiting {
             // Who asked may have gone.
@@ -43,7 +43,7 @@ impl Asked {
     }
 
     /// A peer will not answer what it has been asked.
-    pub(super) fn forget(&self, peer: NodeId) {
+    pub(crate) fn forget(&self, peer: NodeId) {
         self.open().by_id.retain(|(asked, _), _| *asked != peer);
     }
 
@@ -53,19 +53,19 @@ impl Asked {
 }
 
 /// One question; forgotten with this value.
-pub(super) struct Question<'a> {
+pub(crate) struct Question<'a> {
     asked: &'a Asked,
     key: (NodeId, u64),
     answer: oneshot::Receiver<Body>,
 }
 
 impl Question<'_> {
-    pub(super) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.key.1
     }
 
     /// Waits for the answer; none if the peer is gone.
-    pub(super) async fn answered(&mut self) -> Option<Body> {
+    pub(crate) async fn answered(&mut self) -> Option<Body> {
         (&mut self.answer).await.ok()
     }
 }

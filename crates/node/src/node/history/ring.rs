@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use super::sample::{Sample, Totals};
 
 /// Samples that are kept: an hour.
-pub(super) const SAMPLES_MAX: usize = 720;
+pub(crate) const SAMPLES_MAX: usize = 720;
 /// What was counted in so many steps at most, of which only the last was noted, is shared out to all of them: the node was busy
 /// with something else meanwhile. If they are more, it stood still, and nothing is known of them.
-pub(super) const SHARED_MAX: u64 = 12;
+pub(crate) const SHARED_MAX: u64 = 12;
 
 /// See the module's head.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// By the numbers of their steps since 1970, in order; steps may be missing.
     samples: VecDeque<(u64, Sample)>,
     /// What there was at the end of a step, the last one that was noted.
@@ -22,7 +22,7 @@ pub(super) struct Ring {
 impl Ring {
     /// Takes what there is at the end of step `step`. A clock that was set back begins the history anew, unless it was
     /// so little that the step only ends again: what came in between counts for the next one.
-    pub(super) fn note(&mut self, step: u64, totals: Totals) {
+    pub(crate) fn note(&mut self, step: u64, totals: Totals) {
         match self.totals {
             Some((last, _)) if last == step => return,
             Some((last, _)) if last > step => *self = Self::default(),
@@ -41,7 +41,7 @@ impl Ring {
     }
 
     /// What came after the step `after`, or all of it: for each sample its step, then its numbers.
-    pub(super) fn tell(&self, after: Option<u64>) -> Vec<Vec<u64>> {
+    pub(crate) fn tell(&self, after: Option<u64>) -> Vec<Vec<u64>> {
         let wanted = self.samples.iter().filter(|(step, _)| after.is_none_or(|after| *step > after));
         wanted.map(|(step, sample)| [&[*step], &sample.values()[..]].concat()).collect()
     }

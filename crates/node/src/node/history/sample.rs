@@ -16,12 +16,12 @@ macro_rules! sample {
 
         impl Sample {
             /// The names of its numbers, in the order of [`Sample::values`].
-            pub(super) const FIELDS: &[&str] = &[
+            pub(crate) const FIELDS: &[&str] = &[
                 $(stringify!($counter),)* $(stringify!($disk),)* $(stringify!($sum),)* $(stringify!($now),)*
                 $(stringify!($most),)*
             ];
             /// Of so many of them, the last ones, several nodes together have the largest, and of the others the sum.
-            pub(super) const MOST: usize = [$(stringify!($most)),*].len();
+            pub(crate) const MOST: usize = [$(stringify!($most)),*].len();
 
             fn new(counters: &Counters, disks: &DiskCounters) -> Self {
                 Self { $($counter: counters.$counter,)* $($disk: disks.$of_disk,)* ..Self::default() }
@@ -39,7 +39,7 @@ macro_rules! sample {
             }
 
             /// The part `part` of `parts`, from 0, of what was counted; together they are all of it. Values are as they are.
-            pub(super) const fn part(&self, part: u64, parts: u64) -> Self {
+            pub(crate) const fn part(&self, part: u64, parts: u64) -> Self {
                 const fn share(counted: u64, part: u64, parts: u64) -> u64 {
                     let each = counted / parts;
                     each + if part < counted % parts { 1 } else { 0 }
@@ -54,7 +54,7 @@ macro_rules! sample {
             }
 
             /// Its numbers.
-            pub(super) fn values(&self) -> Vec<u64> {
+            pub(crate) fn values(&self) -> Vec<u64> {
                 vec![
                     $(self.$counter,)* $(self.$disk,)* $(self.$sum,)* $(self.$now,)* $(self.$most,)*
                 ]
@@ -80,14 +80,14 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn of(status: &Status) -> Self {
+    pub(crate) fn of(status: &Status) -> Self {
         let disks = status.disks.iter().fold(DiskCounters::default(), |sum, disk| sum.plus(disk.counters));
         let io = status.volumes.iter().fold(Io::default(), |sum, volume| sum.plus(&volume.io));
         Self::with(status.cache.used, &status.counters, &disks, io)
     }
 
     /// What clients have asked of one volume: what a node counts for all its volumes together stays zero.
-    pub(super) fn of_volume(volume: &Volume) -> Self {
+    pub(crate) fn of_volume(volume: &Volume) -> Self {
         let Io { local_hits, remote_hits, disk_reads, lock_waits, .. } = volume.io;
         let counters = Counters {
             reads: local_hits + remote_hits + disk_reads,
@@ -117,7 +117,7 @@ impl Totals {
     }
 
     /// What was counted since `before`.
-    pub(super) fn since(&self, before: &Self) -> Sample {
+    pub(crate) fn since(&self, before: &Self) -> Sample {
         let io = self.io.since(&before.io);
         let p99 = |of: OpIo| of.latency.quantile(0.99).map_or(0, |p99| p99.as_micros() as u64);
         Sample {
@@ -131,7 +131,7 @@ impl Totals {
 #[cfg(test)]
 impl Totals {
     /// With so many block reads, and read requests of so many microseconds.
-    pub(super) fn example(reads: u64, requests_us: &[u64]) -> Self {
+    pub(crate) fn example(reads: u64, requests_us: &[u64]) -> Self {
         let mut io = OpIo { total_us: requests_us.iter().sum(), ..OpIo::none(Op::Read) };
         requests_us.iter().for_each(|us| io.latency.add(cards_admin::bucket_of(us * 1_000), 1));
         let sums = Sample {

@@ -31,7 +31,7 @@ impl<T> Round<T> {
     }
 
     /// Nobody waits for it, and the last result is not younger than `fresh`.
-    pub(super) fn is_stale(&self, fresh: Duration) -> bool {
+    pub(crate) fn is_stale(&self, fresh: Duration) -> bool {
         self.0.try_lock().is_ok_and(|last| last.as_ref().is_none_or(|(at, _)| at.elapsed() >= fresh))
     }
 }

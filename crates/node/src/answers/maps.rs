@@ -1,57 +1,19 @@
 //! What all members have in memory of one volume.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cards_admin::{NodeStatus, Refusal};
-use cards_core::{PgId, VolumeSpec};
-use serde::Serialize;
+use cards_core::VolumeSpec;
 use tokio::task::JoinSet;
 
-use super::{FRESH, Question, Round, ask, cluster};
+use super::cluster;
+use crate::inquiry::{Question, ask};
 use crate::node::Node;
-use crate::web::map::Map;
+use crate::node::inquiries::FRESH;
+use crate::node::inquiries::maps::{Map, MapOf, Maps};
 
 /// Nodes whose map is told.
 const NODES_MAX: usize = 64;
-
-/// What is cached of a volume, by node.
-#[derive(Debug, Serialize)]
-pub(crate) struct Maps {
-    volume: String,
-    /// Bytes of the volume.
-    size: u64,
-    /// Bytes of a block.
-    block: u32,
-    /// In the order of the members; of many, those that cache most of it.
-    nodes: Vec<MapOf>,
-    /// So many are left out.
-    more: usize,
-}
-
-/// What is cached of it at one node.
-#[derive(Debug, Serialize)]
-struct MapOf {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    map: Option<Map>,
-    /// Why there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-/// The last round for each volume that somebody looks at.
-#[derive(Default)]
-pub(super) struct Rounds(Mutex<BTreeMap<PgId, Arc<Round<Maps>>>>);
-
-impl Rounds {
-    /// That of a volume. Those that are stale are forgotten, so no more are kept than are looked at.
-    fn of(&self, volume: PgId) -> Arc<Round<Maps>> {
-        let mut rounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rounds.retain(|_, round| Arc::strong_count(round) > 1 || !round.is_stale(FRESH));
-        Arc::clone(rounds.entry(volume).or_default())
-    }
-}
 
 /// What is cached of the volume `name` at all nodes, at most [`FRESH`] ago. Must be called in a runtime.
 ///
@@ -104,20 +66,4 @@ async fn holders(node: &Arc<Node>, volume: &str) -> (Vec<MapOf>, usize) {
         error: error.clone(),
     };
     (members.into_iter().map(unknown).collect(), more)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_rounds_are_kept_than_are_looked_at() {
-        let rounds = Rounds::default();
-        let first = rounds.of(PgId(0));
-        for volume in 1..1_000 {
-            rounds.of(PgId(volume));
-        }
-        assert!(Arc::ptr_eq(&first, &rounds.of(PgId(0))), "somebody waits for it");
-        assert_eq!(rounds.0.lock().unwrap().len(), 1);
-    }
 }

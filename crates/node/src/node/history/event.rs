@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 /// Events of a node that are kept, the last ones.
-pub(super) const EVENTS_MAX: usize = 128;
+pub(crate) const EVENTS_MAX: usize = 128;
 /// The same thing again within so many milliseconds is the same event.
 const AGAIN_MS: u64 = 60_000;
 /// Nodes that look at the same moment note it within so many milliseconds: two steps, one look late.
@@ -64,7 +64,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// Something that has happened to `node` now, as `by` says.
-    pub(super) fn new(kind: Kind, node: &str, by: &str, now_ms: u64) -> Self {
+    pub(crate) fn new(kind: Kind, node: &str, by: &str, now_ms: u64) -> Self {
         Self {
             time_ms: now_ms,
             until_ms: now_ms,
@@ -78,7 +78,7 @@ impl Event {
     }
 
     /// The daemon of `node` was started.
-    pub(super) fn started(node: &str, now_ms: u64) -> Self {
+    pub(crate) fn started(node: &str, now_ms: u64) -> Self {
         Self::new(Kind::Started, node, node, now_ms)
     }
 
@@ -90,10 +90,10 @@ impl Event {
 
 /// The last events that a node has noted, in order.
 #[derive(Debug, Default)]
-pub(super) struct Log(VecDeque<Event>);
+pub(crate) struct Log(VecDeque<Event>);
 
 impl Log {
-    pub(super) fn add(&mut self, event: Event) {
+    pub(crate) fn add(&mut self, event: Event) {
         let again = self.0.iter_mut().rev().find(|known| known.is_like(&event));
         if let Some(known) = again.filter(|known| {
             known.kind == Kind::Error && event.time_ms.saturating_sub(known.until_ms) < AGAIN_MS
@@ -109,7 +109,7 @@ impl Log {
     }
 
     /// Those that were noticed, or noticed again, at a time or later.
-    pub(super) fn since(&self, time_ms: u64) -> Vec<Event> {
+    pub(crate) fn since(&self, time_ms: u64) -> Vec<Event> {
         self.0.iter().filter(|event| event.until_ms >= time_ms).cloned().collect()
     }
 }

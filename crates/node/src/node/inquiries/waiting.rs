@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// Questions in the order in which they came.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     queue: Mutex<Queue>,
     posted: Notify,
 }
@@ -28,7 +28,7 @@ struct Queue {
 
 impl Waiting {
     /// Takes a question in, if there is room for it.
-    pub(super) fn push(&self, from: NodeId, id: u64, body: Vec<u8>) -> bool {
+    pub(crate) fn push(&self, from: NodeId, id: u64, body: Vec<u8>) -> bool {
         let mut queue = self.queue();
         let open = queue.open.get(&from).copied().unwrap_or_default();
         if open >= OPEN_MAX || queue.bytes + body.len() > BYTES_MAX {
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// The next question; [`Self::done`] must follow.
-    pub(super) async fn next(&self) -> (NodeId, u64, Vec<u8>) {
+    pub(crate) async fn next(&self) -> (NodeId, u64, Vec<u8>) {
         loop {
             // The lock must not outlive this line: the wait may take long.
             let next = self.queue().questions.pop_front();
@@ -55,7 +55,7 @@ impl Waiting {
     }
 
     /// A question of so many bytes has been answered.
-    pub(super) fn done(&self, from: NodeId, bytes: usize) {
+    pub(crate) fn done(&self, from: NodeId, bytes: usize) {
         let mut queue = self.queue();
         queue.bytes = queue.bytes.saturating_sub(bytes);
         if let Some(open) = queue.open.get_mut(&from) {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cards_admin::{Cluster, MemberState, NodeStatus, Status};
 use cards_core::NodeId;
 
-use super::{FRESH, Question, ask_members};
+use crate::inquiry::{Question, ask_members};
 use crate::node::Node;
+use crate::node::inquiries::FRESH;
 use crate::report;
 
 /// How all members are, at most [`FRESH`] ago. Must be called in a runtime.

@@ -6,7 +6,8 @@ use cards_admin::{Block, Course, NodeBlock, Refusal, RefusalKind, Step, Why};
 use cards_config::size;
 use cards_core::{BlockId, NodeId, VolumeSpec};
 
-use super::{Question, ask, ask_members, block, words};
+use super::{block, words};
+use crate::inquiry::{Question, ask, ask_members};
 use crate::locks::limits::REGION_BYTES;
 use crate::node::Node;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use cards_core::NodeId;
 
-use super::{Question, ask_members};
-use crate::history::{Event, merge};
+use crate::inquiry::{Question, ask_members};
 use crate::node::Node;
+use crate::node::history::event::{Event, merge};
 
 /// How old the answer may be: nodes look for news every five seconds.
 const FRESH: Duration = Duration::from_secs(2);

@@ -12,11 +12,11 @@ const VOLUMES_MAX: usize = 16;
 
 /// The histories by the names of the volumes.
 #[derive(Debug, Default)]
-pub(super) struct Volumes(BTreeMap<String, Ring>);
+pub(crate) struct Volumes(BTreeMap<String, Ring>);
 
 impl Volumes {
     /// Takes what there is at the end of a step. A volume that is gone is forgotten.
-    pub(super) fn note(&mut self, step: u64, volumes: &[Volume]) {
+    pub(crate) fn note(&mut self, step: u64, volumes: &[Volume]) {
         self.0.retain(|name, _| volumes.iter().any(|volume| volume.name == *name));
         for volume in volumes {
             let is_used = volume.attached.is_some() || !volume.io.ops.is_empty();
@@ -27,7 +27,7 @@ impl Volumes {
     }
 
     /// All that is kept of a volume: for each sample its step, then its numbers.
-    pub(super) fn tell(&self, name: &str) -> Vec<Vec<u64>> {
+    pub(crate) fn tell(&self, name: &str) -> Vec<Vec<u64>> {
         self.0.get(name).map_or_else(Vec::new, |ring| ring.tell(None))
     }
 }
