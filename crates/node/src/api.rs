@@ -19,9 +19,11 @@
 //! | `answer` | how it is answered |
 //! | `locks` | what the lock service does for it |
 //! | `spans` | traces |
+//! | `ids` | names of sessions and groups of locks |
 //! | `names` | what it tells, in the words of the API |
 
 mod answer;
+mod ids;
 mod listen;
 mod locks;
 mod map;

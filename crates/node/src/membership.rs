@@ -25,7 +25,6 @@ use crate::node::membership::{Membership, Order, Part, Trouble};
 use crate::starting::Starting;
 
 pub use home::HomeError;
-pub(crate) use home::Registry;
 use session::Joined;
 use state::StateFile;
 

@@ -8,9 +8,11 @@
 //! | `peer` | one peer: dial or be dialled, up and down |
 //! | `lanes` | the lanes of a link: who serves which, and how all end together |
 //! | `exchange` | a lane while it lasts: one task that receives and sends |
+//! | `broken` | why a connection ended |
 //! | `incoming` | what arrives, straight into its slot |
 //! | `silence` | peers that stay connected and say nothing |
 
+mod broken;
 mod exchange;
 mod greet;
 mod incoming;
@@ -22,6 +24,6 @@ mod vestibule;
 
 pub(crate) use lanes::thread_of_link;
 pub(crate) use peer::spawn;
-pub(crate) use port::Port;
+pub(crate) use port::{Port, Registry};
 pub(crate) use silence::watch as watch_silence;
 pub(crate) use vestibule::attend;

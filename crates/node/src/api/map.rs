@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cards_client::body::ErrorKind;
 
 use super::answer::Failure;
-use super::route::clip;
+use super::ids::clip;
 use crate::answers;
 use crate::node::Node;
 use crate::node::inquiries::maps::Maps;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use super::answer::{Answer, Failure, json, text};
-use super::{locks, map, page, past, route, spans, why};
+use super::{ids, locks, map, page, past, spans, why};
 use crate::answers;
 use crate::metrics;
 use crate::node::Node;
@@ -23,7 +23,7 @@ pub(super) async fn answer(node: &Arc<Node>, path: &[&str], query: &str) -> Resu
         ["v1", "spans"] => spans::spans(node, query).await?,
         ["v1", "locks"] => json(ok, &locks::list(node, query)?),
         ["v1", "locks", "sessions"] => json(ok, &locks::list(node, "")?.sessions),
-        ["v1", "locks", "groups", name] => json(ok, &locks::show(node, route::group(name)?)?),
+        ["v1", "locks", "groups", name] => json(ok, &locks::show(node, ids::group(name)?)?),
         ["v1", "history"] => past::past(node, query).await?,
         ["v1", "events"] => json(ok, &*answers::events(node).await),
         ["v1", "map"] => json(ok, &*map::map(node, query).await?),

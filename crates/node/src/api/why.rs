@@ -6,7 +6,7 @@ use cards_admin::Why;
 use cards_client::body::ErrorKind;
 
 use super::answer::Failure;
-use super::route::clip;
+use super::ids::clip;
 use crate::answers;
 use crate::node::Node;
 

@@ -19,12 +19,12 @@ use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::home::{self, HomeError, RETRY, Registry};
+use super::home::{self, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
 use crate::identity::Own;
-use crate::net;
+use crate::net::{self, Registry};
 use crate::node::Node;
 use crate::starting::Starting;
 

@@ -16,7 +16,7 @@ use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
 use cards_tls::{Encryption, Wire};
 use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
-use super::exchange::Broken;
+use super::broken::Broken;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::inquiry;
 use crate::node::buffers::Bytes;

@@ -12,7 +12,8 @@ use cards_core::NodeId;
 use cards_tls::Adrift;
 use tokio::sync::{mpsc, watch};
 
-use super::exchange::{self, Broken};
+use super::broken::Broken;
+use super::exchange;
 use crate::node::link::credit::Connection;
 use crate::node::{Event, Local, Node};
 

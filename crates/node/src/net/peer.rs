@@ -11,7 +11,7 @@ use cards_wire::peer::Hello;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-use super::exchange;
+use super::broken::{Broken, SILENCE};
 use super::greet::dial;
 use super::lanes::Lanes;
 use crate::node::link::offers::Greeted;
@@ -26,9 +26,6 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::fro
 const REST: Duration = Duration::from_secs(2);
 /// Bytes that the kernel takes before it has sent the last ones.
 const UNSENT: u32 = 256 << 10;
-
-/// A peer that has not been heard of for this long is gone, even if its machine could not say goodbye.
-pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
 /// Starts the task that keeps a peer connected while it is a member, if it has none yet.
 pub(crate) fn spawn(local: &Rc<Local>, peer: NodeId) {
@@ -172,7 +169,7 @@ async fn serve(
     greeted: Greeted,
     members: &mut watch::Receiver<Arc<Members>>,
     news: bool,
-) -> Result<(), exchange::Broken> {
+) -> Result<(), Broken> {
     let link = &local.node.links[usize::from(peer.0)];
     let Greeted { wires, hello, version } = greeted;
     wires.iter().try_for_each(|wire| watch(wire.stream()))?;
@@ -191,10 +188,10 @@ async fn serve(
 
     let result = tokio::select! {
         biased;
-        () = link.superseded() => Err(exchange::Broken::Superseded),
+        () = link.superseded() => Err(Broken::Superseded),
         // The coordinator has declared it dead, or it has joined anew.
         _ = members.wait_for(|members| members.live_one(peer).is_none_or(|m| m.membership != membership)) => {
-            Err(exchange::Broken::NoMember)
+            Err(Broken::NoMember)
         }
         never = rest(link) => match never {},
         broken = lanes.broken() => Err(broken),

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use cards_coordinator::Visit;
 use cards_tls::{HandshakeError, Proven, Purpose, Shown, Wire};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tracing::Level;
 
-use super::greet::{self, Answered, DEADLINE, GreetError};
+use super::greet::{self, Answered, DEADLINE, GreetError, Refused};
 use crate::lobby::{Lobby, Permit};
-use crate::membership::Registry;
 use crate::node::{Local, Node};
 use crate::seldom::Seldom;
 
@@ -28,6 +28,14 @@ pub(super) const STRANGERS_MAX: u32 = 128;
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// A node that was forgotten comes again and again: of each the log speaks so often.
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
+
+/// Where those who ask the registry of this node are brought.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) visits: mpsc::Sender<Visit>,
+    /// Machines that have a token may come: the cluster's authority is here.
+    pub(crate) signs: bool,
+}
 
 /// Where others come, before the node runs.
 pub(crate) struct Port {
@@ -56,25 +64,6 @@ enum Guest {
     Forgotten(Wire, Shown),
     /// Who wants to be a node.
     Machine(Wire),
-}
-
-/// A connection that is not served.
-pub(super) struct Refused {
-    pub(super) error: GreetError,
-    /// The member it says it is.
-    pub(super) member: Option<usize>,
-}
-
-impl From<GreetError> for Refused {
-    fn from(error: GreetError) -> Self {
-        Self { error, member: None }
-    }
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        GreetError::Io(error).into()
-    }
 }
 
 impl Port {
