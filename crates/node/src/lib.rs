@@ -8,6 +8,7 @@ mod attach;
 mod audit;
 mod clock;
 mod credentials;
+mod daemon;
 mod devices;
 mod disk_watch;
 mod disks;
@@ -40,7 +41,6 @@ mod report;
 mod rights;
 mod sampling;
 mod seldom;
-mod serve;
 mod service_manager;
 mod slab;
 mod spans;
@@ -52,9 +52,9 @@ mod warm;
 mod web;
 
 pub use credentials::{read as read_identity, refuses};
+pub use daemon::{Daemon, object_source, serve};
 pub use error::ServeError;
 pub use membership::HomeError;
-pub use serve::{Daemon, object_source, serve};
 
 #[cfg(test)]
 mod tests;
