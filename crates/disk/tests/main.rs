@@ -5,6 +5,7 @@ mod device;
 mod errors;
 mod files;
 mod harness;
+mod managed;
 mod object;
 mod origin;
 mod refused;

@@ -67,7 +67,7 @@ impl Daemon {
     }
 
     /// `starting` hears what the start waits for.
-    fn start_telling(config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
+    fn start_telling(mut config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
         let identity = credentials::read(&config)?;
@@ -89,7 +89,7 @@ impl Daemon {
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         starting.sockets().push(config.admin_socket());
         let admin = AdminServer::start(admin, starting)?;
-        let opened = open_disks(&config, block, starting)?;
+        let opened = open_disks(&mut config, block, starting)?;
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;

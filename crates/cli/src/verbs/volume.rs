@@ -1,5 +1,7 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
+mod on_disk;
+
 use std::time::Duration;
 
 use cards_admin::PinOrder;
@@ -15,7 +17,7 @@ use crate::error::Error;
 use crate::output;
 use crate::verbs::status;
 
-/// List, show, attach, limit and detach volumes
+/// List, show, make, attach, limit, detach and remove volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]
@@ -71,6 +73,22 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Make a volume on a managed disk, all zero
+    #[command(after_help = "\
+The disk must not be open in a daemon: stop that first, and start it again afterwards. It then serves the volume to the
+cluster as it does any other, with a checksum of each 4 KiB.
+
+Examples:
+  cards volume create data --size 10G --disk /dev/sdb
+  cards volume create scratch --size 512M --disk disk.img --json | jq -r .uuid")]
+    Create(on_disk::Create),
+    /// Remove a volume from its managed disk; what is on it is lost
+    #[command(after_help = "\
+The disk must not be open in a daemon.
+
+Examples:
+  cards volume remove scratch --disk /dev/sdb --force=scratch")]
+    Remove(on_disk::Remove),
     /// Limit what clients of this node may have of a volume, until it is detached
     #[command(after_help = "\
 What is not named is not limited. To have it at every start, write `limit` into node.toml; see
@@ -195,6 +213,8 @@ impl Volume {
                 daemon.connect()?.attach(attach)?;
                 changed(&name, true, json)
             }
+            Verb::Create(verb) => verb.run(),
+            Verb::Remove(verb) => verb.run(),
             Verb::Limit { volume, node: _, limit, daemon, json } => {
                 let (volume, limit) = (volume.as_deref(), limit.limit());
                 daemon.connect()?.limit(volume, limit)?;

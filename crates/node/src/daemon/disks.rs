@@ -1,12 +1,13 @@
 //! The disks of a node and their journals, opened.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
 use cards_core::{NodeId, PgId, VolumeSpec};
-use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
+use cards_disk::{Disk, DiskError, DiskOptions, Managed, ManagedOptions, ObjectSource};
 use cards_policies::policy::normalize;
 
 use crate::error::ServeError;
@@ -48,21 +49,69 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
     }
 }
 
-/// The disks that the configuration names, in its order.
+/// Opens the managed disks, and puts their volumes in their places in the configuration, each with the keys of its disk.
+fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
+    let mut found = Vec::new();
+    for disk in std::mem::take(&mut config.disks) {
+        if !matches!(disk.origin, Origin::Managed(_)) {
+            found.push((disk, None));
+            continue;
+        }
+        let options = ManagedOptions {
+            disk: disk_options(&disk, config),
+            name: Some(disk.name.clone()),
+            cluster: Some(config.cluster.clone()),
+            node: Some(config.node.clone()),
+        };
+        let managed =
+            Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        for volume in managed.volumes() {
+            let of_volume = DiskConfig { name: volume.name.to_string(), ..disk.clone() };
+            found.push((of_volume, Some((disk.name.clone(), Arc::clone(&managed)))));
+        }
+    }
+    let mut names = HashSet::new();
+    let mut opened = Vec::new();
+    // Names that the configuration gives are different from each other.
+    found.iter().filter(|(_, of)| of.is_none()).for_each(|(disk, _)| _ = names.insert(disk.name.clone()));
+    let count = found.len();
+    for (disk, of) in found {
+        if let Some((name, _)) = &of {
+            if count > usize::from(PgId::MAX_DISKS) {
+                return Err(ServeError::TooManyVolumes { disk: name.clone(), count });
+            }
+            if !names.insert(disk.name.clone()) {
+                return Err(ServeError::VolumeTwice { disk: name.clone(), volume: disk.name });
+            }
+        }
+        opened.push(of.map(|(_, managed)| managed));
+        config.disks.push(disk);
+    }
+    Ok(opened)
+}
+
+/// The disks that the configuration names, in its order; in the place of a managed disk its volumes.
 pub(super) fn open_disks(
-    config: &Config,
+    config: &mut Config,
     block: u32,
     starting: &Starting,
 ) -> Result<Vec<OpenedDisk>, ServeError> {
+    let managed = open_managed(config)?;
+    let config = &*config;
     let mut disks = Vec::new();
-    for disk in &config.disks {
+    for (disk, managed) in config.disks.iter().zip(managed) {
         let name = disk.name.clone();
         let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
             what: "disk",
             name: name.clone(),
             source,
         })?;
-        let opened = open_disk(&name, &disk_options(disk, config), starting).map_err(|source| {
+        let options = disk_options(disk, config);
+        let opened = match managed {
+            Some(managed) => Disk::of_volume(&managed, &name, &options),
+            None => open_disk(&name, &options, starting),
+        };
+        let opened = opened.map_err(|source| {
             let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
             match source {
                 DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
@@ -135,7 +184,7 @@ pub fn object_source(object: &Object) -> ObjectSource {
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
     let options = match &disk.origin {
-        Origin::Path(path) => DiskOptions::path(Path::new(path)),
+        Origin::Path(path) | Origin::Managed(path) => DiskOptions::path(Path::new(path)),
         Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
         Origin::Object(object) => DiskOptions::object(object_source(object)),
     };
