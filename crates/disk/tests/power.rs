@@ -160,7 +160,8 @@ fn run(seed: u64) {
             let engine = Engine::new(&disk);
             for (i, unit) in UNITS.iter().enumerate() {
                 let bytes = read(&engine, unit * UNIT, UNIT as usize).await;
-                let bytes = bytes.unwrap_or_else(|error| panic!("seed {seed}, event {at}, unit {unit}: {error}"));
+                let bytes =
+                    bytes.unwrap_or_else(|error| panic!("seed {seed}, event {at}, unit {unit}: {error}"));
                 for sector in bytes.chunks(SECTOR) {
                     let number = |at: usize| u64::from_le_bytes(*sector[at..].first_chunk().unwrap());
                     let value = number(8);

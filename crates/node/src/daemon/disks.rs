@@ -1,0 +1,204 @@
+//! The disks of a node and their journals, opened.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
+use cards_core::{NodeId, PgId, VolumeSpec};
+use cards_disk::{Disk, DiskError, DiskOptions, Managed, ManagedOptions, ObjectSource};
+use cards_policies::policy::normalize;
+
+use crate::error::ServeError;
+use crate::journal::{self, Journal, OpenError};
+use crate::starting::Starting;
+
+/// How long until a server that is away is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// That a start waits for it is said again so often.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// A disk of this node, and what is announced of it; its number is given to it when the node has one.
+pub(super) struct OpenedDisk {
+    pub(super) disk: Arc<Disk>,
+    pub(super) spec: VolumeSpec,
+}
+
+/// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
+fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<Arc<Disk>, DiskError> {
+    let mut said: Option<Instant> = None;
+    loop {
+        match Disk::open(options) {
+            Err(error) if error.is_transient() => {
+                if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+                    tracing::error!(
+                        disk = name,
+                        "{error}; it is tried again, and until then nothing is served here"
+                    );
+                    said = Some(Instant::now());
+                }
+                starting.waits_for(format!("disk {name}"), Some(error.to_string()));
+                std::thread::sleep(RETRY);
+            }
+            opened => {
+                starting.goes_on();
+                return opened;
+            }
+        }
+    }
+}
+
+/// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk: so that a
+/// volume that is made does not change the numbers of others.
+fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
+    let is_managed = |disk: &DiskConfig| matches!(disk.origin, Origin::Managed(_));
+    let (managed, plain): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut config.disks).into_iter().partition(is_managed);
+    let mut opened = vec![None; plain.len()];
+    config.disks = plain;
+    for disk in managed {
+        let options = ManagedOptions {
+            disk: disk_options(&disk, config),
+            name: Some(disk.name.clone()),
+            cluster: Some(config.cluster.clone()),
+            node: Some(config.node.clone()),
+        };
+        let managed =
+            Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        if managed.volumes().is_empty() {
+            tracing::warn!(
+                disk = disk.name,
+                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+            );
+        }
+        for volume in managed.volumes() {
+            let volume = volume.name.to_string();
+            if config.disks.iter().any(|other| other.name == volume) {
+                return Err(ServeError::VolumeTwice { disk: disk.name, volume });
+            }
+            config.disks.push(DiskConfig { name: volume, ..disk.clone() });
+            opened.push(Some(Arc::clone(&managed)));
+        }
+        let count = opened.len();
+        if count > usize::from(PgId::MAX_DISKS) {
+            return Err(ServeError::TooManyVolumes { disk: disk.name, count });
+        }
+    }
+    Ok(opened)
+}
+
+/// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
+pub(super) fn open_disks(
+    config: &mut Config,
+    block: u32,
+    starting: &Starting,
+) -> Result<Vec<OpenedDisk>, ServeError> {
+    let managed = open_managed(config)?;
+    let config = &*config;
+    let mut disks = Vec::new();
+    for (disk, managed) in config.disks.iter().zip(managed) {
+        let name = disk.name.clone();
+        let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
+            what: "disk",
+            name: name.clone(),
+            source,
+        })?;
+        let options = disk_options(disk, config);
+        let opened = match managed {
+            Some(managed) => Disk::of_volume(&managed, &name, &options),
+            None => open_disk(&name, &options, starting),
+        };
+        let opened = opened.map_err(|source| {
+            let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
+            match source {
+                DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
+                    ServeError::DiskGone { name: name.clone(), path, journal }
+                }
+                source => ServeError::Disk { name: name.clone(), source },
+            }
+        })?;
+        // Blocks are numbered in 32 bits.
+        if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
+            return Err(ServeError::TooLarge { name, size: opened.size(), block });
+        }
+        let spec = VolumeSpec {
+            id: PgId(0),
+            primary: NodeId(0),
+            epoch: 0,
+            name,
+            size_bytes: opened.size(),
+            block_bytes: block,
+            policy,
+            read_only: opened.read_only(),
+            content: 0,
+            network_attached: disk.attached == Attached::Network,
+            coherence: disk.coherence.into(),
+            handover: disk.handover.into(),
+        };
+        disks.push(OpenedDisk { disk: opened, spec });
+    }
+    Ok(disks)
+}
+
+/// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.
+pub(super) fn open_journals(
+    config: &Config,
+    opened: &[OpenedDisk],
+    is_first: bool,
+    starting: &Starting,
+) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
+    let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
+        let of = journal::Of {
+            cluster: &config.cluster,
+            node: &config.node,
+            name: &spec.name,
+            disk: disk.name(),
+            bytes: spec.size_bytes,
+        };
+        let journal =
+            Journal::open(&config.state_dir, of, is_first, starting).map_err(|error| match error {
+                OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
+                OpenError::Shrank { before, journal } => {
+                    ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
+                }
+            })?;
+        Ok(Some(Mutex::new(journal)))
+    };
+    opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
+}
+
+/// What [`cards_disk`] wants to know of an object.
+#[must_use]
+pub fn object_source(object: &Object) -> ObjectSource {
+    ObjectSource {
+        url: object.url.clone(),
+        region: object.region.clone(),
+        endpoint: object.server().cloned(),
+        credentials: object.credentials.clone(),
+        ca: object.ca.clone(),
+    }
+}
+
+fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
+    let options = match &disk.origin {
+        Origin::Path(path) | Origin::Managed(path) => DiskOptions::path(Path::new(path)),
+        Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
+        Origin::Object(object) => DiskOptions::object(object_source(object)),
+    };
+    DiskOptions {
+        read_only: disk.read_only,
+        direct: disk.direct,
+        delivery: match disk.delivery {
+            Delivery::Event => cards_disk::Delivery::Event,
+            Delivery::Thread => cards_disk::Delivery::Thread,
+            Delivery::Sync => cards_disk::Delivery::Sync,
+        },
+        delay: disk.delay,
+        rate: disk.rate,
+        depth: disk.depth,
+        fault: disk.fault.clone(),
+        count_block: config.block as u32,
+        reconnect_wait: config.disk_wait,
+        ..options
+    }
+}
