@@ -20,7 +20,7 @@ use super::{ColumnKey, Effect, Life, Purpose, Store};
 pub struct Opener {
     /// The boot of its machine.
     pub boot: Uuid,
-    /// The incarnation of its daemon.
+    /// The time, in microseconds since 1970.
     pub incarnation: u64,
     /// Its node.
     pub node: Option<Name>,

@@ -105,7 +105,7 @@ fn boot() -> Option<Uuid> {
     u128::from_str_radix(&digits, 16).ok().map(|number| Uuid(number.to_be_bytes()))
 }
 
-/// A number that a later opening has larger, as long as the clock is not set back; for people who compare disks.
+/// The time, for people who compare disks.
 fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

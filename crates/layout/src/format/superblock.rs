@@ -55,7 +55,7 @@ pub struct Superblock {
     pub journal_disk: Option<Uuid>,
     /// Boot of the machine whose daemon opened it last; nil: it was never opened.
     pub boot: Uuid,
-    /// Incarnation of the daemon that opened it last.
+    /// When it was opened last, in microseconds since 1970 by that machine's clock.
     pub incarnation: u64,
     /// The node that opened it last.
     pub node: Option<Name>,
