@@ -46,7 +46,7 @@ pub(super) async fn open(
     let tables = read(engine, 0, tables_length(&sizes)).await?;
     let opener = Opener {
         boot: boot().unwrap_or_default(),
-        incarnation: now_us(),
+        now_us: now_us(),
         node: options.node.as_deref().map(|text| name("node", text)).transpose()?,
         cluster,
         tuning: Tuning::default(),
