@@ -72,7 +72,7 @@ pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
-pub use managed::{Managed, ManagedError, ManagedOptions, ManagedVolume, Scrub, Scrubbed};
+pub use managed::{DamagedPlace, Managed, ManagedError, ManagedOptions, ManagedVolume, Scrub};
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};
 pub use room::{Room, free};

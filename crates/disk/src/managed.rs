@@ -11,7 +11,7 @@
 //! | `request` | jobs of volumes as whole units of one piece, with their checksums |
 //! | `ranges` | units that a request has for itself |
 //! | `resum` | checksums of what was being written when the disk was not closed |
-//! | `scrub` | everything read and compared with its checksums |
+//! | `scrub` | a part of a volume, read and compared with its checksums |
 //! | `buffer` | memory of the thread's own |
 
 mod buffer;
@@ -33,10 +33,12 @@ use cards_array::store::{Answer, ColumnKey};
 use cards_layout::domain::Name;
 use cards_layout::format::{Column, Superblock, UNIT, Uuid};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use self::driver::{Command, Driver};
 pub use self::error::ManagedError;
-pub use self::scrub::{Scrub, Scrubbed};
+pub use self::scrub::{DamagedPlace, Scrub};
+use crate::delivery::Delivery;
 use crate::disk::Disk;
 use crate::engine::EngineKind;
 use crate::error::DiskError;
@@ -51,7 +53,7 @@ const DEPTH: usize = 1024;
 /// How a managed disk is opened.
 #[derive(Debug, Clone)]
 pub struct ManagedOptions {
-    /// The file or device, and how it is reached; `read_only`, `depth`, `delivery` and `fault` are of its volumes.
+    /// The file or device, and how it is reached; `read_only`, `depth` and `delivery` are of its volumes.
     pub disk: DiskOptions,
     /// The name that it must have; any if none.
     pub name: Option<String>,
@@ -110,7 +112,8 @@ impl Managed {
     /// # Errors
     /// It cannot be opened, is no managed disk, is damaged, or is none of this cluster.
     pub fn open(options: &ManagedOptions) -> Result<Arc<Self>, DiskError> {
-        let inner = DiskOptions { read_only: false, depth: DEPTH, fault: None, ..options.disk.clone() };
+        let inner =
+            DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() };
         let inner = Disk::open(&inner)?;
         let failed = |source| DiskError::Managed { path: inner.name().into(), source: Box::new(source) };
         let (commands, inbox) = unbounded_channel();
@@ -166,11 +169,9 @@ impl Managed {
         &self.inner
     }
 
-    /// Its volumes, by name.
+    /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.
     pub fn volumes(&self) -> Vec<ManagedVolume> {
-        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        volumes.sort_by(|a, b| a.name.cmp(&b.name));
-        volumes
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Bytes copied because a request was not of whole units.
@@ -239,24 +240,41 @@ impl Managed {
         Ok(())
     }
 
-    /// Reads all volumes and compares them with their checksums, at most `rate` bytes a second (0: as fast as it goes).
-    /// `progress` hears what was looked at so far; when it returns false the scrub ends.
+    /// Reads a part of a volume and compares it with its checksums; clients are served meanwhile.
     ///
     /// # Errors
-    /// The disk has failed, or is closed.
-    pub fn scrub(
+    /// There is no such volume, the range is not of whole units of it, or the disk is closed.
+    pub fn scrub(&self, volume: &str, offset: u64, length: u64) -> Result<Scrub, ManagedError> {
+        self.begin_scrub(volume, offset, length)?.blocking_recv().map_err(|_| ManagedError::Closed)?
+    }
+
+    /// [`Self::scrub`] where nothing may block.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn scrub_async(&self, volume: &str, offset: u64, length: u64) -> Result<Scrub, ManagedError> {
+        self.begin_scrub(volume, offset, length)?.await.map_err(|_| ManagedError::Closed)?
+    }
+
+    fn begin_scrub(
         &self,
-        rate: u64,
-        progress: impl FnMut(&Scrub) -> bool + Send + 'static,
-    ) -> Result<Scrub, ManagedError> {
-        let volumes = self.volumes();
-        let (done, answer) = mpsc::sync_channel(1);
+        volume: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<oneshot::Receiver<Result<Scrub, ManagedError>>, ManagedError> {
+        let (key, found) = self.find(volume)?;
+        let unit = UNIT as u64;
+        let is_whole = offset.is_multiple_of(unit) && length.is_multiple_of(unit);
+        let end = offset.checked_add(length).filter(|end| is_whole && *end <= found.bytes);
+        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes: found.bytes })?;
+        let (done, answer) = oneshot::channel();
         self.send(Box::new(move |driver| {
-            tokio::task::spawn_local(async move {
-                let _ = done.send(scrub::run(&driver, volumes, rate, progress).await);
+            driver.spawn(async move |driver| {
+                // Who asked may have gone.
+                let _ = done.send(scrub::run(&driver, key, offset..end).await);
             });
         }))?;
-        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?
+        Ok(answer)
     }
 
     /// Ends its thread when all that is dirty is settled and the disk says that it was closed. Later requests fail.
@@ -301,7 +319,7 @@ impl Managed {
     {
         let (done, answer) = mpsc::sync_channel(1);
         self.send(Box::new(move |driver| {
-            tokio::task::spawn_local(async move {
+            driver.spawn(async move |driver| {
                 let _ = done.send(ask(driver).await);
             });
         }))?;

@@ -8,6 +8,7 @@ mod harness;
 mod managed;
 mod object;
 mod origin;
+mod power;
 mod refused;
 mod slow;
 mod sync;

@@ -152,8 +152,8 @@ fn many_requests_at_a_time_leave_what_the_last_of_each_place_wrote() {
     data_thread(async {
         assert!(read(&Engine::new(&disk), 0, 3 << 20).await.unwrap() == model);
     });
-    let scrub = managed.scrub(0, |_| true).unwrap();
-    assert_eq!((scrub.done, scrub.unverified, scrub.damaged), (3 * MIB, 0, 0), "{scrub:?}");
+    let scrub = managed.scrub("data", 0, 3 * MIB).unwrap();
+    assert_eq!((scrub.bytes, scrub.unverified, scrub.damaged), (3 * MIB, 0, 0), "{scrub:?}");
 }
 
 /// A copy of the image at any moment is what a daemon leaves that is killed then.
@@ -181,7 +181,7 @@ fn what_was_written_is_there_after_a_kill_and_is_verified_again() {
     while after.unsure() > 0 {
         std::thread::yield_now();
     }
-    let scrub = after.scrub(0, |_| true).unwrap();
+    let scrub = after.scrub("data", 0, 4 * MIB).unwrap();
     assert_eq!((scrub.unverified, scrub.damaged), (0, 0), "{scrub:?}");
     drop((disk, after));
     assert!(open(&copy).superblock().closed);
@@ -220,20 +220,84 @@ fn a_flipped_bit_is_an_error_of_its_unit_until_that_is_written_anew() {
             damaged.map(|_: Vec<u8>| Outcome::Done)
         );
     });
-    assert_eq!((managed.damaged(), disk.stats().snapshot().errors), (2, 2));
-    let scrub = managed.scrub(0, |_| true).unwrap();
+    assert_eq!(
+        (managed.damaged(), disk.stats().snapshot().errors, disk.stats().snapshot().damaged),
+        (2, 2, 2)
+    );
+    let scrub = managed.scrub("data", 0, 4 * MIB).unwrap();
     assert_eq!((scrub.damaged, scrub.places.len()), (UNIT, 1), "{scrub:?}");
     let place = &scrub.places[0];
     assert_eq!(
-        (&*place.volume, place.offset, place.length, &place.error),
-        ("data", MIB + 5 * UNIT, UNIT, &None)
+        (place.offset, place.length, place.reason().as_str()),
+        (MIB + 5 * UNIT, UNIT, "does not fit its checksum")
     );
     data_thread(async {
         let engine = Engine::new(&disk);
         write(&engine, MIB + 5 * UNIT, &bytes[5 << 12..6 << 12], true).await.unwrap();
         assert!(read(&engine, MIB, 1 << 20).await.unwrap() == bytes);
     });
-    assert_eq!(managed.scrub(0, |_| true).unwrap().damaged, 0);
+    assert_eq!(managed.scrub("data", 0, 4 * MIB).unwrap().damaged, 0);
+    for (offset, length) in [(0, 5 * MIB), (1, UNIT), (0, 100), (u64::MAX - UNIT + 1, UNIT)] {
+        let error = managed.scrub("data", offset, length).unwrap_err().to_string();
+        assert_eq!(error, "volume \"data\" has 4194304 bytes: name a range of it in multiples of 4096");
+    }
+}
+
+/// Opens the disk with faults below the store.
+fn faulty(path: &Path, fault: &str) -> Arc<Managed> {
+    let disk = DiskOptions { fault: Some(fault.into()), ..DiskOptions::path(path) };
+    Managed::open(&ManagedOptions::new(disk)).unwrap()
+}
+
+#[test]
+fn a_sync_that_fails_is_final_for_all_volumes_until_the_disk_is_opened_again() {
+    let (_dir, path) = image(4 * MIB);
+    open(&path).create_volume(&"other".parse().unwrap(), MIB).unwrap();
+    // The first is that of opening, the second that of the bits of the region.
+    let managed = faulty(&path, "sync-eio=3+");
+    let (disk, other) = (volume(&managed, "data"), volume(&managed, "other"));
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, &[1; 8192], false).await.unwrap();
+        assert!(one(&engine, Op::Flush).await.is_err());
+        assert!(disk.sync_failed());
+        assert_eq!(read(&engine, 0, 4096).await, Err(JobError::StoreFailed));
+        assert_eq!(read(&Engine::new(&other), 0, 4096).await, Err(JobError::StoreFailed));
+    });
+    drop((disk, other, managed));
+    let managed = open(&path);
+    assert!(!managed.superblock().closed);
+    let disk = volume(&managed, "data");
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        assert!(read(&engine, 0, 8192).await.unwrap() == [1; 8192]);
+        one(&engine, Op::Flush).await.unwrap();
+    });
+}
+
+#[test]
+fn a_write_that_fails_is_an_error_and_its_region_gets_checksums_again() {
+    let (_dir, path) = image(4 * MIB);
+    // Superblock and bits are written first.
+    let managed = faulty(&path, "write-eio=5");
+    let disk = volume(&managed, "data");
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let mut failed = 0;
+        for unit in 0..8 {
+            failed += u64::from(
+                write(&engine, unit * UNIT, &[unit as u8 + 1; UNIT as usize], false).await.is_err(),
+            );
+        }
+        assert_eq!(failed, 1, "{:?}", disk.stats().snapshot());
+        while managed.unsure() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let bytes = read(&engine, 0, 8 << 12).await.unwrap();
+        let zero = bytes.chunks(4096).filter(|unit| unit.iter().all(|byte| *byte == 0)).count();
+        assert_eq!(zero, 1);
+    });
+    assert_eq!(managed.scrub("data", 0, 4 * MIB).unwrap().damaged, 0);
 }
 
 #[test]

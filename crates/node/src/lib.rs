@@ -61,6 +61,7 @@ mod record;
 mod report;
 mod rights;
 mod sampling;
+mod scrub;
 mod seldom;
 mod service_manager;
 mod slab;
@@ -76,6 +77,7 @@ pub use credentials::{read as read_identity, refuses};
 pub use daemon::{Daemon, object_source, serve};
 pub use error::ServeError;
 pub use membership::HomeError;
+pub use scrub::scrubbed;
 
 #[cfg(test)]
 mod tests;

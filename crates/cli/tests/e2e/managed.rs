@@ -121,7 +121,7 @@ fn a_volume_is_served_to_the_cluster_and_there_after_kills() {
         "{report}"
     );
     let scrub = cards(&["disk", "scrub", text(&path)]).ok();
-    assert_eq!(scrub.stdout, "disk         fast1\nread         24 MiB\ndamaged      nothing\n");
+    assert_eq!(scrub.stdout, "read         24 MiB\ndamaged      nothing\n");
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
     file.write_all_at(&[byte[0] ^ 0x40], at).unwrap();
 
     let scrub = cards(&["disk", "scrub", text(&path)]).fails();
-    let line = format!("volume data, 4 KiB at byte {place}: does not fit its checksum\n");
-    assert!(scrub.stdout.contains("damaged      4 KiB\n") && scrub.stdout.contains(&line), "{scrub}");
+    let said = format!("volume data, 4 KiB at byte {place}: does not fit its checksum\n");
+    assert!(scrub.stdout.contains("damaged      4 KiB\n") && scrub.stdout.contains(&said), "{scrub}");
     let report: Value =
         serde_json::from_str(&cards(&["disk", "scrub", text(&path), "--json"]).stdout).unwrap();
     assert_eq!((&report["damaged"], &report["places"][0]["offset"]), (&4096.into(), &place.into()));
@@ -217,13 +217,21 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
     let says = format!("checksum: the 4 KiB at byte {place} of the volume are not what was written there");
     assert!(line.contains("disk data: ") && line.contains(&says), "{line}");
     assert!(headline(&mut cluster, 2).contains("volume data: "), "{}", headline(&mut cluster, 2));
+    let sockets = [1, 2].map(|number| cluster.node(number).admin_socket());
+    let scrub =
+        |number: usize| cards(&["volume", "scrub", "data", "--rate", "1G", "--socket", &sockets[number - 1]]);
+    let found = scrub(1).fails();
+    assert!(
+        found.stdout.contains("read         24 MiB\ndamaged      4 KiB\n") && found.stdout.contains(&said),
+        "{found}"
+    );
+    assert!(scrub(2).fails().stderr.contains("the disk of volume data is at node n1: ask the daemon there"));
     // What is written anew can be read.
     let mut client = cluster.export(2, "data").open();
     client.write(place, &content::bytes(place, 4096, SEED)).expect("a write of the whole unit");
     client.flush().expect("a flush");
-    drop(client);
-    cluster.export(1, "data").open();
     content::check(&cluster.export(1, "data").read(0, 4 << 20).unwrap(), 0, SEED);
+    assert_eq!(scrub(1).ok().stdout, "read         24 MiB\ndamaged      nothing\n");
 }
 
 #[test]
@@ -286,6 +294,9 @@ fn a_plain_disk_beside_it_stays_as_it_is() {
     plan.nodes[1].attach.reverse();
     let mut cluster = Cluster::start(plan);
     cluster.export(2, "disk").check_all(SEED);
+    let socket = cluster.node(1).admin_socket();
+    let scrub = cards(&["volume", "scrub", "disk", "--socket", &socket]).fails();
+    assert!(scrub.stderr.contains("volume disk is a plain disk, which has no checksums"), "{scrub}");
     write(&mut cluster.export(2, "data").open(), 0, MIB);
     assert!(cluster.node(1).terminate().success());
     assert!(fs::read(&plain).unwrap() == before, "a plain disk is changed");
@@ -329,4 +340,38 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     assert!(cluster.node(1).terminate().success());
     cards(&["disk", "format", at, "--force=fast1", "--name", "fast1"]).ok();
     assert_eq!(show(&path)["volumes"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_volume_that_takes_the_place_of_another_is_not_read_for_it() {
+    let dir = scratch();
+    let path = disk(dir.path());
+    let make = |name: &str| {
+        cards(&["volume", "create", name, "--size", "2M", "--disk", text(&path)]).ok();
+    };
+    make("log");
+    make("a-third");
+    let mut cluster = Cluster::start(plan(dir.path(), 2, &path));
+    write(&mut cluster.export(2, "data").open(), 0, MIB);
+    let names = |cluster: &mut Cluster| -> Vec<String> {
+        let status = cluster.node(1).status();
+        let disks = status["disks"].as_array().unwrap();
+        disks.iter().map(|disk| disk["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&mut cluster), ["data", "log", "a-third"]);
+    assert!(cluster.node(1).terminate().success());
+    cards(&["volume", "remove", "data", "--disk", text(&path), "--force=data"]).ok();
+    cluster.node(1).spawn();
+    eventually("node 1 is refused", SHORT, || {
+        let line = headline(&mut cluster, 2);
+        line.contains("has another volume, log, where it had data").then_some(())
+    });
+    let error = Client::open(&cluster.export(2, "data")).and_then(|mut client| client.read(MIB, 4096));
+    assert!(error.is_err(), "what is gone is read");
+    let socket = cluster.node(2).admin_socket();
+    cards(&["volume", "detach", "data", "--socket", &socket]).ok();
+    eventually("the volume is attached", SHORT, || {
+        cards(&["volume", "attach", "log", "--socket", &socket]).status.success().then_some(())
+    });
+    assert!(cluster.export(2, "log").read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0));
 }

@@ -125,6 +125,14 @@ pub enum ManagedError {
         /// The volumes that there are.
         there: Vec<String>,
     },
+    /// A part of a volume that cannot be looked at.
+    #[error("volume {volume:?} has {bytes} bytes: name a range of it in multiples of 4096")]
+    Range {
+        /// The volume.
+        volume: String,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// A volume cannot have this size.
     #[error("a volume cannot have {bytes} bytes: use a multiple of 4096, such as 10G")]
     Size {

@@ -1,12 +1,14 @@
-//! Everything that is on a managed disk, read and compared with its checksums.
+//! A part of a volume, read and compared with its checksums.
 
+use std::ops::Range;
+
+use cards_array::store::ColumnKey;
 use cards_layout::format::UNIT;
-use tokio::time::{Duration, Instant, sleep_until};
 
+use super::ManagedError;
 use super::buffer::Buffer;
 use super::driver::Driver;
 use super::request::damaged;
-use super::{ManagedError, ManagedVolume, key_of};
 
 /// Bytes that are read at a time; divides a piece.
 const CHUNK: u64 = 1 << 20;
@@ -16,23 +18,19 @@ const LISTED_MAX: usize = 1000;
 /// What a scrub has looked at, and found.
 #[derive(Debug, Clone, Default)]
 pub struct Scrub {
-    /// Bytes to look at.
-    pub bytes: u64,
     /// Bytes that were read, or could not be.
-    pub done: u64,
+    pub bytes: u64,
     /// Of these, bytes whose checksums are not known.
     pub unverified: u64,
-    /// Bytes that do not fit their checksums or cannot be read.
+    /// Bytes that do not fit their checksums, or cannot be read.
     pub damaged: u64,
     /// Where these are; the first thousand places.
-    pub places: Vec<Scrubbed>,
+    pub places: Vec<DamagedPlace>,
 }
 
-/// A place where data are damaged.
+/// A place of a volume where data are damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scrubbed {
-    /// The volume.
-    pub volume: String,
+pub struct DamagedPlace {
     /// Offset in the volume, in bytes.
     pub offset: u64,
     /// Bytes.
@@ -41,65 +39,50 @@ pub struct Scrubbed {
     pub error: Option<String>,
 }
 
+impl DamagedPlace {
+    /// What is wrong, for people.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.error.clone().unwrap_or_else(|| "does not fit its checksum".into())
+    }
+}
+
 impl Scrub {
-    fn found(&mut self, place: Scrubbed) {
-        self.damaged += place.length;
-        let goes_on = |last: &&mut Scrubbed| {
-            last.volume == place.volume
-                && last.offset + last.length == place.offset
-                && last.error == place.error
-        };
+    fn found(&mut self, offset: u64, length: u64, error: Option<String>) {
+        self.damaged += length;
+        let goes_on = |last: &&mut DamagedPlace| last.offset + last.length == offset && last.error == error;
         if let Some(last) = self.places.last_mut().filter(goes_on) {
-            last.length += place.length;
+            last.length += length;
         } else if self.places.len() < LISTED_MAX {
-            self.places.push(place);
+            self.places.push(DamagedPlace { offset, length, error });
         }
     }
 }
 
-pub(super) async fn run(
-    driver: &Driver,
-    volumes: Vec<ManagedVolume>,
-    rate: u64,
-    mut progress: impl FnMut(&Scrub) -> bool,
-) -> Result<Scrub, ManagedError> {
-    let mut scrub = Scrub { bytes: volumes.iter().map(|volume| volume.bytes).sum(), ..Scrub::default() };
-    let began = Instant::now();
+/// Reads the chunks that a range begins in.
+pub(super) async fn run(driver: &Driver, key: ColumnKey, range: Range<u64>) -> Result<Scrub, ManagedError> {
+    let mut scrub = Scrub::default();
     let buffer = Buffer::new(CHUNK as usize);
-    for volume in volumes {
-        let key = key_of(&volume);
-        for at in (0..volume.bytes).step_by(CHUNK as usize) {
-            if driver.stops.get() {
-                return Err(ManagedError::Closed);
-            }
-            let length = CHUNK.min(volume.bytes - at);
-            let place =
-                |offset, length, error| Scrubbed { volume: volume.name.to_string(), offset, length, error };
-            {
-                let _held = driver.ranges.take(key, at..at + length, false).await;
-                let lent = buffer.lend(0, length as usize);
-                match driver.read_with_sums(key, at, lent, Some(buffer.clone())).await {
-                    Err(error) => scrub.found(place(at, length, Some(error.to_string()))),
-                    Ok(sums) => {
-                        let unknown = sums.iter().filter(|sum| sum.is_none()).count();
-                        scrub.unverified += (unknown * UNIT) as u64;
-                        // SAFETY: the read that had the buffer is complete.
-                        let bytes = &unsafe { buffer.bytes() }[..length as usize];
-                        let unit = UNIT as u64;
-                        damaged(bytes, &sums)
-                            .for_each(|bad| scrub.found(place(at + bad as u64 * unit, unit, None)));
-                    }
-                }
-            }
-            scrub.done += length;
-            if !progress(&scrub) {
-                return Ok(scrub);
-            }
-            if rate > 0 {
-                let due = Duration::from_secs_f64(scrub.done as f64 / rate as f64);
-                sleep_until(began + due).await;
+    let mut at = range.start;
+    while at < range.end {
+        if driver.stops.get() {
+            return Err(ManagedError::Closed);
+        }
+        let length = (CHUNK - at % CHUNK).min(range.end - at);
+        let _held = driver.ranges.take(key, at..at + length, false).await;
+        let lent = buffer.lend(0, length as usize);
+        match driver.read_with_sums(key, at, lent, Some(buffer.clone())).await {
+            Err(error) => scrub.found(at, length, Some(error.to_string())),
+            Ok(sums) => {
+                let unit = UNIT as u64;
+                scrub.unverified += sums.iter().filter(|sum| sum.is_none()).count() as u64 * unit;
+                // SAFETY: the read that had the buffer is complete.
+                let bytes = &unsafe { buffer.bytes() }[..length as usize];
+                damaged(bytes, &sums).for_each(|bad| scrub.found(at + bad as u64 * unit, unit, None));
             }
         }
+        scrub.bytes += length;
+        at += length;
     }
     Ok(scrub)
 }

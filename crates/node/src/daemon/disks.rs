@@ -1,6 +1,5 @@
 //! The disks of a node and their journals, opened.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -49,14 +48,15 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
     }
 }
 
-/// Opens the managed disks, and puts their volumes in their places in the configuration, each with the keys of its disk.
+/// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk: so that a
+/// volume that is made does not change the numbers of others.
 fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
-    let mut found = Vec::new();
-    for disk in std::mem::take(&mut config.disks) {
-        if !matches!(disk.origin, Origin::Managed(_)) {
-            found.push((disk, None));
-            continue;
-        }
+    let is_managed = |disk: &DiskConfig| matches!(disk.origin, Origin::Managed(_));
+    let (managed, plain): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut config.disks).into_iter().partition(is_managed);
+    let mut opened = vec![None; plain.len()];
+    config.disks = plain;
+    for disk in managed {
         let options = ManagedOptions {
             disk: disk_options(&disk, config),
             name: Some(disk.name.clone()),
@@ -65,32 +65,29 @@ fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeE
         };
         let managed =
             Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        if managed.volumes().is_empty() {
+            tracing::warn!(
+                disk = disk.name,
+                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+            );
+        }
         for volume in managed.volumes() {
-            let of_volume = DiskConfig { name: volume.name.to_string(), ..disk.clone() };
-            found.push((of_volume, Some((disk.name.clone(), Arc::clone(&managed)))));
-        }
-    }
-    let mut names = HashSet::new();
-    let mut opened = Vec::new();
-    // Names that the configuration gives are different from each other.
-    found.iter().filter(|(_, of)| of.is_none()).for_each(|(disk, _)| _ = names.insert(disk.name.clone()));
-    let count = found.len();
-    for (disk, of) in found {
-        if let Some((name, _)) = &of {
-            if count > usize::from(PgId::MAX_DISKS) {
-                return Err(ServeError::TooManyVolumes { disk: name.clone(), count });
+            let volume = volume.name.to_string();
+            if config.disks.iter().any(|other| other.name == volume) {
+                return Err(ServeError::VolumeTwice { disk: disk.name, volume });
             }
-            if !names.insert(disk.name.clone()) {
-                return Err(ServeError::VolumeTwice { disk: name.clone(), volume: disk.name });
-            }
+            config.disks.push(DiskConfig { name: volume, ..disk.clone() });
+            opened.push(Some(Arc::clone(&managed)));
         }
-        opened.push(of.map(|(_, managed)| managed));
-        config.disks.push(disk);
+        let count = opened.len();
+        if count > usize::from(PgId::MAX_DISKS) {
+            return Err(ServeError::TooManyVolumes { disk: disk.name, count });
+        }
     }
     Ok(opened)
 }
 
-/// The disks that the configuration names, in its order; in the place of a managed disk its volumes.
+/// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
 pub(super) fn open_disks(
     config: &mut Config,
     block: u32,

@@ -46,6 +46,11 @@ pub(super) enum GreetError {
     Lane { node: String },
     #[error("node {node} dials lane {lane} of a link that has {lanes}")]
     NoLane { node: String, lane: u16, lanes: u16 },
+    #[error(
+        "node {node} has another volume, {now}, where it had {was}, which is attached here: run `cards volume detach {was}` on this node, \
+         or have {node} offer {was} in its old place among its disks"
+    )]
+    Moved { node: String, was: String, now: String },
     #[error("it asks the registry, which has ended, or has as many connections as it takes")]
     NoRegistry,
 }
@@ -294,6 +299,13 @@ fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<u8, GreetError> {
     if let Some(disk) = theirs.disks.iter().find(|disk| disk.block_bytes != block) {
         let (node, theirs) = (theirs.node.clone(), disk.block_bytes);
         return Err(Mismatch::Block { node, theirs, ours: block }.into());
+    }
+    // What clients here read and write must not become another volume under their hands.
+    for disk in &theirs.disks {
+        if let Some(card) = node.cards.of(disk.id).filter(|card| card.attach.volume != disk.name) {
+            let (was, now) = (card.attach.volume.clone(), disk.name.clone());
+            return Err(GreetError::Moved { node: theirs.node.clone(), was, now });
+        }
     }
     let (theirs, who) =
         (theirs.versions, Some(format!("node {} of cluster {}", theirs.node, theirs.cluster)));
