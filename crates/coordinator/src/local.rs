@@ -39,6 +39,7 @@ use crate::wire::{CHANGED, POLL, VIEW};
 use actor::Message;
 pub(crate) use actor::NotHere;
 pub use import::earlier_records;
+use open::Aside;
 pub use open::{Blank, Opened};
 
 /// Pause before something is asked again.
@@ -80,6 +81,8 @@ struct Shared {
     store: StoreId,
     /// What is wrong with the store, since it was opened.
     problem: Option<String>,
+    /// The part that this node had, if it was put aside and nothing of the registry is here yet.
+    aside: Option<Aside>,
     actor: mpsc::Sender<Message>,
     published: watch::Receiver<Published>,
     remote: Remote,
@@ -172,6 +175,13 @@ impl Local {
         &self.shared.remote
     }
 
+    /// What to do about the part that this node had, if it was put aside and no other node that keeps the registry is known yet.
+    #[must_use]
+    pub fn aside(&self) -> Option<&str> {
+        let is_known = !self.kept().arbiters.is_empty();
+        self.shared.aside.as_ref().filter(|_| !is_known).map(|aside| aside.says.as_str())
+    }
+
     /// What an operator has to know of this node's part.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
@@ -232,8 +242,11 @@ impl Local {
     }
 
     /// Another node says who keeps the registry. Only a node that has found its own part to be an old copy turns to those: what is said of
-    /// a version may be of a value that was never chosen.
+    /// a version may be of a value that was never chosen. One whose part was put aside asks them, and believes what they answer.
     pub(crate) fn hear_of(&self, kept: Kept) {
+        if self.aside().is_some() && kept.history == self.history() {
+            self.shared.remote.learn(&kept, Seen::default());
+        }
         let is_of_use = {
             let published = self.shared.published.borrow();
             published.failed.is_some() && kept.version > published.kept.version

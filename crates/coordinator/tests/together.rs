@@ -72,6 +72,10 @@ impl Node {
     }
 
     async fn enlist(&mut self, blank: Blank) {
+        if let Some(lease) = blank.lease() {
+            let local = blank.enlist(lease).unwrap();
+            return self.run(local).await;
+        }
         let remote = Remote::open(blank.config().remote.clone()).await.unwrap();
         assert_eq!(remote.view().await.unwrap().lease, LEASE);
         let local = blank.enlist(LEASE).unwrap();
@@ -457,7 +461,71 @@ async fn a_founder_that_has_lost_everything_is_followed_by_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
+async fn a_copy_of_a_founder_that_was_alone_decides_nothing() {
+    let mut lab = Lab::founded(3).await;
+    let early = std::fs::read(lab.nodes[0].file()).unwrap();
+    for number in 1..3 {
+        lab.nodes[number].start().await;
+    }
+    lab.has_arbiters(3).await;
+    let (history, before) = (lab.nodes[0].local().history(), lab.nodes[0].local().store());
+    lab.nodes[0].kill();
+    std::fs::write(lab.nodes[0].file(), early).unwrap();
+    // By what it says it is the only one, and it knows of nobody.
+    lab.nodes[0].home = lab.nodes[0].address.clone();
+    lab.nodes[0].start().await;
+    let local = lab.nodes[0].local().clone();
+    assert!(local.store() != before && local.history() == history);
+    let problems = local.problems();
+    assert!(
+        problems[0].contains("is a copy of another file") && problems[0].contains("register.moved"),
+        "{problems:?}"
+    );
+    // The others count on the store that it had, and by that it hears of them.
+    lab.is(0, "n1", MemberState::Joined).await;
+    assert_eq!(local.aside(), None);
+    lab.counts(0).await;
+    lab.nodes[1].kill();
+    lab.nodes[0].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_the_only_part_waits_for_the_word_of_an_operator_over_any_number_of_starts() {
+    let mut lab = Lab::founded(1).await;
+    lab.is(0, "n1", MemberState::Joined).await;
+    let store = lab.nodes[0].local().store();
+    let (file, aside) = (lab.nodes[0].file(), lab.nodes[0].dir.join("register.copy"));
+    lab.nodes[0].kill();
+    let kept = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &kept).unwrap();
+    for start in 0..3 {
+        lab.nodes[0].start().await;
+        let local = lab.nodes[0].local();
+        let says = local.aside().expect("it knows of nobody").to_owned();
+        assert!(says.contains("register.copy") && says.contains("register.moved"), "{start}: {says}");
+        assert_eq!(local.problems().is_empty(), start > 0);
+        local.submit(Change::Expire).await.unwrap_err();
+        lab.nodes[0].kill();
+        // What was made meanwhile is moved as well: it is worth nothing.
+        let blank = std::fs::read(&file).unwrap();
+        std::fs::write(&file, blank).unwrap();
+        assert_eq!(std::fs::read(&aside).unwrap(), kept);
+    }
+    std::fs::rename(&aside, lab.nodes[0].dir.join("register.moved")).unwrap();
+    lab.nodes[0].start().await;
+    assert_eq!(lab.nodes[0].local().store(), store);
+    lab.is(0, "n1", MemberState::Joined).await;
+    assert!(!lab.nodes[0].dir.join("register.moved").exists());
+    // One that a power cut left there is not taken again.
+    lab.nodes[0].kill();
+    let kept = std::fs::read(&file).unwrap();
+    std::fs::write(lab.nodes[0].dir.join("register.moved"), kept).unwrap();
+    lab.nodes[0].start().await;
+    assert!(!lab.nodes[0].dir.join("register.moved").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_state_of_a_founder_that_was_alone_does_not_lead_though_it_is_said_to_be_the_latest() {
     let mut lab = Lab::founded(3).await;
     let blank = std::fs::read(lab.nodes[0].file()).unwrap();
     for name in ["n2", "n3"] {
@@ -472,8 +540,12 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     }
     lab.has_arbiters(3).await;
     // It knows of others, and they say that they keep a later one.
-    lab.nodes[0].kill();
-    std::fs::write(lab.nodes[0].file(), early).unwrap();
+    let is_the_latest = |node: &mut Node, bytes: Vec<u8>| {
+        node.kill();
+        let _ = std::fs::remove_file(node.file());
+        std::fs::write(node.dir.join("register.moved"), bytes).unwrap();
+    };
+    is_the_latest(&mut lab.nodes[0], early);
     match Local::open(lab.nodes[0].config()).await.unwrap() {
         Opened::Blank(blank) => {
             assert!(blank.kept().arbiters.len() == 3 && blank.has_others());
@@ -485,8 +557,7 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     assert!(problems[0].contains("is an old one"), "{problems:?}");
     lab.has_arbiters(3).await;
     // It knows of nobody. The first who comes and has heard of more ends it.
-    lab.nodes[0].kill();
-    std::fs::write(lab.nodes[0].file(), blank).unwrap();
+    is_the_latest(&mut lab.nodes[0], blank);
     lab.nodes[0].home = lab.nodes[0].address.clone();
     let Opened::Keeps(local) = Local::open(lab.nodes[0].config()).await.unwrap() else {
         panic!("it is alone")

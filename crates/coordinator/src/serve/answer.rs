@@ -238,7 +238,8 @@ impl Desk {
         if let Some(kept) = header(KEPT).and_then(|kept| serde_json::from_str::<Kept>(kept).ok()) {
             self.registry.hear_of(kept);
         }
-        let seen = header(SEEN).map(seen).unwrap_or_default();
+        // What was seen of a registry without a name says nothing of this one.
+        let seen = header(SEEN).filter(|_| follows.is_some()).map(seen).unwrap_or_default();
         match (request.uri().path(), caller) {
             (SIGN, _) => self.sign(request).await,
             (RENEW, Caller::Node(shown)) => self.renew(request, shown).await,
