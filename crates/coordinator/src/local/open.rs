@@ -137,7 +137,7 @@ impl Local {
     ///
     /// # Errors
     /// The store is damaged, or the disk refuses.
-    pub async fn open(config: LocalConfig) -> Result<Opened, Error> {
+    pub async fn open(mut config: LocalConfig) -> Result<Opened, Error> {
         let (file, moved) = (&config.file, beside(&config.file, ".moved"));
         let mut opened = match ArbiterStore::open(file) {
             Ok(opened) => Some(opened),
@@ -168,6 +168,10 @@ impl Local {
         };
         let (head, others) = described(&accepted.value.content.content, &config)?;
         let is_lone = is_lone(&state);
+        if config.remote.history.is_some_and(|before| head.succeeds.contains(&before)) {
+            // It was recovered at this node since.
+            config.remote.history = head.history;
+        }
         if is_moved {
             // Under its own name first: a power cut leaves it with at least one.
             let mut own = ArbiterStore::at(file);
@@ -179,10 +183,17 @@ impl Local {
             store.set_aside(Reason::Copy.suffix())?;
             return Ok(Opened::Blank(Blank::put_aside(config, aside, Kept::default())));
         }
+        let own = Kept {
+            history: head.history,
+            version: version_of(&state),
+            leader: None,
+            arbiters: vec![own_route(&config)],
+            changes: false,
+            succeeds: head.succeeds.clone(),
+        };
         let mut silent = Vec::new();
         if is_lone && !others.is_empty() {
-            let version = version_of(&state);
-            match lookout::look(&config.remote, &others, head.history, version, lookout::LOOK).await {
+            match lookout::look(&config.remote, &others, &own, lookout::LOOK).await {
                 Found::Later(kept) => {
                     let aside = Aside::of(&config, &state, Reason::Old)?;
                     store.set_aside(Reason::Old.suffix())?;
@@ -196,12 +207,11 @@ impl Local {
             let name = config.node.clone();
             return Err(Refusal::RegistryBehind { name, seen, epoch: head.epoch }.into());
         }
-        let (history, version) = (head.history, version_of(&state));
         let (cluster, lease) = (head.cluster.clone(), head.lease());
         let is_free = is_lone && is_pledged_to_nobody(&state);
         let begun = Begun { store: (store, state), cluster, lease, is_free, problem: None, aside: None };
         let local = Self::begin(config, begun)?;
-        local.look_out(silent, history, version);
+        local.look_out(silent, own);
         Ok(Opened::Keeps(local))
     }
 
@@ -270,10 +280,10 @@ impl Local {
     }
 
     /// Goes on asking those that have not answered whether they know a later registry.
-    fn look_out(&self, silent: Vec<Route>, history: Option<History>, version: u64) {
+    fn look_out(&self, silent: Vec<Route>, own: Kept) {
         let (actor, remote) = (self.shared.actor.clone(), self.shared.remote.clone());
         tokio::spawn(async move {
-            if let Some(kept) = lookout::watch(remote.config(), silent, history, version).await {
+            if let Some(kept) = lookout::watch(remote.config(), silent, &own).await {
                 remote.learn(&kept, Seen::default());
                 let _ = actor.send(Message::Outdated(kept));
             }

@@ -38,7 +38,12 @@ impl Patience<'_> {
                     }
                     match part.as_ref().and_then(Local::aside) {
                         Some(remedy) => starting.waits_for(KEEPERS, Some(remedy.to_owned())),
-                        None => starting.waits_for(called(home), Some(cause(&source))),
+                        None => {
+                            let slow = part.as_ref().and_then(Local::slow);
+                            let reason =
+                                cause(&source) + &slow.map(|slow| format!("; {slow}")).unwrap_or_default();
+                            starting.waits_for(called(home), Some(reason));
+                        }
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY);

@@ -367,3 +367,64 @@ fn all_parts_of_a_registry_that_were_moved_go_on_when_an_operator_says_that_they
     is_well(&mut cluster, &[1, 2, 3]);
     works(&mut cluster, 3);
 }
+
+/// Two of three are lost for good: the third goes on alone, when somebody says so, and the nodes that are left with it. Those that were lost come back
+/// after all, with most parts of the earlier registry.
+#[test]
+fn a_registry_is_recovered_from_one_part_and_is_never_merged_with_the_lost_ones() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    cluster.node(4).restart();
+    is(&mut cluster, 2, "n4", "up");
+    cluster.node(1).kill();
+    cluster.node(3).kill();
+    let config = dir.path().join("n2.toml").display().to_string();
+    let recover =
+        |words: &[&str]| run(&[&[CARDS, "cluster", "recover", "--config", &config], words].concat(), SHORT);
+    let refused = |words: &[&str], expected: &[&str]| {
+        let done = recover(words);
+        assert!(!done.status.success(), "{words:?}");
+        assert!(expected.iter().all(|word| done.stderr.contains(word)), "{words:?}: {}", done.stderr);
+    };
+    refused(&["--confirm", "lab"], &["in use by a daemon", "stop it first"]);
+    let epoch = cluster.node(2).status()["epoch"].as_u64();
+    cluster.node(2).terminate();
+    let name = cluster.plan.nodes[1].cluster.clone();
+    refused(&[], &["n1, n3", &format!("--confirm {name}")]);
+    refused(&["--confirm", "other"], &["--confirm other", &format!("--confirm {name}")]);
+    let done = recover(&["--confirm", &name, "--json"]).ok().stdout;
+    let done: serde_json::Value = serde_json::from_str(&done).expect("one object");
+    assert_eq!(done["given_up"], json!(["n1", "n3"]));
+    refused(&["--confirm", &name], &["this node alone keeps the registry already"]);
+    cluster.node(2).restart();
+    are_kept_by(&mut cluster, &[2, 4], &["n2"]);
+    assert!(cluster.node(2).status()["epoch"].as_u64() > epoch);
+    for at in [2, 4] {
+        is(&mut cluster, at, "n1", "dead");
+        is(&mut cluster, at, "n3", "dead");
+        works(&mut cluster, at);
+    }
+    // They begin with the parts that they had, which are most of the earlier registry.
+    for number in [1, 3] {
+        cluster.node(number).spawn();
+    }
+    for number in [1, 3] {
+        cluster.node(number).wait_ready();
+        is(&mut cluster, 2, &format!("n{number}"), "up");
+        let problems = cluster.node(number).status()["problems"].to_string();
+        assert!(problems.contains("register.old"), "{problems}");
+        works(&mut cluster, number);
+    }
+    for number in [1, 3] {
+        cluster.node(number).terminate();
+        cluster.node(number).restart();
+    }
+    eventually("three keep it", SHORT, || {
+        let registry = cluster.node(2).status()["registry"].clone();
+        (registry["arbiters"].as_array().map(Vec::len) == Some(3) && registry["changes"].is_null())
+            .then_some(())
+    });
+    is_well(&mut cluster, &[1, 2, 3, 4]);
+    cluster.node(1).kill();
+    works(&mut cluster, 4);
+}
