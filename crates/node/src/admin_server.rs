@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -23,16 +22,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::answers;
+use crate::attach::{self, not_attached};
 use crate::audit;
-use crate::cards::{self, CardState};
 use crate::devices;
 use crate::identity;
-use crate::inbox::Event;
 use crate::inquiry::{self, Question};
-use crate::local::Local;
-use crate::membership::Order;
-use crate::net::{self, Link};
-use crate::node::Node;
+use crate::net;
+use crate::node::card::CardState;
+use crate::node::link::Link;
+use crate::node::membership::Order;
+use crate::node::{Event, Node};
 use crate::pins;
 use crate::places::{Place, Places};
 use crate::record;
@@ -271,8 +271,8 @@ async fn answer<'a>(
 ) -> Result<Reply, Refusal> {
     Ok(match request {
         Request::Status {} => Reply::Status(Box::new(report::status(node))),
-        Request::Cluster {} => Reply::Cluster(Box::new((*inquiry::cluster(node).await).clone())),
-        Request::Why { volume, offset } => Reply::Why(Box::new(inquiry::why(node, &volume, offset).await?)),
+        Request::Cluster {} => Reply::Cluster(Box::new((*answers::cluster(node).await).clone())),
+        Request::Why { volume, offset } => Reply::Why(Box::new(answers::why(node, &volume, offset).await?)),
         Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
         Request::VolumeShow { volume } => {
             let found = report::volumes(node).into_iter().find(|known| known.name == volume);
@@ -298,7 +298,7 @@ async fn answer<'a>(
             Reply::Watching(watch.watching.clone())
         }
         Request::DropCaches {} => {
-            on_data_thread(node, 0, |local| {
+            node.on_data_thread(0, |local| {
                 local.all_shards(&Input::DropCaches);
                 local.route();
             })
@@ -426,7 +426,7 @@ async fn coordinate<R>(
 async fn activity(node: &Node) -> Activity {
     let mut activity = Activity::default();
     for thread in 0..node.threads.len() {
-        let now = on_data_thread(node, thread, report::activity).await.unwrap_or_default();
+        let now = node.on_data_thread(thread, report::activity).await.unwrap_or_default();
         activity = Activity {
             busy: activity.busy || now.busy,
             working: activity.working || now.working,
@@ -435,20 +435,6 @@ async fn activity(node: &Node) -> Activity {
         };
     }
     activity
-}
-
-/// Does something on a data thread and waits for its end.
-/// None if the thread is gone, and the daemon with it.
-pub(crate) async fn on_data_thread<R: Send + 'static>(
-    node: &Node,
-    thread: usize,
-    call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
-) -> Option<R> {
-    let (done, wait) = oneshot::channel();
-    node.threads[thread].post(Event::Call(Box::new(move |local| {
-        let _ = done.send(call(local));
-    })));
-    wait.await.ok()
 }
 
 async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
@@ -507,7 +493,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
                 break Refusal { kind, message };
             }
             CardState::Waiting if tokio::time::Instant::now() < deadline => tokio::time::sleep(LOOK).await,
-            CardState::Waiting if card.volume().is_none() && report::all_up(node) => {
+            CardState::Waiting if card.volume().is_none() && node.all_up() => {
                 break Refusal::no_such_volume(&name);
             }
             CardState::Waiting => {
@@ -532,7 +518,7 @@ async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refusal> {
 
 /// Who has a volume, as all members say: its disk node names only one to a node that wants the volume for itself.
 async fn all_holders(node: &Arc<Node>, volume: &str) -> Option<String> {
-    let cluster = inquiry::cluster(node).await;
+    let cluster = answers::cluster(node).await;
     // One that waits for its disk node, or was refused, is in nobody's way.
     let is_held = |known: &Volume| known.attached.is_some() && known.state == VolumeState::Ready;
     let has_card =
@@ -542,7 +528,7 @@ async fn all_holders(node: &Arc<Node>, volume: &str) -> Option<String> {
     let holders = said.into_iter().filter(|other| other.status.as_deref().is_some_and(has_card));
     let holders: Vec<String> = holders.map(|other| other.name.clone()).collect();
     let more = if silent.is_empty() { "" } else { ", and nodes that do not answer may have" };
-    (!holders.is_empty()).then(|| cards::in_use(volume, &holders, more))
+    (!holders.is_empty()).then(|| attach::in_use(volume, &holders, more))
 }
 
 /// Names those that nodes run; the simulator has more.
@@ -597,18 +583,8 @@ async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 
 async fn remove(node: &Node, name: &str) {
     if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
-        on_data_thread(node, 0, move |local| local.control(ControlInput::Detach { volume })).await;
+        node.on_data_thread(0, move |local| local.control(ControlInput::Detach { volume })).await;
         tracing::info!(volume = name, "detached");
         node.membership.look();
     }
-}
-
-/// The refusal of a request about a volume that is not attached here.
-pub(crate) fn not_attached(node: &Node, name: &str) -> Refusal {
-    let is_unknown = node.volume(name).is_none() && report::all_up(node);
-    let message = match is_unknown {
-        true => Refusal::no_such_volume(name).message,
-        false => format!("volume {name:?} is not attached here; see `cards volume list`"),
-    };
-    Refusal { kind: RefusalKind::NotAttached, message }
 }

@@ -19,9 +19,11 @@
 //! | `answer` | how it is answered |
 //! | `locks` | what the lock service does for it |
 //! | `spans` | traces |
+//! | `ids` | names of sessions and groups of locks |
 //! | `names` | what it tells, in the words of the API |
 
 mod answer;
+mod ids;
 mod listen;
 mod locks;
 mod map;
@@ -43,12 +45,12 @@ use std::thread::JoinHandle;
 use cards_config::Config;
 use tokio::sync::Notify;
 
+use crate::answers;
+use crate::error::ServeError;
 use crate::front;
 use crate::history;
 use crate::identity;
-use crate::inquiry;
 use crate::node::Node;
-use crate::serve::ServeError;
 
 use cards_tls::Service;
 use listen::Listener;
@@ -120,11 +122,11 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
             for listener in listeners.into_iter().flatten() {
                 tokio::spawn(listener.serve(Arc::clone(&node)));
             }
-            tokio::spawn(inquiry::serve(Arc::clone(&node)));
+            tokio::spawn(answers::serve(Arc::clone(&node)));
             tokio::select! {
                 () = node.locks.run_timer() => {}
                 () = history::keep(&node) => {}
-                () = identity::keep(&node) => {}
+                () = identity::keep(node.identity.as_deref()) => {}
                 () = end.notified() => {}
             }
         });

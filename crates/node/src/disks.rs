@@ -6,35 +6,18 @@ use std::rc::Rc;
 use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
 use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
 
-use crate::buffers::Bytes;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
-use crate::local::{Local, spawn};
+use crate::node::Local;
+use crate::node::disk_job::DiskJob;
 use crate::seldom::Seldom;
 use crate::slab::Key;
-
-/// A job of an engine of this thread.
-pub(crate) enum DiskJob {
-    /// Of a shard.
-    Block {
-        shard: u16,
-        op: OpId,
-        /// Keeps the bytes of a write where they are until the engine is done with them.
-        bytes: Option<Bytes>,
-        /// What is done must be made durable before it is reported: the volume to flush.
-        flush: Option<PgId>,
-        /// It makes something durable: the volume it is of.
-        syncs: Option<PgId>,
-    },
-    /// Of the control.
-    Extents { op: OpId },
-}
 
 impl Local {
     /// Starts one task for each engine, which hands its completions to their shards.
     pub(crate) fn spawn_disks(self: &Rc<Self>) {
         for disk in 0..self.engines.len() {
             let local = Rc::clone(self);
-            spawn(async move {
+            tokio::task::spawn_local(async move {
                 let mut batch = Vec::new();
                 let seldom = Seldom::default();
                 loop {

@@ -8,11 +8,10 @@ use cards_core::{
     Payload, PgId, Shard, Slot, VolumeSpec,
 };
 
-use crate::inbox::Event;
 use crate::journal::Task;
-use crate::local::Local;
-use crate::net::{Frame, Outgoing, Way};
-use crate::node::{Node, Place, ShardState};
+use crate::node::link::outbox::Way;
+use crate::node::link::outgoing::{Frame, Outgoing};
+use crate::node::{Event, Local, Node, Place, ShardState};
 use crate::traffic::Traffic;
 
 impl Local {
@@ -122,14 +121,18 @@ impl Local {
                 let link = &self.node.links[usize::from(to.0)];
                 let way = self.way(shard, to, &message.body);
                 if let Err(Frame::Block { payload: Outgoing::Slot(place), message }) =
-                    link.push(&self.node, way, Frame::Block { message, payload })
+                    link.push(&self.node.traffic, way, Frame::Block { message, payload })
                 {
                     self.unpin([place], false);
                     if let Body::Data { request, block, .. } = message.body {
                         // Somebody waits for it: better a word than silence.
                         let body = Body::Nack { request, block, error: IoError::Busy };
                         let message = Message { body, ..message };
-                        let _ = link.push(&self.node, way, Frame::Block { message, payload: Outgoing::None });
+                        let _ = link.push(
+                            &self.node.traffic,
+                            way,
+                            Frame::Block { message, payload: Outgoing::None },
+                        );
                     }
                 }
             }
@@ -155,7 +158,7 @@ impl Local {
                 if let Some((bytes, Some(connection))) = self.node.buffers.remove(buffer) {
                     let length = bytes.len();
                     drop(bytes);
-                    self.node.writes.released(&self.node, connection, length);
+                    self.node.writes.released(&self.node.links, connection, length);
                 }
             }
             // Carried out where it was taken.
@@ -281,8 +284,11 @@ impl Local {
         match output {
             ControlOutput::Send { to, message } => {
                 // A full queue drops it; the control repeats what it wants answered.
-                let _ =
-                    self.node.links[usize::from(to.0)].push(&self.node, Way::First, Frame::Control(message));
+                let _ = self.node.links[usize::from(to.0)].push(
+                    &self.node.traffic,
+                    Way::First,
+                    Frame::Control(message),
+                );
             }
             ControlOutput::Shards { input } => self.all_shards(&input),
             // Carried out where it was taken.

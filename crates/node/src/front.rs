@@ -7,29 +7,23 @@
 //! | `handshake` | a client until it has chosen an export |
 //! | `connection` | a client afterwards: one task that receives, parses, answers |
 //! | `parked` | the request that waits for its turn under a limit |
-//! | `client` | what a connection shares with its requests |
-//! | `replies` | what is on its way to a client |
+//! | `budget` | what a client may have under way |
 //! | `request` | a request that could not be answered at once |
 //! | `read`, `command`, `status` | the kinds of requests |
 //! | `warm` | blocks that are fetched for nobody yet |
 
+mod budget;
 mod caller;
-mod client;
 mod command;
 mod connection;
 mod handshake;
 mod listen;
 mod parked;
 mod read;
-mod replies;
 mod request;
 mod status;
 mod stream;
 mod warm;
 
-pub(crate) use crate::lobby::Permit;
-pub(crate) use client::{COST_MAX, Client};
 pub(crate) use listen::{Endpoint, bind, bind_tcp, bind_unix, serve};
-pub(crate) use replies::Piece;
-pub(crate) use request::Request;
-pub(crate) use warm::{Warms, blocks_to_warm};
+pub(crate) use warm::blocks_to_warm;

@@ -8,12 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use cards_admin::uptime;
-use cards_config::{Config, Listener, Tls};
+use cards_config::Config;
 use cards_coordinator::WallClock;
-use cards_tls::{Files, Identity, Name, Service};
-
-use crate::node::Node;
-use crate::serve::ServeError;
+use cards_tls::{Files, Identity};
 
 /// Time between two looks at the files of the identity.
 const LOOK: Duration = Duration::from_secs(2);
@@ -225,105 +222,19 @@ fn stamps(files: &Files) -> Stamps {
     })
 }
 
-/// Looks at the files from time to time.
-pub(crate) async fn keep(node: &Node) {
+/// Looks at the files from time to time, if there are any; never ends.
+pub(crate) async fn keep(own: Option<&Own>) {
     loop {
         tokio::time::sleep(LOOK).await;
-        node.identity.iter().for_each(|own| own.look());
+        own.iter().for_each(|own| own.look());
     }
-}
-
-/// Who is refused by a configuration that is right, in words.
-///
-/// # Errors
-/// The start is: this node has nothing to show, or it cannot be used.
-pub fn refuses(config: &Config) -> Result<Vec<String>, ServeError> {
-    let mut refused = Vec::new();
-    let service = read(config).and_then(|identity| clients(config, identity.as_ref()))?;
-    for Listener { key, address, tls, .. } in config.listeners() {
-        let at = format!("at {key} = {address:?}");
-        match (tls, key) {
-            (Tls::Required, "nbd.tcp") => {
-                refused.push(format!("{at}: clients without TLS, or without a certificate"));
-            }
-            (Tls::Required, _) => refused.push(format!("{at}: requests without TLS")),
-            (Tls::Offered | Tls::Off, _) => {}
-        }
-        if key == "nbd.tcp" && service.is_some() && !config.clients.is_empty() {
-            refused.push(format!("{at}: clients with a certificate that are not named in [[client]]"));
-        }
-    }
-    Ok(refused)
-}
-
-/// What clients come to over NBD and TLS; none if they cannot.
-pub(crate) fn clients(config: &Config, identity: Option<&Identity>) -> Result<Option<Service>, ServeError> {
-    match identity {
-        Some(identity) if config.tls("nbd.tcp") != Tls::Off => {
-            Ok(Some(Service::for_clients(identity, config.nbd.authority.as_deref())?))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// Reads it; none if the cluster is this machine, or told to do without.
-///
-/// # Errors
-/// There is none, or it cannot be used.
-pub fn read(config: &Config) -> Result<Option<Identity>, ServeError> {
-    if config.insecure {
-        if let Some(address) = config.beyond_this_machine() {
-            tracing::warn!(
-                "insecure: everybody who reaches {address} can read and write all volumes, and be any node"
-            );
-        }
-        return Ok(None);
-    }
-    let files = config.identity_files();
-    if let Some(error) = files.hidden() {
-        return Err(error.into());
-    }
-    if config.identity.is_none() && !files.any() {
-        return match config.beyond_this_machine() {
-            None => match config.listeners().into_iter().find(Listener::needs_identity) {
-                None => Ok(None),
-                Some(Listener { key, address, .. }) => Err(ServeError::NoIdentityFor {
-                    key,
-                    dir: config.state_dir.join("identity"),
-                    address: address.into(),
-                }),
-            },
-            Some(address) => Err(ServeError::NoIdentity {
-                node: config.node.clone(),
-                dir: config.state_dir.join("identity"),
-                address: address.into(),
-            }),
-        };
-    }
-    let name = Name::new(&config.cluster, &config.node);
-    let identity = Identity::load(&name, &files)?;
-    // The keeper signs for itself when it starts.
-    let signs = config.is_keeper() && config.authority().exists();
-    if identity.ends().is_some() || signs {
-        return Ok(Some(identity));
-    }
-    let remedy = match config.identity {
-        Some(_) => "compare this machine's clock with another's, or have it signed anew".into(),
-        None => format!(
-            "compare this machine's clock with another's; if it is right, remove {} and run `cards join --token` with a token of \
-             `cards cluster token --rejoin {}` on the keeper's machine",
-            config.state_dir.join("identity").display(),
-            config.node
-        ),
-    };
-    Err(ServeError::NotBelieved { certificate: files.certificate, remedy })
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use cards_tls::Authority;
+    use cards_tls::{Authority, Name};
 
     use super::*;
 
@@ -332,7 +243,8 @@ mod tests {
         config.state_dir = dir.into();
         let files = config.identity_files();
         authority.equip_for("n1", &[], &files, life).unwrap();
-        (Own::new(read(&config).unwrap().unwrap(), &config), files)
+        let identity = Identity::load(&Name::new("lab", "n1"), &files).unwrap();
+        (Own::new(identity, &config), files)
     }
 
     const DAY: Duration = Duration::from_secs(86_400);

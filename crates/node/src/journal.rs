@@ -1,14 +1,14 @@
 //! What a disk node must not forget of a disk: one small file for each disk that can be written, in `state_dir`.
 //!
 //! The file is `DISK@NODE@CLUSTER.journal`: a line of JSON and a line with its checksum, and behind these one line for each change
-//! of the disk's cards since then: its checksum and its JSON. An entry is durable before what it permits happens ([`keeper`]). The
+//! of the disk's cards since then: its checksum and its JSON. An entry is durable before what it permits happens (`crate::keeper`). The
 //! end of the last line may be missing, since nothing was permitted then; when anything else is wrong, the file counts as
 //! damaged. A file that is missing, damaged or of another disk says nothing: the disk then has a new persistence life, since
 //! nobody knows what was lost.
 //!
 //! Beside it is the [seal](crate::marks) of the disk, while nothing is written.
 
-mod keeper;
+mod changes;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,10 +21,12 @@ use cards_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::life::boot_id;
 use crate::marks::{self, Medium, Seal};
 use crate::starting::Starting;
+use crate::state_dir::{is_full, remedy, replace};
 
-pub(crate) use keeper::{Changes, Task, close, start};
+pub(crate) use changes::{Changes, Task};
 
 /// The layout of [`Entry`]. A file of a version that is not known counts as damaged.
 const VERSION: u32 = 2;
@@ -35,14 +37,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// When so many bytes have been appended, and as many as were there before, the file is written anew.
 const APPENDED_BYTES_MAX: usize = 64 << 10;
 /// How long until a journal that could not be written is written again.
-const RETRY: Duration = Duration::from_secs(1);
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// That a start waits for room is said again after so many attempts.
 const SAY_EVERY: u32 = 60;
 /// What is said of a journal that is not there.
 const MISSING: &str = "missing";
-/// Replaces the kernel's boot id, for tests that let a machine lose its power.
-const BOOT_ID: &str = "CARDS_BOOT_ID";
-
 /// The journal of one disk; see the module's head.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -373,17 +372,17 @@ impl Journal {
     }
 
     /// A sync that succeeds says that nothing is lost.
-    fn may_be_synced(&self) -> bool {
+    pub(crate) fn may_be_synced(&self) -> bool {
         self.entry.why != Why::SyncFailed
     }
 
     /// It can be told who has written the disk.
-    fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.medium.is_some()
     }
 
     /// Looks at the disk, which may take long, without the journal: none if it is not the one that was opened.
-    fn look(&self) -> impl FnOnce() -> io::Result<Option<Medium>> + Send + use<> {
+    pub(crate) fn look(&self) -> impl FnOnce() -> io::Result<Option<Medium>> + Send + use<> {
         let (disk, boot, opened) = (self.entry.disk.clone(), self.entry.boot.clone(), self.medium.clone());
         move || {
             let Some(opened) = opened else { return Ok(None) };
@@ -396,7 +395,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be replaced. The disk may be sealed all the same.
-    fn seal(&mut self, medium: Option<&Medium>, block: u32, marks: &[Marks]) -> io::Result<()> {
+    pub(crate) fn seal(&mut self, medium: Option<&Medium>, block: u32, marks: &[Marks]) -> io::Result<()> {
         self.is_sealed = true;
         marks::save(&marks_of(&self.path), self.entry.persistence, medium, block, marks)
     }
@@ -405,7 +404,7 @@ impl Journal {
     ///
     /// # Errors
     /// It may still be sealed, and must not be written.
-    fn unseal(&mut self) -> io::Result<()> {
+    pub(crate) fn unseal(&mut self) -> io::Result<()> {
         if self.is_sealed {
             marks::remove(&marks_of(&self.path))?;
             self.is_sealed = false;
@@ -480,38 +479,6 @@ fn marks_of(journal: &Path) -> PathBuf {
     journal.with_extension("marks")
 }
 
-/// Replaces a file as a whole, durably.
-///
-/// # Errors
-/// As of the system calls.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    match path.parent() {
-        Some(directory) => File::open(directory)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-/// What to do about a `state_dir` that cannot be written.
-pub(crate) fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there",
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
-            "create it for the daemon's user or set another one"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => "mount it writable or set another one",
-        _ => "see to its disk or set another one",
-    }
-}
-
 /// What a whole file says.
 type Known = (Entry, CardJournal, BTreeMap<u16, String>);
 
@@ -582,14 +549,6 @@ fn fresh() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(1).clamp(1, u64::MAX / 4)
 }
 
-/// Names the boot of this machine: its page cache lasts as long.
-pub(crate) fn boot_id() -> io::Result<String> {
-    if let Ok(given) = std::env::var(BOOT_ID) {
-        return Ok(given);
-    }
-    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -600,7 +559,7 @@ mod tests {
         Journal::open_in(dir, OF, boot.into(), true).unwrap()
     }
 
-    fn seal(journal: &mut Journal, marks: &[Marks]) -> io::Result<()> {
+    pub(crate) fn seal(journal: &mut Journal, marks: &[Marks]) -> io::Result<()> {
         let medium = journal.look()().unwrap();
         journal.seal(medium.as_ref(), 4096, marks)
     }

@@ -1,16 +1,19 @@
 //! The daemon: sockets, disks and front ends around the core.
 
 mod admin_server;
+mod answers;
 mod api;
 mod arena;
+mod attach;
 mod audit;
-mod buffers;
-mod cards;
 mod clock;
+mod credentials;
+mod daemon;
 mod devices;
 mod disk_watch;
 mod disks;
 mod dispatch;
+mod error;
 mod failures;
 mod front;
 mod history;
@@ -18,10 +21,10 @@ mod identity;
 mod inbox;
 mod inquiry;
 mod journal;
+mod keeper;
 mod life;
 mod limits;
 mod lobby;
-mod local;
 mod locks;
 mod marks;
 mod membership;
@@ -38,18 +41,20 @@ mod report;
 mod rights;
 mod sampling;
 mod seldom;
-mod serve;
 mod service_manager;
 mod slab;
 mod spans;
 mod starting;
+mod state_dir;
+mod thread;
 mod traffic;
 mod warm;
 mod web;
 
-pub use identity::{read as read_identity, refuses};
+pub use credentials::{read as read_identity, refuses};
+pub use daemon::{Daemon, object_source, serve};
+pub use error::ServeError;
 pub use membership::HomeError;
-pub use serve::{Daemon, ServeError, object_source, serve};
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,9 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Replaces the kernel's boot id, for tests that let a machine lose its power.
+const BOOT_ID: &str = "CARDS_BOOT_ID";
+
 /// A life of a node. While it lasts, no other process can begin one in the same directory.
 #[derive(Debug)]
 pub(crate) struct Life {
@@ -107,6 +110,14 @@ fn keep(path: &Path, incarnation: u64) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, path)?;
     File::open(&directory)?.sync_all()
+}
+
+/// Names the boot of this machine: its page cache lasts as long.
+pub(crate) fn boot_id() -> io::Result<String> {
+    if let Ok(given) = std::env::var(BOOT_ID) {
+        return Ok(given);
+    }
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 #[cfg(test)]

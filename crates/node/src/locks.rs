@@ -36,10 +36,10 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-pub(crate) use info::{GroupInfo, SessionInfo};
 pub(crate) use outbox::Mail;
 pub(crate) use refusal::{Refusal, group_name, session_name};
 pub(crate) use service::Service;
+pub(crate) use session::{GroupInfo, SessionInfo};
 
 use outbox::Outbox;
 

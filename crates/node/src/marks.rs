@@ -15,6 +15,9 @@ use std::path::Path;
 use cards_core::{Bounds, Marks, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::life::boot_id;
+use crate::state_dir::replace;
+
 const MAGIC: &[u8; 8] = b"CARDSmk2";
 /// Longest file that is read, in bytes: 65,536 regions in each of 32 shards.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -138,7 +141,7 @@ fn number(path: &Path) -> Option<u64> {
 /// A number for what is on a disk that nobody can write here: the same as long as nobody else writes it either. `version`: what
 /// the server of the disk calls its contents, if it does. A number of this life of the node where nobody can tell. May take long.
 pub(crate) fn content(disk: &str, version: Option<&str>, incarnation: u64) -> u64 {
-    let medium = || super::journal::boot_id().and_then(|boot| Medium::of(disk, &boot)).unwrap_or(None);
+    let medium = || boot_id().and_then(|boot| Medium::of(disk, &boot)).unwrap_or(None);
     let told = match version {
         Some(version) => format!("{disk} {version}"),
         None => medium().map_or_else(|| incarnation.to_string(), |medium| format!("{medium:?}")),
@@ -164,7 +167,7 @@ pub(crate) fn save(
     bytes.extend(about);
     bytes.extend(encode(block, shards));
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    super::journal::replace(path, &bytes)
+    replace(path, &bytes)
 }
 
 /// Removes the file durably. This needs no room.

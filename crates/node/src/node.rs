@@ -1,37 +1,93 @@
-//! What all threads of a daemon share.
+//! The state of a node: what all its threads share, what each data thread has for itself, and what one asks of another.
+//!
+//! Nothing in this room knows the sockets, tasks and desks above it. The three types of this file name each other, and are
+//! together for that; every other file has a part of them and knows only that part.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `shard` | a shard of the cache behind its lock |
+//! | `card` | attachments of volumes |
+//! | `client`, `request`, `replies` | a client, what it has asked for, and what is on its way to it |
+//! | `warms` | blocks that are fetched for nobody yet |
+//! | `link` | a peer, and what is to leave for it |
+//! | `buffers`, `writes` | the bytes of writes on their way, and the memory for those of peers |
+//! | `members`, `membership` | who the members are, and what this node knows of being one |
+//! | `devices` | which device watches a volume |
+//! | `pins` | ranges that stay in the cache |
+//! | `history` | the last hour |
+//! | `inquiries` | open questions between this node and others |
+//! | `disk_job`, `disk_seen` | a job of an engine; what was seen of the disks |
 
+pub(crate) mod buffers;
+pub(crate) mod card;
+pub(crate) mod client;
+pub(crate) mod devices;
+pub(crate) mod disk_job;
+pub(crate) mod disk_seen;
+pub(crate) mod history;
+pub(crate) mod inquiries;
+pub(crate) mod link;
+pub(crate) mod members;
+pub(crate) mod membership;
+pub(crate) mod pins;
+pub(crate) mod replies;
+pub(crate) mod request;
+pub(crate) mod shard;
+pub(crate) mod warms;
+pub(crate) mod writes;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_config::Config;
 use cards_coordinator::MemberState;
 use cards_core::{
-    BlockId, Control, Input, Instant, NodeId, PgId, Read, Shard, Slot, Stats, Token, VolumeSpec,
+    Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
 };
-use cards_disk::Disk;
+use cards_disk::{Disk, Engine};
 use cards_probe::Probe;
 use cards_tls::Service;
+use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
-use crate::buffers::Buffers;
-use crate::cards::Cards;
 use crate::clock::Clock;
-use crate::devices::Devices;
-use crate::disk_watch;
-use crate::failures::Failures;
-use crate::history::History;
+use crate::failures::{Asked, Failures};
 use crate::identity;
-use crate::inbox::{Event, Inbox};
-use crate::inquiry::Inquiries;
+use crate::inbox;
 use crate::journal::{Changes, Journal};
 use crate::life::Life;
 use crate::limits::Limiter;
+use crate::lobby::Permit;
 use crate::locks::{LockView, Locks};
-use crate::membership::{Members, Membership};
-use crate::net::{Link, Writes};
-use crate::pins::Pins;
-use crate::slab::Key;
+use crate::seldom::Seldom;
+use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
+
+use buffers::Buffers;
+use card::Cards;
+use client::{Accepted, COST_MAX, Client};
+use devices::Devices;
+use disk_job::DiskJob;
+use history::History;
+use inquiries::Inquiries;
+use link::Link;
+use link::outbox::Way;
+use members::Members;
+use membership::Membership;
+use pins::Pins;
+use replies::Piece;
+use request::Request;
+use warms::Warms;
+use writes::Writes;
+
+/// How other threads reach a data thread.
+pub(crate) type Inbox = inbox::Inbox<Event>;
+
+pub(crate) use shard::{Place, ShardCell, ShardState};
 
 /// One daemon's state, reachable from every thread.
 ///
@@ -58,8 +114,8 @@ pub(crate) struct Node {
     /// The errors of each.
     pub(crate) disk_errors: Vec<Failures>,
     /// What was done to the files or devices of each.
-    pub(crate) disks_seen: Vec<disk_watch::Seen>,
-    pub(crate) state_seen: disk_watch::StateSeen,
+    pub(crate) disks_seen: Vec<disk_seen::Seen>,
+    pub(crate) state_seen: disk_seen::StateSeen,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
@@ -93,54 +149,6 @@ pub(crate) struct Node {
     pub(crate) draining: AtomicBool,
     /// Threads whose clients are gone.
     pub(crate) drained: AtomicUsize,
-}
-
-/// A shard and what the driver knows about it.
-pub(crate) struct ShardCell {
-    state: Mutex<ShardState>,
-    /// When the shard wants to be woken, in nanoseconds; written under the lock.
-    pub(crate) wake: AtomicU64,
-}
-
-/// What a shard's lock protects.
-pub(crate) struct ShardState {
-    /// The latest time the shard has heard of.
-    now: Instant,
-    pub(crate) shard: Shard,
-    /// Slots pinned by replies that clients have not taken yet.
-    pub(crate) lent: u32,
-    /// Most slots that replies may pin, so that no client who reads slowly takes the cache from others.
-    pub(crate) lent_max: u32,
-}
-
-impl ShardCell {
-    pub(crate) fn new(shard: Shard, capacity: u32) -> Self {
-        let lent_max = (capacity / 8).max(1);
-        Self {
-            state: Mutex::new(ShardState { now: Instant(0), shard, lent: 0, lent_max }),
-            wake: AtomicU64::new(u64::MAX),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
-        // A poisoned shard has lost an invariant; its thread's panic ends the daemon (see `serve`).
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ShardState {
-    /// Gives the shard an input. Threads look at the clock before they have the lock: the shard's time still
-    /// never goes back.
-    pub(crate) fn handle(&mut self, now: Instant, input: Input) {
-        self.now = self.now.max(now);
-        self.shard.handle(self.now, input);
-    }
-
-    /// Asks the shard for a block.
-    pub(crate) fn read(&mut self, now: Instant, token: Token, block: BlockId) -> Read {
-        self.now = self.now.max(now);
-        self.shard.read(self.now, token, block)
-    }
 }
 
 impl Node {
@@ -259,6 +267,35 @@ impl Node {
         self.members().get(node).is_none_or(|member| member.state == MemberState::Left)
     }
 
+    /// Whether every member can be talked to.
+    pub(crate) fn all_up(&self) -> bool {
+        self.members().all().all(|(peer, member)| match member.state {
+            MemberState::Left => true,
+            MemberState::Dead => false,
+            MemberState::Joined | MemberState::Leaving => {
+                peer == self.me || self.links[usize::from(peer.0)].answers()
+            }
+        })
+    }
+
+    /// The socket that devices use.
+    pub(crate) fn nbd_socket(&self) -> Option<PathBuf> {
+        self.config.nbd.unix.clone()
+    }
+
+    /// Does something on a data thread and waits for its end. None if the thread is gone, and the daemon with it.
+    pub(crate) async fn on_data_thread<R: Send + 'static>(
+        &self,
+        thread: usize,
+        call: impl FnOnce(&Rc<Local>) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (done, wait) = oneshot::channel();
+        self.threads[thread].post(Event::Call(Box::new(move |local| {
+            let _ = done.send(call(local));
+        })));
+        wait.await.ok()
+    }
+
     /// The thread a token belongs to.
     pub(crate) fn thread_of(token: Token) -> (usize, Key) {
         ((token.0 >> Key::BITS) as usize, Key(token.0 & ((1 << Key::BITS) - 1)))
@@ -270,9 +307,132 @@ impl Node {
     }
 }
 
-/// A slot with its shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    pub(crate) shard: u16,
-    pub(crate) slot: Slot,
+/// What one thread asks of another.
+pub(crate) enum Event {
+    /// An output for a request of this thread.
+    Output {
+        /// The shard it comes from.
+        shard: u16,
+        /// `Ready`, `Failed` or `Done`.
+        output: Output,
+    },
+    /// The extents a request of this thread waits for.
+    Extents {
+        /// The request.
+        token: Token,
+        /// What the disk node answered.
+        result: Result<Vec<Extent>, IoError>,
+    },
+    /// A client to serve.
+    Client(Accepted, Permit),
+    /// Something for the control state machine.
+    Control(Box<ControlInput>),
+    /// Something to be done on this thread.
+    Call(Call),
+    /// There may be new members to connect to.
+    Members,
+    /// Attach what can be attached by now.
+    ResolveCards,
+    /// Finish what is under way.
+    Drain,
+    /// Leave at once.
+    Stop,
+}
+
+/// Something to be done on a data thread.
+pub(crate) type Call = Box<dyn FnOnce(&Rc<Local>) + Send>;
+
+/// Bytes of the receive buffer that all clients of a thread share (reads are readiness
+/// based, so one buffer per core suffices; a connection keeps only its partial tail).
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// A data thread's own state. Everything here is reached from this thread only.
+pub(crate) struct Local {
+    /// Dropped first: that waits for the kernel, which uses memory of `jobs` and `node` until then.
+    pub(crate) engines: Box<[Engine]>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) index: u8,
+    pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
+    pub(crate) requests: RefCell<Slab<Request>>,
+    pub(crate) warms: RefCell<Warms>,
+    pub(crate) clients: RefCell<Slab<Rc<Client>>>,
+    pub(crate) receive: RefCell<Box<[u8]>>,
+    /// Scratch space of a read, kept so that a hit allocates nothing.
+    pub(crate) pieces: RefCell<Vec<Option<Piece>>>,
+    /// Bytes of reads answered and not yet counted in [`crate::traffic::Traffic`], which all threads share.
+    pub(crate) bytes_read: Cell<u64>,
+    /// Outputs of shards that wait to be routed, with their shard.
+    pub(crate) outputs: RefCell<VecDeque<(u16, Output)>>,
+    pub(crate) routing: Cell<bool>,
+    /// Of what comes of what a lane has brought, in that lane's turn.
+    pub(crate) way_back: Cell<Option<Way>>,
+    /// The shard and the node of the last lock that was asked for, in this round of routing.
+    pub(crate) acquired: Cell<Option<(u16, NodeId)>>,
+    /// Connections that have not finished their handshake or are served here.
+    pub(crate) connections: Cell<u32>,
+    /// Paces the lines about clients that were not served.
+    pub(crate) refusals: Seldom,
+    pub(crate) ended: Notify,
+    /// Clients in their handshake have to go.
+    pub(crate) leaving: Notify,
+    /// Requests of clients since the start.
+    pub(crate) demands: Cell<u64>,
+    /// Bytes of requests under way, and how many they may be, all clients of this thread together, but for
+    /// the request beyond that.
+    pub(crate) in_flight: Cell<u64>,
+    pub(crate) in_flight_max: u64,
+    /// A client has a request beyond that.
+    pub(crate) is_beyond: Cell<bool>,
+    /// Those that wait to have one.
+    pub(crate) in_line: RefCell<VecDeque<Rc<Client>>>,
+    /// When the last request came, while the thread stays awake for the next one.
+    pub(crate) spinning: Cell<Option<std::time::Instant>>,
+    pub(crate) spin: Notify,
+}
+
+impl Local {
+    pub(crate) fn new(node: Arc<Node>, index: u8) -> Self {
+        let share = node.config.cache / 4 / node.threads.len() as u64;
+        let in_flight_max = share.max(COST_MAX);
+        let engines: Box<[Engine]> = node.disks.iter().map(Engine::new).collect();
+        if let Some(engine) = engines.first() {
+            let _ = node.engine.set(engine.kind().clone());
+        }
+        Self {
+            node,
+            index,
+            engines,
+            jobs: RefCell::new(Slab::new()),
+            requests: RefCell::new(Slab::new()),
+            warms: RefCell::default(),
+            clients: RefCell::new(Slab::new()),
+            receive: RefCell::new(vec![0; RECEIVE_BYTES].into()),
+            pieces: RefCell::default(),
+            bytes_read: Cell::new(0),
+            outputs: RefCell::default(),
+            routing: Cell::new(false),
+            way_back: Cell::new(None),
+            acquired: Cell::new(None),
+            connections: Cell::new(0),
+            refusals: Seldom::default(),
+            ended: Notify::new(),
+            leaving: Notify::new(),
+            demands: Cell::new(0),
+            in_flight: Cell::new(0),
+            in_flight_max,
+            is_beyond: Cell::new(false),
+            in_line: RefCell::default(),
+            spinning: Cell::new(None),
+            spin: Notify::new(),
+        }
+    }
+
+    /// A request has come: with a busy poll window, the thread stays awake for the next one.
+    pub(crate) fn busy(&self) {
+        if !self.node.config.busy_poll.is_zero()
+            && self.spinning.replace(Some(std::time::Instant::now())).is_none()
+        {
+            self.spin.notify_one();
+        }
+    }
 }

@@ -5,13 +5,12 @@ use std::collections::btree_map::Entry;
 use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
-use cards_config::size;
 use cards_core::NodeId;
-use cards_disk::Room;
 
-use crate::cards::Card;
+use crate::attach::losses;
 use crate::node::Node;
-use crate::report;
+use crate::node::card::Card;
+use crate::node::disk_seen::short_of_room;
 
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
@@ -139,16 +138,6 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// What to say of a disk whose file will have no room.
-pub(crate) fn short_of_room(disk: &str, path: &str, room: Room) -> String {
-    format!(
-        "disk {disk}: the file system of {path} has {} left, and {} of the disk were never written: make room, or writes there fail \
-         (ENOSPC)",
-        size::human(room.free),
-        size::human(room.unwritten)
-    )
-}
-
 fn state_dir(node: &Node) -> Option<Problem> {
     // A journal that cannot be written says the same, and what follows from it.
     let full =
@@ -174,7 +163,7 @@ fn requests(node: &Node, card: &Card) -> Option<Problem> {
 /// What to say of flushes that failed not long ago.
 fn recent_losses(node: &Node) -> impl Iterator<Item = Problem> {
     let now_ms = node.clock.now_and_utc_us().1 / 1_000;
-    report::losses(node).into_iter().filter_map(move |Lost { volume, disk_node, time_ms, reason }| {
+    losses(node).into_iter().filter_map(move |Lost { volume, disk_node, time_ms, reason }| {
         let ago_s = now_ms.saturating_sub(time_ms) / 1_000;
         (ago_s < LOSS_REMEMBERED_S).then(|| {
             let failed = format!(
@@ -188,7 +177,7 @@ fn recent_losses(node: &Node) -> impl Iterator<Item = Problem> {
 /// What to say of peers from which something has not come as it was sent, not long ago.
 fn damaged(node: &Node) -> Vec<String> {
     let members = node.members();
-    let told = |(peer, member): (NodeId, &crate::membership::Member)| {
+    let told = |(peer, member): (NodeId, &crate::node::members::Member)| {
         let damaged = &node.links[usize::from(peer.0)].damaged;
         let recent = damaged.recent(node.now())?;
         Some(format!(

@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Lost, Member,
-    MemberState, SlowRequests, Status, Volume, VolumeState,
+    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
+    SlowRequests, Status, Volume, VolumeState,
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
 use cards_core::{NodeId, VolumeSpec};
 
-use crate::cards::{Card, CardState, explain};
+use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
 use crate::identity::seconds;
-use crate::local::Local;
-use crate::net::Link;
-use crate::node::Node;
+use crate::node::card::{Card, CardState};
+use crate::node::link::Link;
+use crate::node::{Local, Node};
 use crate::problems;
 use crate::traffic::Traffic;
 
@@ -68,16 +68,6 @@ pub(crate) fn slow(node: &Node, most: usize) -> SlowRequests {
 fn in_clear(node: &Node) -> Vec<String> {
     let listeners = node.config.listeners();
     listeners.iter().filter(|listener| listener.is_in_clear()).map(|listener| listener.key.into()).collect()
-}
-
-/// Cards of which a flush has failed because writes were lost.
-pub(crate) fn losses(node: &Node) -> Vec<Lost> {
-    let lost = |card: Arc<Card>| {
-        let (time_ms, reason) = card.lost()?;
-        let disk_node = node.name(card.volume()?.disk_node());
-        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
-    };
-    node.cards.all().into_iter().filter_map(lost).collect()
 }
 
 /// After a restart nobody writes the disks of this node before those that may have cards of its last life are heard.
@@ -216,25 +206,9 @@ fn gone(node: &Node, spec: &VolumeSpec) -> String {
     }
 }
 
-/// Why a volume is not known that a card wants.
-pub(crate) fn unknown_volume(node: &Node) -> String {
-    if all_up(node) {
-        "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
-    } else {
-        "no node that is up has a disk of this name; see the nodes that are down".into()
-    }
-}
-
-/// Whether every member can be talked to.
-pub(crate) fn all_up(node: &Node) -> bool {
-    members(node)
-        .iter()
-        .all(|member| matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left))
-}
-
 fn members(node: &Node) -> Vec<Member> {
     let members = node.members();
-    let describe = |(peer, member): (NodeId, &crate::membership::Member)| {
+    let describe = |(peer, member): (NodeId, &crate::node::members::Member)| {
         let (state, reason) = match member.state {
             Standing::Dead => (MemberState::Dead, Some(declared_dead(member))),
             Standing::Left => (MemberState::Left, None),
@@ -276,7 +250,7 @@ fn silent(seconds: u64) -> String {
     format!("silent for {seconds} s although it is connected: it stands still or is overloaded")
 }
 
-fn declared_dead(member: &crate::membership::Member) -> String {
+fn declared_dead(member: &crate::node::members::Member) -> String {
     format!(
         "it was declared dead in epoch {}: if it runs, it stands still or is cut off from the coordinator; else start it again, \
          or run `cards forget {}` if it does not come back",

@@ -6,7 +6,7 @@ use cards_config::{Allow, Disk};
 use cards_core::{Access, Allowed, NodeId, PgId, Rights, VolumeSpec};
 use tokio::sync::watch;
 
-use crate::membership::Members;
+use crate::node::members::Members;
 
 /// What the configuration allows to the members, who have numbers.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::inbox::{Event, Inbox};
+use crate::node::{Event, Inbox};
 
 /// The manager that has started this process.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use cards_core::NodeId;
 use cards_nearest::nearest;
 use tokio::sync::oneshot;
 
-use crate::admin_server::{not_attached, on_data_thread};
-use crate::cards::CardState;
+use crate::attach::not_attached;
 use crate::front;
 use crate::inquiry::{self, Question};
 use crate::node::Node;
+use crate::node::card::CardState;
 
 /// Fetches ranges of a volume, offsets and lengths in bytes, into this node's cache, and waits until the last block is there.
 ///
@@ -24,7 +24,7 @@ pub(crate) async fn here(node: &Node, volume: &str, ranges: &[(u64, u64)]) -> Re
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
     let blocks = front::blocks_to_warm(node, &spec, ranges)?;
     let (done, wait) = oneshot::channel();
-    on_data_thread(node, 0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
+    node.on_data_thread(0, move |local| local.warm(&card, blocks.into_iter(), done)).await;
     wait.await.map_err(|_| Refusal {
         kind: RefusalKind::Failed,
         message: format!(

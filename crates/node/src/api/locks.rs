@@ -13,8 +13,8 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::answer::Failure;
+use super::ids::{clip, session};
 use super::names::Names;
-use super::route::{clip, session};
 use crate::locks::{Refusal, limits};
 use crate::node::Node;
 

@@ -7,7 +7,7 @@ use cards_client::body::ErrorKind;
 use hyper::StatusCode;
 
 use super::answer::{Answer, Failure, json};
-use super::route::clip;
+use super::ids::clip;
 use crate::history;
 use crate::node::Node;
 

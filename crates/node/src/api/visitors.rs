@@ -19,7 +19,7 @@ use hyper::header::{
 use hyper::{Method, Request, StatusCode};
 
 use super::answer::{Answer, Failure, refuse, with_status};
-use super::{read, route};
+use super::{ids, read, route};
 use crate::node::Node;
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -102,14 +102,14 @@ async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> R
     if !hosts.has(&host) && !is_certified(node, &host) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
-            route::clip(&host)
+            ids::clip(&host)
         );
         return Err(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let message = format!(
             "{} changes something, and here one can only look; use api.sock, or [api] listen with its token",
-            route::clip(request.method().as_str())
+            ids::clip(request.method().as_str())
         );
         let mut answer = closed(with_status(StatusCode::METHOD_NOT_ALLOWED, &Failure::new(bad, message)));
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

@@ -6,14 +6,14 @@ use cards_admin::Why;
 use cards_client::body::ErrorKind;
 
 use super::answer::Failure;
-use super::route::clip;
-use crate::inquiry;
+use super::ids::clip;
+use crate::answers;
 use crate::node::Node;
 
 /// The way of a read at the offset that the query names.
 pub(super) async fn why(node: &Arc<Node>, query: &str) -> Result<Why, Failure> {
     let (volume, offset) = parse(query)?;
-    Ok(inquiry::why(node, volume, offset).await?)
+    Ok(answers::why(node, volume, offset).await?)
 }
 
 fn parse(query: &str) -> Result<(&str, u64), Failure> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cards_config::{PAGES_LOCK, device_dirs};
 
-use crate::serve::ServeError;
+use crate::error::ServeError;
 use crate::starting::Starting;
 
 const LOOK: Duration = Duration::from_millis(10);

@@ -11,11 +11,10 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrit
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-use super::Watcher;
-use crate::cards::{Card, CardState, explain};
-use crate::inbox::Event;
-use crate::local::Local;
-use crate::node::Node;
+use crate::attach::explain;
+use crate::node::card::{Card, CardState};
+use crate::node::devices::Watcher;
+use crate::node::{Event, Local, Node};
 
 /// A device's place, from its request on.
 pub(crate) struct Watch {

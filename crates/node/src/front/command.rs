@@ -2,39 +2,20 @@
 
 use std::rc::Rc;
 
-use cards_core::{
-    BlockId, CommandKind, FlushPoint, Input, IoError, Payload, Persistence, STRIPE_BLOCKS, Token,
-};
+use cards_core::{BlockId, CommandKind, Input, IoError, Payload, Persistence, STRIPE_BLOCKS, Token};
 use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::Request as NbdRequest;
 
-use super::client::Client;
 use super::connection::fua;
-use super::request::{Request, Work};
-use crate::buffers::Bytes;
-use crate::local::Local;
-use crate::net::PIECE;
-use crate::node::Node;
+use crate::node::buffers::Bytes;
+use crate::node::client::Client;
+use crate::node::link::PIECE;
+use crate::node::request::{Command, Request, Work};
+use crate::node::{Local, Node};
 use crate::slab::Key;
 
 /// Parts of one request that are under way at a time.
 const WINDOW: u32 = 32;
-
-/// A command of a client, as far as it has got.
-pub(super) struct Command {
-    kind: CommandKind,
-    fua: bool,
-    /// Where a flush has begun.
-    flush: Option<FlushPoint>,
-    /// The bytes of a write.
-    bytes: Option<Bytes>,
-    begin: u64,
-    /// What has been handed to shards ends here.
-    next: u64,
-    end: u64,
-    /// Parts handed to shards and not done.
-    under_way: u32,
-}
 
 impl Local {
     /// Starts a command on a range of the export; a flush is [`Self::flush`].

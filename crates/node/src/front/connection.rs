@@ -16,13 +16,14 @@ use cards_probe::{Mark, Ticket};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE};
 use cards_wire::nbd::{BadRequest, Command, Errno, Request, validate};
 
-use super::client::{Client, PATIENCE};
+use super::budget::PATIENCE;
 use super::parked::{self, Parked};
-use super::replies::{Lent, PARTS_MAX};
 use super::stream::Stream;
-use crate::buffers::Bytes;
 use crate::limits::Limiter;
-use crate::local::Local;
+use crate::node::Local;
+use crate::node::buffers::Bytes;
+use crate::node::client::Client;
+use crate::node::replies::{Lent, PARTS_MAX};
 use crate::traffic::Traffic;
 
 /// A write of at least so many bytes is received straight into its buffer.

@@ -15,14 +15,13 @@ use cards_wire::nbd::server::{Closed, Handshake, Question, Step, Tls};
 use cards_wire::nbd::{ExportInfo, Refusal, RefusalKind, Session};
 
 use super::caller::Caller;
-use super::client::Client;
 use super::connection::Connection;
 use super::stream::Stream;
-use crate::cards::{Card, CardState, Seat};
-use crate::inbox::Accepted;
+use crate::attach::unknown_volume;
 use crate::lobby::Permit;
-use crate::local::{Local, spawn};
-use crate::report;
+use crate::node::Local;
+use crate::node::card::{Card, CardState, Seat};
+use crate::node::client::{Accepted, Client};
 
 /// Bytes received at a time: options are short.
 const RECEIVE: usize = 4096;
@@ -74,7 +73,7 @@ impl Local {
     pub(crate) fn serve_client(self: &Rc<Self>, accepted: Accepted, permit: Permit) {
         let local = Rc::clone(self);
         self.connections.set(self.connections.get() + 1);
-        spawn(async move {
+        tokio::task::spawn_local(async move {
             local.client(accepted, permit).await;
             local.connections.set(local.connections.get() - 1);
             local.ended.notify_one();
@@ -270,7 +269,7 @@ impl Local {
                 }
                 CardState::Waiting => {
                     let message = match card.volume() {
-                        None => format!("volume {name:?}: {}", report::unknown_volume(&self.node)),
+                        None => format!("volume {name:?}: {}", unknown_volume(&self.node)),
                         Some(_) => {
                             format!(
                                 "the disk node of volume {name:?} does not answer yet; see `cards status`"

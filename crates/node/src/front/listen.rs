@@ -10,12 +10,11 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::inbox::{Accepted, Event};
+use crate::error::ServeError;
 use crate::lobby::Lobby;
-use crate::local::{Local, spawn};
-use crate::node::Node;
+use crate::node::client::Accepted;
+use crate::node::{Event, Local, Node};
 use crate::seldom::Seldom;
-use crate::serve::ServeError;
 
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -113,7 +112,7 @@ pub(crate) fn serve(local: &Rc<Local>, endpoints: Vec<Endpoint>) -> io::Result<(
             Endpoint::Tcp(listener) => Acceptor::Tcp(TcpListener::from_std(listener)?),
             Endpoint::Unix(listener) => Acceptor::Unix(UnixListener::from_std(listener)?),
         };
-        spawn(accept(Arc::clone(&local.node), acceptor, Arc::clone(&lobby)));
+        tokio::task::spawn_local(accept(Arc::clone(&local.node), acceptor, Arc::clone(&lobby)));
     }
     Ok(())
 }

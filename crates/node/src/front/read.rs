@@ -7,48 +7,14 @@ use cards_core::{BlockId, Input, Instant, Read, STRIPE_BLOCKS, Token};
 use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::{Errno, Request as NbdRequest, reply};
 
-use super::client::Client;
-use super::replies::Piece;
-use super::request::{Request, Work};
-use crate::local::Local;
-use crate::node::{Node, Place, ShardState};
+use crate::node::client::Client;
+use crate::node::replies::Piece;
+use crate::node::request::{Reading, Request, Span, Work};
+use crate::node::{Local, Node, Place, ShardState};
 
 /// Blocks one NBD_CMD_CACHE fetches at most. The command is advice, and the protocol lets its reply come
 /// before the whole range is cached.
 const CACHE_BLOCKS_MAX: u64 = 1024;
-
-/// What a read asks for.
-#[derive(Clone, Copy)]
-struct Span {
-    offset: u64,
-    length: u32,
-}
-
-impl Span {
-    /// The first and the last block, of `block` bytes each. The span is not empty.
-    fn blocks(self, block: u64) -> (u32, u32) {
-        let last = (self.offset + u64::from(self.length) - 1) / block;
-        ((self.offset / block) as u32, last as u32)
-    }
-
-    /// The part of block `index` that was asked for: start and length.
-    fn part(self, block: u64, index: u32) -> (u32, u32) {
-        let begin = u64::from(index) * block;
-        let start = self.offset.max(begin) - begin;
-        let end = (self.offset + u64::from(self.length)).min(begin + block) - begin;
-        (start as u32, (end - start) as u32)
-    }
-}
-
-/// A read of which some blocks are still missing.
-pub(super) struct Reading {
-    span: Span,
-    /// Its first block.
-    first: u32,
-    /// What has come, by block.
-    pieces: Vec<Option<Piece>>,
-    pub(super) missing: u32,
-}
 
 impl Reading {
     /// A block has come; its slot is pinned for this request.

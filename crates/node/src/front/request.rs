@@ -3,41 +3,13 @@
 use std::rc::Rc;
 
 use cards_core::{IoError, Output};
-use cards_probe::{Ticket, WaitReasons};
+use cards_probe::Ticket;
 use cards_wire::nbd::Errno;
 
-use super::client::Client;
-use super::command::Command;
-use super::read::Reading;
-use super::status::Status;
 use crate::failures::Asked;
-use crate::local::Local;
-use crate::node::{Node, Place};
+use crate::node::request::{Reading, Request, Work};
+use crate::node::{Local, Node, Place};
 use crate::slab::Key;
-
-/// One request under way.
-pub(crate) struct Request {
-    pub(super) client: Rc<Client>,
-    pub(super) cookie: u64,
-    pub(super) ticket: Ticket,
-    pub(super) work: Work,
-    /// The first error.
-    pub(super) error: Option<Errno>,
-    /// What it has waited for.
-    pub(super) reasons: WaitReasons,
-}
-
-/// What it waits for.
-pub(super) enum Work {
-    /// Blocks to be sent.
-    Read(Reading),
-    /// Blocks that shall be in the cache.
-    Cache { missing: u32 },
-    /// Commands to the disk node.
-    Command(Command),
-    /// Extents.
-    Status(Status),
-}
 
 impl Request {
     /// Its ticket, now that it is about to be answered; it is noted if it was slow.

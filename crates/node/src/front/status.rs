@@ -7,17 +7,11 @@ use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_REQ_ONE, NBD_STATE_HOLE, NBD_STATE_ZERO};
 use cards_wire::nbd::{Request as NbdRequest, reply};
 
-use super::client::Client;
-use super::replies::Piece;
-use super::request::{Request, Work, errno};
-use crate::local::Local;
-use crate::node::Node;
-
-/// What was asked.
-pub(super) struct Status {
-    length: u32,
-    one: bool,
-}
+use super::request::errno;
+use crate::node::client::Client;
+use crate::node::replies::Piece;
+use crate::node::request::{Request, Status, Work};
+use crate::node::{Event, Local, Node};
 
 impl Local {
     /// Asks the disk node for the extents of a range, which is not empty.
@@ -36,7 +30,7 @@ impl Local {
         let token = Node::token(self.index, key);
         // Not from within the client's turn: the answer may come at once.
         let input = ControlInput::Extents { token, volume, offset, length };
-        self.node.threads[usize::from(self.index)].post(crate::inbox::Event::Control(Box::new(input)));
+        self.node.threads[usize::from(self.index)].post(Event::Control(Box::new(input)));
     }
 
     /// The disk node has answered.

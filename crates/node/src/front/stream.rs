@@ -11,7 +11,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::inbox::Accepted;
+use crate::node::client::Accepted;
 
 /// Bytes in flight to a client over a unix socket. A writer that has filled the buffer is woken when three
 /// quarters are empty: with the system's default (208 KiB) the client has read the rest before the writer

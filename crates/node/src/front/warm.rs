@@ -1,6 +1,6 @@
 //! Blocks that are fetched into this node's cache for nobody yet.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,23 +8,10 @@ use cards_admin::{Refusal, RefusalKind, WARM_BLOCKS_MAX, Warmed};
 use cards_core::{BlockId, Origin, Output, Read, VolumeSpec};
 use tokio::sync::oneshot;
 
-use crate::cards::{Card, Seat};
-use crate::local::Local;
-use crate::node::{Node, Place};
+use crate::node::card::{Card, Seat};
+use crate::node::warms::Warm;
+use crate::node::{Local, Node, Place};
 use crate::slab::Key;
-
-/// Requests to warm that are under way at a data thread, by the number of their key.
-#[derive(Default)]
-pub(crate) struct Warms(BTreeMap<u64, Warm>);
-
-/// One of them.
-struct Warm {
-    /// The card is in use.
-    _seat: Seat,
-    missing: u32,
-    warmed: Warmed,
-    done: oneshot::Sender<Warmed>,
-}
 
 /// The blocks of ranges of a volume, offsets and lengths in bytes, in their order, each once.
 ///
@@ -72,7 +59,7 @@ impl Local {
         // Nothing is ever found under this key: its answers are taken before.
         let key = self.requests.borrow_mut().reserve();
         let (token, now) = (Node::token(self.index, key), self.node.now());
-        let mut warm = Warm { _seat: Seat::new(card), missing: 0, warmed: Warmed::default(), done };
+        let mut warm = Warm::new(Seat::new(card), done);
         for index in blocks {
             let block = BlockId::new(volume, index);
             let here = self.shard(block.shard(self.node.shard_count()), |state| {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use cards_admin::{Refusal, RefusalKind};
 
-use super::event::{self, Event};
-use super::sample::Sample;
-use super::{SAMPLES_MAX, STEP_MS, Told};
 use crate::inquiry::{Question, ask, ask_members};
 use crate::node::Node;
+use crate::node::history::event::{self, Event};
+use crate::node::history::sample::Sample;
+use crate::node::history::{SAMPLES_MAX, STEP_MS, Told};
 
 /// Nodes of a cluster that are asked for their history. A larger cluster has none: a page would cost it too much.
 const NODES_MAX: usize = 64;
@@ -144,8 +144,9 @@ fn sum(now: u64, all: impl Iterator<Item = Told>) -> Told {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{History, Totals};
     use super::*;
+    use crate::node::history::History;
+    use crate::node::history::sample::Totals;
 
     fn told(name: &str, steps: std::ops::RangeInclusive<u64>, each: u64, us: u64) -> Told {
         let history = History::default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cards_admin::{MemberState, Status};
 
-use super::event::{Event, Kind};
+use crate::node::history::event::{Event, Kind};
 
 /// What there is at a look.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ const PATIENCE_WARM: Duration = Duration::from_secs(100);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "question", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Question {
-    /// How it is: an [`admin::Status`](cards_admin::Status), short as [`super::answer`] makes it.
+    /// How it is: an [`admin::Status`](cards_admin::Status), short as `answers` makes it.
     Status {},
     /// What it knows of a block: an [`admin::Block`](cards_admin::Block).
     Block {
@@ -38,28 +38,28 @@ pub(crate) enum Question {
         /// It is to be passed to nobody but the disk node.
         from_disk: bool,
     },
-    /// What it has in memory of a volume: a [`Map`](crate::web::map::Map).
+    /// What it has in memory of a volume: a [`Map`](crate::node::inquiries::maps::Map).
     Map {
         /// The volume's name.
         volume: String,
     },
-    /// What it did in the last hour: a [`Told`](crate::history::Told).
+    /// What it did in the last hour: a [`Told`](crate::node::history::Told).
     History {
         /// Only what came after this step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
-    /// What its clients asked of a volume in the last hour: a [`Told`](crate::history::Told).
+    /// What its clients asked of a volume in the last hour: a [`Told`](crate::node::history::Told).
     VolumeHistory {
         /// The volume's name.
         volume: String,
     },
-    /// What it keeps of another node's last hour: a [`Told`](crate::history::Told), or null.
+    /// What it keeps of another node's last hour: a [`Told`](crate::node::history::Told), or null.
     Past {
         /// That node's name.
         node: String,
     },
-    /// What has happened as it says: a list of [`Event`](crate::history::Event)s.
+    /// What has happened as it says: a list of [`Event`](crate::node::history::event::Event)s.
     Events {},
     /// What happened to requests there: a list of [`admin::Span`](cards_admin::Span).
     Spans {

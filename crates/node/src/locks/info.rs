@@ -1,35 +1,11 @@
 //! What a service knows, for clients and for people.
 
-use std::time::Duration;
-
 use cards_core::rendezvous::Members;
 use cards_core::{Instant, PgId};
-use cards_locks::{GroupKey, Holding, LockRange, Part, SessionId, Want};
+use cards_locks::{GroupKey, Holding, LockRange, SessionId};
 
 use super::Service;
-use super::session::{Group, Session, Stage};
-
-/// A session, for its client.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionInfo {
-    pub(crate) id: SessionId,
-    pub(crate) name: String,
-    pub(crate) ttl: Duration,
-    /// How long it may still be silent.
-    pub(crate) left: Duration,
-    pub(crate) groups: Vec<GroupInfo>,
-}
-
-/// A group, for its client.
-#[derive(Clone, Debug)]
-pub(crate) struct GroupInfo {
-    pub(crate) key: GroupKey,
-    /// What was asked for.
-    pub(crate) wants: Vec<Want>,
-    /// How long it may be relied upon, and what it has; none while it waits or is being given up.
-    pub(crate) held: Option<(Duration, Vec<Part>)>,
-    pub(crate) releasing: bool,
-}
+use super::session::{Group, GroupInfo, Session, SessionInfo, Stage};
 
 impl Service {
     /// The sessions of this node.

@@ -11,9 +11,8 @@ use cards_locks::{
 };
 use tokio::sync::oneshot;
 
-use super::info::SessionInfo;
 use super::lives::Lives;
-use super::session::{Answer, Group, Session, Stage};
+use super::session::{Answer, Group, Session, SessionInfo, Stage};
 use super::{LockView, Refusal, limits};
 
 /// See the module's head.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cards_core::Instant;
-use cards_locks::{ClientOutput, LockClient, LockError, Want};
+use cards_locks::{ClientOutput, GroupKey, LockClient, LockError, Part, SessionId, Want};
 use tokio::sync::oneshot;
 
 /// Who waits for a group to be granted.
@@ -101,4 +101,26 @@ impl Session {
         }
         None
     }
+}
+
+/// A session, for its client.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionInfo {
+    pub(crate) id: SessionId,
+    pub(crate) name: String,
+    pub(crate) ttl: Duration,
+    /// How long it may still be silent.
+    pub(crate) left: Duration,
+    pub(crate) groups: Vec<GroupInfo>,
+}
+
+/// A group, for its client.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupInfo {
+    pub(crate) key: GroupKey,
+    /// What was asked for.
+    pub(crate) wants: Vec<Want>,
+    /// How long it may be relied upon, and what it has; none while it waits or is being given up.
+    pub(crate) held: Option<(Duration, Vec<Part>)>,
+    pub(crate) releasing: bool,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cards_coordinator::{
     Blank, Coordinator, Epoch, Error, Etcd, EtcdConfig, EtcdError, Local, LocalConfig, Login, Office, Opened,
-    Record, Refusal, Remote, RemoteConfig, Terms, TlsFiles, Visit, earlier_records,
+    Record, Refusal, Remote, RemoteConfig, Terms, TlsFiles, earlier_records,
 };
 
 use cards_tls::{Identity, Name};
@@ -17,6 +17,7 @@ use cards_config::{Config, Coordinator as Home, EmbeddedHome, EtcdHome};
 
 use super::patience::Patience;
 use super::state::State;
+use crate::net::Registry;
 
 /// Connections that have been brought to the registry, and not yet been heard.
 const VISITS_MAX: usize = 128;
@@ -215,14 +216,6 @@ pub(super) fn office(
         }
         _ => Ok(None),
     }
-}
-
-/// Where those who ask the registry of this node are brought.
-#[derive(Debug)]
-pub(crate) struct Registry {
-    pub(crate) visits: mpsc::Sender<Visit>,
-    /// Machines that have a token may come: the cluster's authority is here.
-    pub(crate) signs: bool,
 }
 
 /// Answers whoever is brought to the registry, if nodes keep it, for as long as the runtime runs.

@@ -9,8 +9,7 @@ use cards_core::ControlInput;
 
 use super::registrar::disk_id;
 use super::session::Session;
-use crate::inbox::Event;
-use crate::node::Node;
+use crate::node::{Event, Node};
 
 /// How long a node that leaves waits for others to keep the registry without it.
 const HAND_OVER: Duration = Duration::from_secs(5);

@@ -11,8 +11,8 @@ use cards_config::Mode;
 use cards_coordinator::{AttachMode, Change, Coordinator, Error, Member, Refusal, Seat, View, Volume};
 
 use super::session::Session;
-use crate::cards::{Card, CardState};
 use crate::node::Node;
+use crate::node::card::{Card, CardState};
 
 /// When to try again what did not succeed.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use cards_config::{Config, Coordinator as Home};
@@ -19,12 +19,12 @@ use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::home::{self, HomeError, RETRY, Registry};
+use super::home::{self, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
 use crate::identity::Own;
-use crate::net;
+use crate::net::{self, Registry};
 use crate::node::Node;
 use crate::starting::Starting;
 
@@ -82,7 +82,7 @@ pub(super) async fn run(
     state: StateFile,
     (port, starting): (Vec<TcpListener>, Arc<Starting>),
     mut joined: oneshot::Sender<Result<Joined, HomeError>>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    (orders, node): (mpsc::UnboundedReceiver<Order>, Arc<OnceLock<Arc<Node>>>),
 ) {
     let begun = tokio::select! {
         begun = Session::begin(config, home, own, state, port, &starting) => begun,
@@ -92,7 +92,7 @@ pub(super) async fn run(
     match begun {
         Ok((session, first)) => {
             let _ = joined.send(Ok(first));
-            session.keep(orders).await;
+            session.keep(orders, &node).await;
         }
         Err(error) => drop(joined.send(Err(error))),
     }
@@ -185,15 +185,15 @@ impl Session {
         Ok((Rc::new(session), joined))
     }
 
-    async fn keep(self: Rc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn keep(self: Rc<Self>, mut orders: mpsc::UnboundedReceiver<Order>, node: &OnceLock<Arc<Node>>) {
         tokio::task::spawn_local(Rc::clone(&self).renew());
         tokio::task::spawn_local(Rc::clone(&self).watch());
         tokio::task::spawn_local(registrar::run(Rc::clone(&self)));
         tokio::task::spawn_local(renewal::run(Rc::clone(&self)));
         while let Some(order) = orders.recv().await {
             match order {
-                Order::Serve(node) => {
-                    *self.node.borrow_mut() = Some(node);
+                Order::Serve => {
+                    *self.node.borrow_mut() = node.get().cloned();
                     self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);

@@ -8,9 +8,10 @@ use cards_core::PgId;
 
 use super::exposition::Exposition;
 use super::process;
-use crate::cards::CardState;
 use crate::identity::seconds;
 use crate::node::Node;
+use crate::node::card::CardState;
+use crate::node::link::Link;
 use crate::report;
 use crate::traffic::Traffic;
 
@@ -192,7 +193,7 @@ fn counters(text: &mut Exposition, node: &Node) {
 
 fn peers(text: &mut Exposition, node: &Node) {
     let members = node.members();
-    let peers: Vec<(&str, &crate::net::Link)> = members
+    let peers: Vec<(&str, &Link)> = members
         .live()
         .filter(|(peer, _)| *peer != node.me)
         .map(|(peer, member)| (member.name.as_str(), &node.links[usize::from(peer.0)]))

@@ -9,17 +9,15 @@ use std::task::{Context, Poll, ready};
 
 use cards_core::NodeId;
 use cards_tls::Wire;
-use cards_wire::peer::FrameError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::credit::{Connection, Overdrawn};
+use super::broken::{Broken, SILENCE};
 use super::incoming::Incoming;
-use super::link::SILENCE;
-use super::outbox::Way;
-use super::outgoing::{Frame, PARTS_MAX, Sending};
-use crate::local::Local;
 use crate::locks::Mail;
-use crate::node::Place;
+use crate::node::link::credit::Connection;
+use crate::node::link::outbox::Way;
+use crate::node::link::outgoing::{Frame, PARTS_MAX, Sending};
+use crate::node::{Local, Place};
 use crate::traffic::Traffic;
 
 /// Receives per turn, and bytes, before what they led to is sent and others run.
@@ -27,33 +25,6 @@ const RECEIVES: u32 = 32;
 const RECEIVED: usize = 1 << 20;
 /// Turns before others run.
 const TURNS: u32 = 4;
-
-/// Why a connection ended.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("closed by the peer")]
-    Closed,
-    #[error("the peer has opened a newer connection")]
-    Superseded,
-    #[error("it was declared dead, or it has left or joined anew")]
-    NoMember,
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error("the rest of a frame has not come for {} s: the peer stands still", SILENCE.as_secs())]
-    Stalled,
-    #[error("the bytes of a write have changed on their way")]
-    Damaged,
-    #[error("a message for shard {0}, which does not exist")]
-    Shard(u16),
-    #[error("a block of {0} bytes instead of {1}")]
-    Block(usize, usize),
-    #[error("{0}")]
-    Credit(#[from] Overdrawn),
-    #[error("a frame on lane {0} that is neither a read nor its answer")]
-    Lane(u16),
-}
 
 /// Serves a lane, in a version of the protocol, until it breaks.
 pub(super) fn run(

@@ -10,11 +10,9 @@ use cards_wire::peer::{self, FrameError, HEADER_SIZE, Hello, MAX_LANES, Mismatch
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::offers::{Greeted, GreetedLane, Offered};
-use super::port::Refused;
-use crate::local::Local;
-use crate::membership::Members;
-use crate::node::Node;
+use crate::node::link::offers::{Greeted, GreetedLane, Offered};
+use crate::node::members::Members;
+use crate::node::{Local, Node};
 
 /// How long an introduction may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
@@ -50,6 +48,25 @@ pub(super) enum GreetError {
     NoLane { node: String, lane: u16, lanes: u16 },
     #[error("it asks the registry, which has ended, or has as many connections as it takes")]
     NoRegistry,
+}
+
+/// A connection that is not served.
+pub(super) struct Refused {
+    pub(super) error: GreetError,
+    /// The member it says it is.
+    pub(super) member: Option<usize>,
+}
+
+impl From<GreetError> for Refused {
+    fn from(error: GreetError) -> Self {
+        Self { error, member: None }
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        GreetError::Io(error).into()
+    }
 }
 
 impl From<HandshakeError> for GreetError {

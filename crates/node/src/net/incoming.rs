@@ -16,13 +16,13 @@ use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
 use cards_tls::{Encryption, Wire};
 use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
-use super::credit::Connection;
-use super::exchange::Broken;
-use super::outgoing;
-use crate::buffers::Bytes;
+use super::broken::Broken;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
-use crate::local::Local;
-use crate::node::Place;
+use crate::inquiry;
+use crate::node::buffers::Bytes;
+use crate::node::link::credit::Connection;
+use crate::node::link::outgoing;
+use crate::node::{Local, Place};
 use crate::traffic::Traffic;
 
 /// Bytes of headers, bodies, and payloads that nobody wants, that are received at a time beside large blocks.
@@ -210,7 +210,7 @@ impl Incoming {
                             self.local.control(ControlInput::Message { from, message });
                         }
                         peer::Body::Locks(message) => node.locks.message(from, message),
-                        peer::Body::Inquiry(inquiry) => node.inquiries.arrived(node, from, inquiry),
+                        peer::Body::Inquiry(inquiry) => inquiry::arrived(node, from, inquiry),
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl Incoming {
             Header::Credit(credit) => {
                 let node = &self.local.node;
                 node.links[usize::from(self.peer.0)].has_credit(&credit);
-                node.writes.said(node, self.connection, &credit)?;
+                node.writes.said(&node.links, self.connection, &credit)?;
                 return Ok(());
             }
             Header::Message { message, payload } => (Run::new(message), payload),
@@ -271,7 +271,7 @@ impl Incoming {
         });
         let has = |wanted: fn(&Target) -> bool| self.arriving.iter().any(|(_, target)| wanted(target));
         if is_write && has(|target| matches!(target, Target::Nowhere)) {
-            local.node.writes.released(&local.node, self.connection, length as usize);
+            local.node.writes.released(&local.node.links, self.connection, length as usize);
         }
         let block = local.node.arena.block();
         let (length, count) = (length as usize, run.count() as usize);
@@ -379,7 +379,7 @@ impl Incoming {
                     let now = node.now();
                     self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
                 }
-                Target::Buffer(bytes) => node.writes.released(node, self.connection, bytes.len()),
+                Target::Buffer(bytes) => node.writes.released(&node.links, self.connection, bytes.len()),
                 Target::Nowhere => {}
             }
         }

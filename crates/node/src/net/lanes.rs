@@ -12,11 +12,10 @@ use cards_core::NodeId;
 use cards_tls::Adrift;
 use tokio::sync::{mpsc, watch};
 
-use super::credit::Connection;
-use super::exchange::{self, Broken};
-use crate::inbox::Event;
-use crate::local::{Local, spawn};
-use crate::node::Node;
+use super::broken::Broken;
+use super::exchange;
+use crate::node::link::credit::Connection;
+use crate::node::{Event, Local, Node};
 
 /// See the module's head.
 pub(super) struct Lanes {
@@ -46,7 +45,14 @@ impl Lanes {
         for (lane, wire) in (0..).zip(wires) {
             let (stopped, tell) = (stopped.clone(), tell.clone());
             let start = move |local: &Rc<Local>| {
-                spawn(serve(Rc::clone(local), connection, (lane, version), wire, stopped, tell));
+                tokio::task::spawn_local(serve(
+                    Rc::clone(local),
+                    connection,
+                    (lane, version),
+                    wire,
+                    stopped,
+                    tell,
+                ));
             };
             let thread = thread_of(node, connection.peer, lane);
             node.threads[thread].post(Event::Call(Box::new(start)));

@@ -14,13 +14,12 @@ use std::time::{Duration, Instant};
 use cards_coordinator::Visit;
 use cards_tls::{HandshakeError, Proven, Purpose, Shown, Wire};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tracing::Level;
 
-use super::greet::{self, Answered, DEADLINE, GreetError};
+use super::greet::{self, Answered, DEADLINE, GreetError, Refused};
 use crate::lobby::{Lobby, Permit};
-use crate::local::{Local, spawn};
-use crate::membership::Registry;
-use crate::node::Node;
+use crate::node::{Local, Node};
 use crate::seldom::Seldom;
 
 /// Connections that may be introducing themselves at a time.
@@ -29,6 +28,14 @@ pub(super) const STRANGERS_MAX: u32 = 128;
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// A node that was forgotten comes again and again: of each the log speaks so often.
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
+
+/// Where those who ask the registry of this node are brought.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) visits: mpsc::Sender<Visit>,
+    /// Machines that have a token may come: the cluster's authority is here.
+    pub(crate) signs: bool,
+}
 
 /// Where others come, before the node runs.
 pub(crate) struct Port {
@@ -59,25 +66,6 @@ enum Guest {
     Machine(Wire),
 }
 
-/// A connection that is not served.
-pub(super) struct Refused {
-    pub(super) error: GreetError,
-    /// The member it says it is.
-    pub(super) member: Option<usize>,
-}
-
-impl From<GreetError> for Refused {
-    fn from(error: GreetError) -> Self {
-        Self { error, member: None }
-    }
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        GreetError::Io(error).into()
-    }
-}
-
 impl Port {
     /// Opens it: from now on whoever comes is served.
     ///
@@ -90,7 +78,7 @@ impl Port {
         let (local, seldom, revoked) = (Rc::clone(local), Seldom::default(), RefCell::default());
         let hall = Rc::new(Hall { local, registry, lobby, seldom, revoked });
         for listener in listeners {
-            spawn(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
+            tokio::task::spawn_local(Rc::clone(&hall).accept(TcpListener::from_std(listener)?));
         }
         Ok(())
     }
@@ -102,7 +90,7 @@ impl Hall {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     if let Some(permit) = self.lobby.admit(Some(from.ip())) {
-                        spawn(Rc::clone(&self).serve(stream, from, permit));
+                        tokio::task::spawn_local(Rc::clone(&self).serve(stream, from, permit));
                     }
                 }
                 Err(error) => {

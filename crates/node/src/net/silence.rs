@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cards_core::{Instant, NodeId};
 
-use crate::cards::CardState;
 use crate::node::Node;
+use crate::node::card::CardState;
 use crate::traffic::Traffic;
 
 /// Looks in a lease.
@@ -80,7 +80,7 @@ pub(crate) async fn watch(node: &Node) {
 
 /// The peers that renew cards of volumes of this node, or answer this node's renewals.
 fn talkers(node: &Node) -> BTreeSet<NodeId> {
-    let leased = |card: &std::sync::Arc<crate::cards::Card>| {
+    let leased = |card: &std::sync::Arc<crate::node::card::Card>| {
         let volume = card.volume().filter(|_| card.state() == CardState::Attached)?;
         node.cards.lease_of(volume).map(|_| volume.disk_node())
     };

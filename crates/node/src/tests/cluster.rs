@@ -12,8 +12,7 @@ use tempfile::TempDir;
 
 use super::client::Client;
 use crate::Daemon;
-use crate::inbox::Event;
-use crate::node::Node;
+use crate::node::{Event, Node};
 
 pub(super) const BLOCK: usize = 64 << 10;
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::node::Event;
 use cards_config::{Coherence, PolicySpec};
 use cards_wire::nbd::consts::NBD_FLAG_CAN_MULTI_CONN;
 
 use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
-use crate::inbox::Event;
 
 const BLOCKS: usize = 16;
 

@@ -11,7 +11,7 @@ use cards_wire::peer::{HEADER_SIZE, Header, OLDEST, Versions, encode_hello};
 
 use super::cluster::{BLOCK, Cluster};
 use super::peers::{read_hello, whole_frame};
-use crate::membership::Member;
+use crate::node::members::Member;
 
 /// What is done to a frame that passes.
 type Tamper = Box<dyn FnMut(&Header, &mut [u8]) + Send>;

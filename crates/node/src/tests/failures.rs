@@ -173,7 +173,7 @@ fn a_drain_finishes_what_is_under_way() {
     client.send(Command::Read, 0, 0, BLOCK as u32, &[]);
     let start = Instant::now();
     cluster.drain(1);
-    assert!(start.elapsed() < crate::local::DRAIN, "{:?}", start.elapsed());
+    assert!(start.elapsed() < crate::thread::DRAIN, "{:?}", start.elapsed());
     let mut data = vec![0; BLOCK];
     assert_eq!(client.wait(0, &mut data).1, Ok(()));
     assert!(data == cluster.content[..BLOCK]);
@@ -195,7 +195,7 @@ fn what_was_sent_before_a_drain_is_answered() {
     client.send(Command::Flush, 0, 0, 0, &[]);
     let start = Instant::now();
     cluster.drain(1);
-    assert!(start.elapsed() < crate::local::DRAIN, "{:?}", start.elapsed());
+    assert!(start.elapsed() < crate::thread::DRAIN, "{:?}", start.elapsed());
     for _ in 0..9 {
         assert_eq!(client.wait(0, &mut []).1, Ok(()));
     }

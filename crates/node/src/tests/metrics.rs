@@ -9,9 +9,9 @@ use cards_wire::nbd::{Command, Errno};
 use super::cluster::{BLOCK, Cluster, free_address};
 use super::http::{get, web};
 use crate::Daemon;
-use crate::cards::CardState;
-use crate::membership::{Member, Members};
 use crate::metrics::{scrape, strict};
+use crate::node::card::CardState;
+use crate::node::members::{Member, Members};
 use crate::report;
 
 /// The value of a sample; zero if it is not there.

@@ -8,9 +8,8 @@ use cards_wire::nbd::{Command, Errno};
 
 use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
-use crate::front::COST_MAX;
-use crate::inbox::Event;
-use crate::local::Local;
+use crate::node::client::COST_MAX;
+use crate::node::{Event, Local};
 
 #[test]
 fn one_node_serves_every_byte_at_any_alignment() {

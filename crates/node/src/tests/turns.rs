@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::cluster::Cluster;
-use crate::inbox::Event;
+use crate::node::Event;
 use crate::service_manager::Turns;
 
 #[test]

@@ -2,9 +2,9 @@
 
 use cards_admin::Refusal;
 use cards_core::{BlockId, VolumeSpec};
-use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
+use crate::node::inquiries::maps::Map;
 
 /// Most cells of a map.
 pub(crate) const CELLS_MAX: u32 = 512;
@@ -12,18 +12,6 @@ pub(crate) const CELLS_MAX: u32 = 512;
 const LOOKS_MAX: u32 = 128;
 /// Blocks that are looked up under one lock of a shard: about 20 us.
 const BATCH: usize = 256;
-
-/// What is cached of a volume at one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Map {
-    /// For each cell, the part of its blocks that is in memory, in thousandths. More than none is at least 1, less
-    /// than all at most 999.
-    pub(crate) cells: Vec<u16>,
-    /// Every block was looked up; else places spread over each cell.
-    pub(crate) exact: bool,
-    /// Blocks of the volume in memory, counted and not estimated.
-    pub(crate) cached_blocks: u64,
-}
 
 /// What is cached here of the volume `name`.
 ///

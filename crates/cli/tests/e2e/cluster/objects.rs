@@ -1,6 +1,7 @@
 //! An object of a real web server as the disk.
 
 use std::fs::{self, File, Permissions};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -10,8 +11,8 @@ use serde_json::Value;
 use super::{SEED, SIZE, image};
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::nginx::Nginx;
-use crate::harness::plan::{Disk, Plan};
-use crate::harness::process::run;
+use crate::harness::plan::{Disk, Plan, free_port};
+use crate::harness::process::{Process, run};
 use crate::harness::tools::need;
 use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
@@ -131,6 +132,41 @@ fn an_object_of_a_store_is_read_over_https() {
     assert!(requests.lines().count() > 2 && requests.lines().all(is_signed), "{requests}");
     assert_eq!(cluster.node(1).status()["disks"][0]["origin"], "s3://models/a b.img");
     assert!(!cluster.node(1).log().contains("hush"));
+}
+
+/// An implementation of S3 that is not ours looks at signatures, and hides what it holds from who has none.
+#[test]
+fn a_store_that_checks_signatures_is_read_with_the_right_key_only() {
+    need!("s3s-fs");
+    let dir = scratch();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join("models")).unwrap();
+    // The store reads all of it for each request, for the sake of its ETag.
+    content::image(&root.join("models/a+b (1).img"), MIB, SEED);
+    let address = free_port();
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let secret = "secret/with+signs=";
+    let words = ["s3s-fs", "--host", &host, "--port", &port, "--access-key", "AK", "--secret-key", secret]
+        .map(Into::into);
+    let words = [&words[..], &[root.display().to_string()]].concat();
+    let mut store = Process::spawn(&words, &dir.path().join("store.log"));
+    eventually("the store listens", SHORT, || TcpStream::connect(address).ok());
+    assert!(store.is_alive(), "{}", store.log());
+    let key = dir.path().join("key");
+    let has = |secret: &str| {
+        fs::write(&key, format!("[default]\naws_access_key_id = AK\naws_secret_access_key = {secret}\n"))
+            .unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    };
+    has(secret);
+    let mut disk = Disk::object("s3://models/a+b (1).img");
+    disk.origin += &format!("\nendpoint = \"http://{address}\"\ncredentials = \"{}\"", key.display());
+    let cluster = Cluster::start(Plan::new(dir.path(), 2).disk(disk));
+    cluster.export(2, "disk").check_all(SEED);
+    has("another");
+    let config = dir.path().join("n1.toml").display().to_string();
+    let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT).fails();
+    assert!(doctor.stdout.contains("answered with status 403"), "{doctor}");
 }
 
 /// Nothing that was cached is asked for again: the object is the one that it was.

@@ -1,0 +1,158 @@
+//! The disks of a node and their journals, opened.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
+use cards_core::{NodeId, PgId, VolumeSpec};
+use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
+use cards_policies::policy::normalize;
+
+use crate::error::ServeError;
+use crate::journal::{self, Journal, OpenError};
+use crate::starting::Starting;
+
+/// How long until a server that is away is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// That a start waits for it is said again so often.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// A disk of this node, and what is announced of it; its number is given to it when the node has one.
+pub(super) struct OpenedDisk {
+    pub(super) disk: Arc<Disk>,
+    pub(super) spec: VolumeSpec,
+}
+
+/// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
+fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<Arc<Disk>, DiskError> {
+    let mut said: Option<Instant> = None;
+    loop {
+        match Disk::open(options) {
+            Err(error) if error.is_transient() => {
+                if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+                    tracing::error!(
+                        disk = name,
+                        "{error}; it is tried again, and until then nothing is served here"
+                    );
+                    said = Some(Instant::now());
+                }
+                starting.waits_for(format!("disk {name}"), Some(error.to_string()));
+                std::thread::sleep(RETRY);
+            }
+            opened => {
+                starting.goes_on();
+                return opened;
+            }
+        }
+    }
+}
+
+/// The disks that the configuration names, in its order.
+pub(super) fn open_disks(
+    config: &Config,
+    block: u32,
+    starting: &Starting,
+) -> Result<Vec<OpenedDisk>, ServeError> {
+    let mut disks = Vec::new();
+    for disk in &config.disks {
+        let name = disk.name.clone();
+        let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
+            what: "disk",
+            name: name.clone(),
+            source,
+        })?;
+        let opened = open_disk(&name, &disk_options(disk, config), starting).map_err(|source| {
+            let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
+            match source {
+                DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
+                    ServeError::DiskGone { name: name.clone(), path, journal }
+                }
+                source => ServeError::Disk { name: name.clone(), source },
+            }
+        })?;
+        // Blocks are numbered in 32 bits.
+        if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
+            return Err(ServeError::TooLarge { name, size: opened.size(), block });
+        }
+        let spec = VolumeSpec {
+            id: PgId(0),
+            primary: NodeId(0),
+            epoch: 0,
+            name,
+            size_bytes: opened.size(),
+            block_bytes: block,
+            policy,
+            read_only: opened.read_only(),
+            content: 0,
+            network_attached: disk.attached == Attached::Network,
+            coherence: disk.coherence.into(),
+            handover: disk.handover.into(),
+        };
+        disks.push(OpenedDisk { disk: opened, spec });
+    }
+    Ok(disks)
+}
+
+/// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.
+pub(super) fn open_journals(
+    config: &Config,
+    opened: &[OpenedDisk],
+    is_first: bool,
+    starting: &Starting,
+) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
+    let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
+        let of = journal::Of {
+            cluster: &config.cluster,
+            node: &config.node,
+            name: &spec.name,
+            disk: disk.name(),
+            bytes: spec.size_bytes,
+        };
+        let journal =
+            Journal::open(&config.state_dir, of, is_first, starting).map_err(|error| match error {
+                OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
+                OpenError::Shrank { before, journal } => {
+                    ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
+                }
+            })?;
+        Ok(Some(Mutex::new(journal)))
+    };
+    opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
+}
+
+/// What [`cards_disk`] wants to know of an object.
+#[must_use]
+pub fn object_source(object: &Object) -> ObjectSource {
+    ObjectSource {
+        url: object.url.clone(),
+        region: object.region.clone(),
+        endpoint: object.server().cloned(),
+        credentials: object.credentials.clone(),
+        ca: object.ca.clone(),
+    }
+}
+
+fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
+    let options = match &disk.origin {
+        Origin::Path(path) => DiskOptions::path(Path::new(path)),
+        Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
+        Origin::Object(object) => DiskOptions::object(object_source(object)),
+    };
+    DiskOptions {
+        read_only: disk.read_only,
+        direct: disk.direct,
+        delivery: match disk.delivery {
+            Delivery::Event => cards_disk::Delivery::Event,
+            Delivery::Thread => cards_disk::Delivery::Thread,
+            Delivery::Sync => cards_disk::Delivery::Sync,
+        },
+        delay: disk.delay,
+        rate: disk.rate,
+        depth: disk.depth,
+        fault: disk.fault.clone(),
+        count_block: config.block as u32,
+        reconnect_wait: config.disk_wait,
+        ..options
+    }
+}

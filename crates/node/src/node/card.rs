@@ -1,0 +1,240 @@
+//! The cards of this node: attachments of volumes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cards_admin::Claim;
+use cards_config::{Attach, Mode};
+use cards_core::{FlushPoint, Instant, IoError, Persistence, PgId, Refusal, Unflushed};
+
+use crate::failures::Failures;
+use crate::limits::Limiter;
+
+/// All cards of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Cards {
+    cards: Mutex<Vec<Arc<Card>>>,
+}
+
+/// One card.
+#[derive(Debug)]
+pub(crate) struct Card {
+    /// What was asked for.
+    pub(crate) attach: Attach,
+    /// The volume, once a volume of that name is known.
+    volume: OnceLock<PgId>,
+    state: Mutex<CardState>,
+    clients: AtomicU32,
+    /// What its clients may have of it.
+    limiter: Limiter,
+    /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
+    lease_until: AtomicU64,
+    /// What is to be flushed.
+    unflushed: Mutex<Unflushed>,
+    /// Why the disk node does not attach it again, as the log says it.
+    gone: Mutex<Option<Refusal>>,
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
+    lost: Mutex<Option<(u64, IoError)>>,
+    /// Requests that failed, though they were right.
+    pub(crate) failures: Failures,
+    /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
+    pub(crate) takeover: AtomicBool,
+    /// It had the volume for itself, and another node has had it since: what its clients remember is void.
+    pub(crate) over: AtomicBool,
+}
+
+/// Where an attachment stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CardState {
+    /// The disk node has not been heard of, or has not answered.
+    Waiting,
+    /// Clients can be served.
+    Attached,
+    /// The disk node has refused: why, and what to do.
+    Refused(Refusal, String),
+}
+
+impl Card {
+    fn new(attach: Attach) -> Self {
+        Self {
+            volume: OnceLock::new(),
+            state: Mutex::new(CardState::Waiting),
+            clients: AtomicU32::new(0),
+            limiter: Limiter::new(attach.limit),
+            lease_until: AtomicU64::new(0),
+            unflushed: Mutex::default(),
+            gone: Mutex::default(),
+            lost: Mutex::default(),
+            failures: Failures::default(),
+            takeover: AtomicBool::new(attach.takeover),
+            over: AtomicBool::new(false),
+            attach,
+        }
+    }
+
+    /// Its clients get errors until they end, and a new card is attached.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    pub(crate) fn volume(&self) -> Option<PgId> {
+        self.volume.get().copied()
+    }
+
+    pub(crate) fn state(&self) -> CardState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Clients that use it now.
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients.load(Relaxed)
+    }
+
+    /// What its clients may have of it, all together.
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    pub(crate) fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write that is not durable by itself is about to be answered.
+    pub(crate) fn acknowledge(&self, life: Persistence) {
+        self.unflushed().acknowledge(life);
+    }
+
+    /// A client's flush begins.
+    pub(crate) fn begin_flush(&self) -> FlushPoint {
+        self.unflushed().begin_flush()
+    }
+
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
+    pub(crate) fn lost(&self) -> Option<(u64, &'static str)> {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
+    }
+
+    pub(crate) fn set_state(&self, state: CardState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// A flush has failed now, in milliseconds since 1970, because writes were lost: says why one failed before.
+    pub(crate) fn set_lost(&self, time_ms: u64, error: IoError) -> Option<IoError> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.replace((time_ms, error)).map(|(_, error)| error)
+    }
+
+    /// The card was given up, and is refused with `refusal`, or it is attached again: says whether that is news.
+    pub(crate) fn set_gone(&self, refusal: Option<&Refusal>) -> bool {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = gone.as_ref() != refusal;
+        *gone = refusal.cloned();
+        news
+    }
+
+    /// The volume of its name has become known: false if it was known before.
+    pub(crate) fn is_of(&self, volume: PgId) -> bool {
+        self.volume.set(volume).is_ok()
+    }
+
+    /// Its lease runs until then.
+    pub(crate) fn leased(&self, until: Instant) {
+        self.lease_until.store(until.0, Relaxed);
+    }
+}
+
+/// Why a flush has failed, for people.
+pub(crate) const fn reason_of_loss(error: IoError) -> &'static str {
+    match error {
+        IoError::SyncFailed => "a sync failed",
+        _ => "the machine lost power, or the journal of the disk was lost",
+    }
+}
+
+/// A client's use of a card, from its choice of the export to its end.
+pub(crate) struct Seat(Arc<Card>);
+
+impl Seat {
+    pub(crate) fn new(card: &Arc<Card>) -> Self {
+        card.clients.fetch_add(1, Relaxed);
+        Self(Arc::clone(card))
+    }
+}
+
+impl std::ops::Deref for Seat {
+    type Target = Card;
+
+    fn deref(&self) -> &Card {
+        &self.0
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Cards {
+    /// The cards a node begins with. `claims`: of devices that have lived on.
+    pub(crate) fn new(attach: &[Attach], claims: &BTreeMap<String, Claim>) -> Self {
+        let card = |attach: &Attach| {
+            let Some(&claim) = claims.get(&attach.volume) else { return Card::new(attach.clone()) };
+            if attach.mode != Mode::Exclusive {
+                tracing::warn!(
+                    volume = attach.volume,
+                    "attached as exclusive, not as {}: a device here has it for itself",
+                    attach.mode.name()
+                );
+            }
+            Card::new(Attach { mode: Mode::Exclusive, claim: Some(claim), ..attach.clone() })
+        };
+        Self { cards: Mutex::new(attach.iter().map(card).map(Arc::new).collect()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Card>>> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Card>> {
+        self.lock().clone()
+    }
+
+    /// The card of the volume of this name; the empty name is the only card there is.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Card>> {
+        let cards = self.lock();
+        match (&cards[..], name) {
+            ([card], "") => Some(Arc::clone(card)),
+            _ => cards.iter().find(|card| card.attach.volume == name).cloned(),
+        }
+    }
+
+    pub(crate) fn of(&self, volume: PgId) -> Option<Arc<Card>> {
+        self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
+    }
+
+    /// When the lease of a volume's card ends, if it has one.
+    pub(crate) fn lease_of(&self, volume: PgId) -> Option<Instant> {
+        let until = self.of(volume)?.lease_until.load(Relaxed);
+        (until > 0).then_some(Instant(until))
+    }
+
+    /// Adds a card; nothing if the volume has one.
+    pub(crate) fn add(&self, attach: Attach) -> Option<Arc<Card>> {
+        let mut cards = self.lock();
+        if cards.iter().any(|card| card.attach.volume == attach.volume) {
+            return None;
+        }
+        let card = Arc::new(Card::new(attach));
+        cards.push(Arc::clone(&card));
+        Some(card)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Option<Arc<Card>> {
+        let mut cards = self.lock();
+        let at = cards.iter().position(|card| card.attach.volume == name)?;
+        Some(cards.remove(at))
+    }
+}

@@ -1,0 +1,166 @@
+//! What all threads of a node see of its membership, and can order.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use cards_admin::{Forgotten, Registry as Kept};
+use cards_coordinator::Certificate;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::members::Members;
+
+/// What a session can be told.
+pub(crate) enum Order {
+    /// The node runs: it hears of the members from now on.
+    Serve,
+    /// What is attached here has changed.
+    Look,
+    /// Drop the record of a member that is not live.
+    Forget {
+        /// Its name.
+        name: String,
+        /// Also if it has disks.
+        with_disks: bool,
+        /// How it went.
+        done: oneshot::Sender<Result<Forgotten, String>>,
+    },
+    /// Have this node's certificate renewed now.
+    RenewCertificate {
+        /// When the new one ends.
+        done: oneshot::Sender<Result<SystemTime, String>>,
+    },
+    /// Have a certificate revoked.
+    Revoke {
+        /// Whose it is.
+        certificate: Certificate,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Drain and end the membership.
+    Leave {
+        /// Also if somebody needs this node.
+        force: bool,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// End the session; the membership runs out.
+    Stop,
+}
+
+/// What is wrong between this node and the coordinator.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    /// As a sentence.
+    Said(String),
+    /// It does not answer. Formatted when it is asked for, so that its age is true.
+    Silent {
+        coordinator: String,
+        /// When it answered last.
+        answered: Instant,
+        cause: String,
+        remedy: &'static str,
+    },
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Said(sentence) => f.write_str(sentence),
+            Self::Silent { coordinator, answered, cause, remedy } => write!(
+                f,
+                "the coordinator {coordinator} has not answered for {} s ({cause}): {remedy}. Until then nobody can join or \
+                 leave; I/O goes on, with the disks of the nodes that are up",
+                answered.elapsed().as_secs()
+            ),
+        }
+    }
+}
+
+/// What all threads of a node see of its membership.
+pub(crate) struct Membership {
+    pub(crate) members: watch::Sender<Arc<Members>>,
+    /// What the coordinator calls this membership; zero without one.
+    pub(crate) membership: AtomicU64,
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    problem: Mutex<Option<Trouble>>,
+    unregistered: Mutex<Vec<String>>,
+    part: Mutex<Part>,
+}
+
+/// What is known of the nodes that keep the registry.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) kept: Option<Kept>,
+    /// What is wrong with this node's part.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Membership {
+    /// Of a node without a coordinator.
+    pub(crate) fn alone(node: &str) -> Self {
+        Self::new(Members::alone(node), 0, None)
+    }
+
+    /// Of these members, in the coordinator's membership of that number; `orders`: to the session with it.
+    pub(crate) fn new(
+        members: Members,
+        membership: u64,
+        orders: Option<mpsc::UnboundedSender<Order>>,
+    ) -> Self {
+        Self {
+            members: watch::Sender::new(Arc::new(members)),
+            membership: AtomicU64::new(membership),
+            orders,
+            problem: Mutex::default(),
+            unregistered: Mutex::default(),
+            part: Mutex::default(),
+        }
+    }
+
+    /// The node has a coordinator: others can join.
+    pub(crate) fn is_coordinated(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Tells the session something.
+    ///
+    /// # Errors
+    /// The cluster has no coordinator: the order.
+    pub(crate) fn order(&self, order: Order) -> Result<(), Order> {
+        match &self.orders {
+            Some(orders) => orders.send(order).map_err(|failed| failed.0),
+            None => Err(order),
+        }
+    }
+
+    /// What is attached here has changed.
+    pub(crate) fn look(&self) {
+        let _ = self.order(Order::Look);
+    }
+
+    pub(crate) fn set_problem(&self, problem: Option<Trouble>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    pub(crate) fn set_unregistered(&self, problems: Vec<String>) {
+        *self.unregistered.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    }
+
+    pub(crate) fn set_part(&self, part: Part) {
+        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
+    }
+
+    /// The nodes that keep the registry, as far as this one knows.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner).kept.clone()
+    }
+
+    /// What is wrong between this node and the coordinator, one sentence each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let part = self.part.lock().unwrap_or_else(PoisonError::into_inner).problems.clone();
+        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).chain(part).collect()
+    }
+}
