@@ -72,7 +72,7 @@ pub use ids::{Epoch, History, Incarnation, Now, Revision, WallClock};
 pub use kept::{Kept, Route};
 pub use lease::{BootTime, Lease};
 pub use led::{LedError, LedOutput, LedRegistry};
-pub use local::{Blank, Local, LocalConfig, Opened, earlier_records};
+pub use local::{Blank, Local, LocalConfig, Opened, RecoverError, Survivor, earlier_records};
 pub use record::{
     AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
     Store, Volume, Write,

@@ -33,6 +33,9 @@ pub struct Head {
     /// Which registry it is; none in etcd, where the keys are the registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
+    /// Those that it goes on from, of which most parts were lost; the earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub succeeds: Vec<History>,
 }
 
 impl Head {

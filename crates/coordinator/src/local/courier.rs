@@ -77,6 +77,12 @@ impl Way {
             let limit = LIMIT + Duration::from_secs((frame.len() / RATE) as u64);
             let ask = Ask { path: REGISTER.to_owned(), body: Some(frame.into()) };
             let Ok(Ok(answer)) = timeout(limit, self.exchange(&ask)).await else { continue };
+            if answer.status == StatusCode::GONE
+                && let Some(kept) = answer.kept.filter(|kept| kept.history == answer.history)
+                && self.actor.send(Message::Succeeded(kept)).is_err()
+            {
+                return;
+            }
             if answer.status == StatusCode::OK
                 && let Ok(reply) = decode_reply(&answer.body)
                 && self.actor.send(Message::Reply(reply)).is_err()
