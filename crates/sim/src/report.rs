@@ -14,7 +14,7 @@ pub struct Report {
     pub machine: String,
     /// The policy with its parameters, as given.
     pub policy: String,
-    /// The replacement's name.
+    /// The replacement, as given.
     pub replacement: String,
     /// Members of the cluster.
     pub nodes: u16,

@@ -496,7 +496,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             trace,
             machine: machine.name.clone(),
             policy: self.setup.policy.clone(),
-            replacement: self.setup.replacement.name().into(),
+            replacement: self.setup.replacement_spec(),
             nodes: self.setup.nodes,
             cache_bytes: u64::from(self.setup.cache_of(0)) * u64::from(self.setup.block_bytes),
             block_bytes: self.setup.block_bytes,

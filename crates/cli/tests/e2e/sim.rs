@@ -123,6 +123,29 @@ fn csv_has_the_same_columns_and_rows() {
 }
 
 #[test]
+fn a_replacement_can_remember_evicted_blocks_as_published() {
+    let rows = runs(&sim("--policy rd --cache 64K --replacement arc --json").ok());
+    assert_eq!(rows[0]["replacement"], "arc");
+    let done = cards(&[
+        "sim",
+        TRACE,
+        "--nodes",
+        "3",
+        "--block",
+        "4K",
+        "--policy",
+        "rd",
+        "--cache",
+        "1M",
+        "--json",
+        "--replacement",
+        "s3-fifo,arc ghosts=exact",
+    ]);
+    let names: Vec<Value> = runs(&done.ok()).into_iter().map(|mut row| row["replacement"].take()).collect();
+    assert_eq!(names, ["s3-fifo", "arc ghosts=exact"]);
+}
+
+#[test]
 fn the_rows_do_not_depend_on_the_number_of_jobs() {
     let rows = |jobs: &str| -> Vec<Value> {
         let done = sim(&format!("--policy rd,hscc,pafs,opt --cache 64K,256K --json --jobs {jobs}")).ok();

@@ -80,7 +80,7 @@ impl Cluster {
     pub fn new(setup: &Setup) -> Result<Self, SetupError> {
         cards_policies::policy::build(&setup.policy)?;
         let placement = Placement::new(setup.placement, setup.nodes);
-        let algorithms = BuiltIn::with(setup.replacement);
+        let algorithms = BuiltIn::with_ghosts(setup.replacement, setup.ghosts);
         let mut shards = Vec::new();
         for node in 0..setup.nodes {
             for shard in 0..setup.shards {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cards_config::size;
 use cards_core::NodeId;
 use cards_policies::read_ahead::Window;
+use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
 use cards_sim::{Combination, Library, Machine, Setup, Survey, WarmUp, Workload};
 use cards_trace::{Beyond, Spread};
@@ -25,7 +26,7 @@ pub(super) struct Plan {
     machines: Vec<Machine>,
     nodes: Vec<Option<u16>>,
     blocks: Vec<Option<u32>>,
-    replacements: Vec<Replacement>,
+    replacements: Vec<(Replacement, GhostKind)>,
     policies: Vec<String>,
     caches: Vec<Option<Cache>>,
     seeds: Vec<u64>,
@@ -79,7 +80,12 @@ impl Plan {
             machines: list("machine", &options.machine, default_machine, machine)?,
             nodes: list("nodes", &options.nodes, None, nodes)?,
             blocks: list("block", &options.block, None, block)?,
-            replacements: list("replacement", &options.replacement, Replacement::Lru, parse::replacement)?,
+            replacements: list(
+                "replacement",
+                &options.replacement,
+                (Replacement::Lru, GhostKind::Hashed),
+                parse::replacement,
+            )?,
             policies,
             caches: list("cache", &options.cache, None, |text| parse::cache(text).map(Some))?,
             seeds: list("seed", &options.seed, 1, parse::seed)?,
@@ -180,7 +186,7 @@ impl Plan {
         surveys: &[Surveyed],
         all: &mut Vec<Combination>,
     ) -> Result<(), SimError> {
-        for &replacement in &self.replacements {
+        for &(replacement, ghosts) in &self.replacements {
             for policy in &self.policies {
                 for cache in &self.caches {
                     let cache_blocks = cache_blocks(cache.as_ref(), base, workload, surveys)?;
@@ -189,6 +195,7 @@ impl Plan {
                         let setup = Setup {
                             policy: policy.clone(),
                             replacement,
+                            ghosts,
                             cache_blocks: cache_blocks.clone(),
                             read_ahead,
                             seed,
