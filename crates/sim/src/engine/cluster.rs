@@ -330,6 +330,11 @@ impl Engine for Cluster {
         }
     }
 
+    fn stored_by_node(&self) -> Vec<u64> {
+        let nodes = self.shards.chunks(usize::from(self.setup.shards));
+        nodes.map(|shards| shards.iter().map(|shard| shard.stats().stored_for_others).sum()).collect()
+    }
+
     fn is_idle(&self) -> bool {
         self.under_way == 0
     }
