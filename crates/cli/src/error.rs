@@ -63,6 +63,8 @@ impl<F: Failure> From<F> for Error {
 
 impl Failure for cards_config::ConfigError {}
 impl Failure for cards_coordinator::AdmitError {}
+impl Failure for cards_coordinator::RecoverError {}
+impl Failure for cards_coordinator::StoreError {}
 impl Failure for cards_coordinator::TokensError {}
 impl Failure for cards_device::DeviceError {}
 impl Failure for cards_node::ServeError {}

@@ -7,7 +7,7 @@ use cards_wire::nbd::client::Uri;
 use cards_wire::object::{Url, UrlError};
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, Object, PolicySpec, duration, size, uri};
+use super::{Allow, Attached, Object, PolicySpec, duration, size, uri};
 
 /// One disk this node contributes; the volume on it has the same name, but for a managed disk, whose volumes have names of their
 /// own, and share the other keys.
@@ -57,28 +57,6 @@ pub enum Origin {
     Nbd(Uri),
     /// An object of a web server or an object store.
     Object(Box<Object>),
-}
-
-/// Exclusive caching (remote disk drivers, section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attached {
-    /// Computer-attached: the disk node keeps a copy of what it reads for others.
-    #[default]
-    Computer,
-    /// Network-attached: the requester has the single copy.
-    Network,
-}
-
-impl Attached {
-    /// Its name in `node.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Computer => "computer",
-            Self::Network => "network",
-        }
-    }
 }
 
 /// What readers of a volume are promised when somebody writes it.

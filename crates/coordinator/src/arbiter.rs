@@ -199,8 +199,18 @@ impl ArbiterStore {
     pub fn set_aside(&mut self, suffix: &str) -> Result<PathBuf, StoreError> {
         self.has_failed = true;
         let aside = beside(&self.file, suffix);
-        fs::rename(&self.file, &aside).map_err(|error| self.error(StoreProblem::Disk(error)))?;
+        let renamed = fs::rename(&self.file, &aside).and_then(|()| sync_directory(&aside));
+        renamed.map_err(|error| self.error(StoreProblem::Disk(error)))?;
         Ok(aside)
+    }
+
+    /// Removes the file, and returns when that is durable: one that a power cut brought back would be taken for the state.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn remove(&self) -> Result<(), StoreError> {
+        let removed = fs::remove_file(&self.file).and_then(|()| sync_directory(&self.file));
+        removed.map_err(|error| self.error(StoreProblem::Disk(error)))
     }
 
     /// The file.
@@ -255,6 +265,11 @@ fn replace(file: &Path, frame: &[u8]) -> io::Result<()> {
     written.set_modified(now)?;
     written.sync_all()?;
     fs::rename(&new, file)?;
+    sync_directory(file)
+}
+
+/// Makes durable which files there are beside this one.
+fn sync_directory(file: &Path) -> io::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
 }

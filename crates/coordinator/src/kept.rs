@@ -41,21 +41,31 @@ pub struct Kept {
     /// The arbiters are being changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes: bool,
+    /// The registries that it goes on from, of which most parts were lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub succeeds: Vec<History>,
 }
 
 impl Kept {
+    /// Whether this is kept of a registry that has taken the place of that one.
+    #[must_use]
+    pub fn has_succeeded(&self, other: Option<History>) -> bool {
+        other.is_some_and(|other| self.succeeds.contains(&other))
+    }
+
     /// How many of the arbiters may fail at a time without anything of the registry coming to a stop.
     #[must_use]
     pub fn spare(&self) -> usize {
         self.arbiters.len().saturating_sub(1) / 2
     }
 
-    /// This, or the other if that is newer. What is of another registry is not.
+    /// This, or the other if that is newer. What is of another registry is not, unless that succeeds this one.
     pub(crate) fn learn(&mut self, other: &Self) -> bool {
-        let is_other = self.history.is_some() && other.history != self.history;
+        let is_successor = other.has_succeeded(self.history);
+        let is_other = self.history.is_some() && other.history != self.history && !is_successor;
         let is_news = !other.arbiters.is_empty()
             && !is_other
-            && (self.arbiters.is_empty() || other.version > self.version)
+            && (self.arbiters.is_empty() || is_successor || other.version > self.version)
             && *self != *other;
         if is_news {
             *self = other.clone();
@@ -71,7 +81,8 @@ mod tests {
     fn kept(version: u64, leader: &str, arbiters: &[&str]) -> Kept {
         let route = |node: &str| Route { node: node.into(), address: format!("{node}:1") };
         let arbiters = arbiters.iter().map(|node| route(node)).collect();
-        Kept { history: Some(History(7)), version, leader: Some(route(leader)), arbiters, changes: false }
+        let (history, leader) = (Some(History(7)), Some(route(leader)));
+        Kept { history, version, leader, arbiters, ..Kept::default() }
     }
 
     #[test]
@@ -84,6 +95,14 @@ mod tests {
             !known.learn(&Kept { history: Some(History(8)), ..kept(9, "b", &["b"]) }),
             "another registry"
         );
+        let successor = Kept {
+            history: Some(History(8)),
+            succeeds: vec![History(6), History(7)],
+            ..kept(1, "d", &["d"])
+        };
+        let (mut follows, before) = (known.clone(), known.clone());
+        assert!(follows.learn(&successor), "of its successor");
+        assert!(!follows.learn(&before) && follows == successor, "there is no way back");
         assert!(known.learn(&kept(4, "b", &["a", "b", "c"])));
         assert_eq!(known.leader.as_ref().map(ToString::to_string).as_deref(), Some("b (b:1)"));
     }

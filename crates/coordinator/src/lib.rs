@@ -55,6 +55,7 @@ mod record;
 mod refusal;
 mod registry;
 mod remote;
+mod seat;
 mod serve;
 mod view;
 mod wire;
@@ -64,7 +65,7 @@ pub use admission::{
     TokensError, Unsigned,
 };
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
-pub use change::{Applied, Change, Join, Seat};
+pub use change::{Applied, Change, Join};
 pub use coordinator::{Coordinator, Membership};
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
@@ -72,7 +73,7 @@ pub use ids::{Epoch, History, Incarnation, Now, Revision, WallClock};
 pub use kept::{Kept, Route};
 pub use lease::{BootTime, Lease};
 pub use led::{LedError, LedOutput, LedRegistry};
-pub use local::{Blank, Local, LocalConfig, Opened, earlier_records};
+pub use local::{Blank, Local, LocalConfig, Opened, RecoverError, Survivor, earlier_records};
 pub use record::{
     AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
     Store, Volume, Write,
@@ -83,5 +84,6 @@ pub use registry::{
     MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX, records_in,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, Seen, admit};
+pub use seat::Seat;
 pub use serve::{Visit, serve};
 pub use view::View;

@@ -6,6 +6,7 @@
 //! | `actor` | the thread that has the store: votes, and leads if it is elected |
 //! | `courier` | what brings requests to the other arbiters, and their replies back |
 //! | `lookout` | asks others whether they know a later registry, before a lone arbiter trusts its own |
+//! | `recover` | the registry goes on from the part of one arbiter, because the others are lost |
 //! | `import` | the registry file of an earlier release |
 //!
 //! What is asked is done here if this node leads, else by the node that does, over [`Remote`].
@@ -15,6 +16,7 @@ mod courier;
 mod import;
 mod lookout;
 mod open;
+mod recover;
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -39,7 +41,9 @@ use crate::wire::{CHANGED, POLL, VIEW};
 use actor::Message;
 pub(crate) use actor::NotHere;
 pub use import::earlier_records;
+use open::Aside;
 pub use open::{Blank, Opened};
+pub use recover::{RecoverError, Survivor};
 
 /// Pause before something is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -80,6 +84,8 @@ struct Shared {
     store: StoreId,
     /// What is wrong with the store, since it was opened.
     problem: Option<String>,
+    /// The part that this node had, if it was put aside and nothing of the registry is here yet.
+    aside: Option<Aside>,
     actor: mpsc::Sender<Message>,
     published: watch::Receiver<Published>,
     remote: Remote,
@@ -97,6 +103,10 @@ pub(crate) struct Published {
     pub(crate) kept: Kept,
     /// The store cannot be used any more.
     pub(crate) failed: Option<String>,
+    /// Its disk is so slow that it may keep nodes from leading.
+    pub(crate) slow: Option<String>,
+    /// Who keeps it cannot change, while this node leads.
+    pub(crate) held_up: Option<String>,
 }
 
 /// What is asked of a registry.
@@ -172,17 +182,31 @@ impl Local {
         &self.shared.remote
     }
 
+    /// What to do about the part that this node had, if it was put aside and no other node that keeps the registry is known yet.
+    #[must_use]
+    pub fn aside(&self) -> Option<&str> {
+        let is_known = !self.kept().arbiters.is_empty();
+        self.shared.aside.as_ref().filter(|_| !is_known).map(|aside| aside.says.as_str())
+    }
+
+    /// That the disk of this node's part is so slow that it may keep nodes from leading the registry.
+    #[must_use]
+    pub fn slow(&self) -> Option<String> {
+        self.shared.published.borrow().slow.clone()
+    }
+
     /// What an operator has to know of this node's part.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let failed = self.shared.published.borrow().failed.clone();
+        let Published { failed, slow, held_up, view, .. } = self.shared.published.borrow().clone();
+        let held_up = held_up.filter(|_| view.is_some());
         let stranger = *self.shared.stranger.lock().unwrap_or_else(PoisonError::into_inner);
         let stranger = stranger.is_some_and(|at| at.elapsed() < Duration::from_secs(60)).then(|| {
             "nodes of a cluster of this name follow another registry than this node's: if this node has lost its state_dir, stop it, remove \
              `register` and `membership.json` there, and have `[coordinator.embedded]` in its file name one of those nodes"
                 .to_owned()
         });
-        [self.shared.problem.clone(), failed, stranger].into_iter().flatten().collect()
+        [self.shared.problem.clone(), failed, slow, held_up, stranger].into_iter().flatten().collect()
     }
 
     /// Makes a change. It is durable when this returns.
@@ -232,8 +256,11 @@ impl Local {
     }
 
     /// Another node says who keeps the registry. Only a node that has found its own part to be an old copy turns to those: what is said of
-    /// a version may be of a value that was never chosen.
+    /// a version may be of a value that was never chosen. One whose part was put aside asks them, and believes what they answer.
     pub(crate) fn hear_of(&self, kept: Kept) {
+        if self.aside().is_some() && kept.history == self.history() {
+            self.shared.remote.learn(&kept, Seen::default());
+        }
         let is_of_use = {
             let published = self.shared.published.borrow();
             published.failed.is_some() && kept.version > published.kept.version
@@ -242,6 +269,14 @@ impl Local {
             return;
         }
         let _ = self.shared.actor.send(Message::Outdated(kept));
+    }
+
+    /// Another registry has succeeded this node's: it turns to that one, and its part of the earlier one is put aside.
+    pub(crate) fn is_succeeded(&self, kept: Kept) {
+        self.shared.remote.learn(&kept, Seen::default());
+        // Those that went before have met this node as the one that was behind.
+        *self.shared.stranger.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _ = self.shared.actor.send(Message::Succeeded(kept));
     }
 
     /// A change by this node alone: not if another one leads. `seen` is the latest that the asker has heard of.
@@ -279,6 +314,13 @@ impl Local {
         let (mut deadline, mut may_be_done) = (None, false);
         loop {
             let began = Instant::now();
+            let kept = remote.kept();
+            let own = self.shared.published.borrow().kept.clone();
+            if kept.has_succeeded(own.history) {
+                self.is_succeeded(kept);
+            } else if kept.version > own.version && !own.arbiters.is_empty() {
+                let _ = self.shared.actor.send(Message::Heard(kept));
+            }
             match self.here(op).await {
                 Ok(told) => return Ok(told),
                 Err(NotHere::Refused(refusal)) => return Err(refusal.into()),

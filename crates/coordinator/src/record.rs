@@ -8,8 +8,8 @@ use cards_register::StoreId;
 use cards_tls::{Fingerprint, Name, Shown};
 use serde::{Deserialize, Serialize};
 
-use crate::change::Seat;
 use crate::ids::{Epoch, History, Incarnation, Revision, WallClock};
+use crate::seat::Seat;
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;
@@ -33,6 +33,9 @@ pub struct Head {
     /// Which registry it is; none in etcd, where the keys are the registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
+    /// Those that it goes on from, of which most parts were lost; the earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub succeeds: Vec<History>,
 }
 
 impl Head {

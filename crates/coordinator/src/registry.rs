@@ -50,6 +50,8 @@ pub const CERTIFICATES_MAX: usize = 1 << 13;
 pub const DEATHS_MAX: usize = 32;
 /// Records that one [`Change::RemoveDisk`] or [`Change::Attach`] drops at most; the next one goes on. For the same reason.
 pub const REMOVALS_MAX: usize = 64;
+/// So many epochs and revisions no node can be behind: a thousand changes a second for a quarter of an hour.
+const UNHEARD_OF: u64 = 1 << 20;
 /// Longest name or physical ID, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest address, in bytes.
@@ -106,6 +108,7 @@ impl Terms {
             lease_ms: ms("the lease", self.lease, 100, 3_600_000)?,
             clock_bound_ms: ms("the bound on clocks", self.clock_bound, 1_000, 86_400_000)?,
             history: None,
+            succeeds: Vec::new(),
         })
     }
 }
@@ -169,6 +172,15 @@ impl Registry {
     /// This is the registry of that name from now on. It has none of its own.
     pub(crate) fn begin_history(&mut self, history: History) {
         self.head.history = Some(history);
+    }
+
+    /// Goes on as another registry, from what one of several nodes that kept it knows of it: above every epoch and revision that others
+    /// can have heard of.
+    pub(crate) fn begin_anew(&mut self, history: History) {
+        let Head { epoch, revision, succeeds, history: earlier, .. } = &mut self.head;
+        epoch.0 = epoch.0.saturating_add(UNHEARD_OF);
+        revision.0 = revision.0.saturating_add(UNHEARD_OF);
+        succeeds.extend(earlier.replace(history));
     }
 
     /// What follows from `change`, or why it is refused. Changes nothing.

@@ -7,7 +7,7 @@
 mod admit;
 mod config;
 mod connection;
-mod error;
+pub(crate) mod error;
 mod ways;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -114,8 +114,7 @@ impl Remote {
     /// Hears of something from elsewhere.
     pub(crate) fn learn(&self, kept: &Kept, seen: Seen) {
         let mut ways = self.shared.ways();
-        ways.history = ways.history.or(kept.history);
-        ways.kept.learn(kept);
+        ways.hear(kept);
         ways.seen.join(seen);
     }
 
@@ -386,6 +385,14 @@ impl Shared {
                     ways.kept.learn(&kept);
                 }
                 Err(Judged::Elsewhere(kept.leader.filter(|_| is_ours), said))
+            }
+            StatusCode::GONE
+                if let Some(kept) = &answer.kept
+                    && kept.history == answer.history
+                    && kept.has_succeeded(self.ways().history) =>
+            {
+                self.ways().hear(kept);
+                Err(Judged::Elsewhere(kept.leader.clone(), said()))
             }
             StatusCode::GONE => Err(Judged::Final(RemoteError::OtherRegistry { address: address() })),
             StatusCode::INTERNAL_SERVER_ERROR => {

@@ -123,3 +123,16 @@ async fn what_is_no_request_of_a_node_is_answered_with_what_is_wrong() {
     drop(answer_to(served.address, noise).await);
     served.client().await.view().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_a_caller_has_seen_of_a_registry_that_it_does_not_name_ends_no_leader() {
+    let served = served(3000).await;
+    let ask = async |headers: &str| {
+        let head = "connection: close\r\nhost: x\r\ncards-cluster: lab";
+        let view = format!("GET /v1/coordinator/view HTTP/1.1\r\n{head}\r\n{headers}\r\n");
+        answer_to(served.address, view).await[9..12].to_owned()
+    };
+    for headers in ["cards-seen: 500 900\r\n", "cards-seen: 500 900\r\ncards-registry: nothing\r\n", ""] {
+        assert_eq!(ask(headers).await, "200", "{headers}");
+    }
+}

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cards_coordinator::{
-    AttachMode, Blank, Change, Coordinator, Epoch, Error, Kept, Local, LocalConfig, MemberState, Opened,
-    Refusal, Remote, RemoteConfig, RemoteError, Revision, Route, Seat, Terms, WallClock, serve,
+    ArbiterStore, AttachMode, Blank, Change, Coordinator, Epoch, Error, Kept, Local, LocalConfig,
+    MemberState, Opened, RecoverError, Refusal, Remote, RemoteConfig, RemoteError, Revision, Route, Seat,
+    Survivor, Terms, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -72,6 +73,10 @@ impl Node {
     }
 
     async fn enlist(&mut self, blank: Blank) {
+        if let Some(lease) = blank.lease() {
+            let local = blank.enlist(lease).unwrap();
+            return self.run(local).await;
+        }
         let remote = Remote::open(blank.config().remote.clone()).await.unwrap();
         assert_eq!(remote.view().await.unwrap().lease, LEASE);
         let local = blank.enlist(LEASE).unwrap();
@@ -198,6 +203,14 @@ impl Lab {
             })
         })
         .await;
+    }
+
+    /// A node of this release joins, and is not heard of again.
+    async fn visited_by(&self, guest: &str) {
+        let home = self.nodes[0].coordinator();
+        home.join(join(guest, 1, WallClock::now())).await.unwrap();
+        let store = ArbiterStore::new_id();
+        home.submit(Change::PutStore { seat: seat(guest, 1), store }).await.unwrap();
     }
 
     /// The number of the node that leads, and not one that has only led.
@@ -391,7 +404,7 @@ async fn an_old_copy_of_an_arbiters_store_does_not_vote() {
     let mut lab = Lab::settled(3).await;
     let before = lab.nodes[2].local().store().unwrap();
     let copy = std::fs::read(lab.nodes[2].file()).unwrap();
-    lab.nodes[0].coordinator().join(join("later", 1, WallClock::now())).await.unwrap();
+    lab.visited_by("later").await;
     lab.nodes[2].kill();
     std::fs::write(lab.nodes[2].file(), copy).unwrap();
     match Local::open(lab.nodes[2].config()).await.unwrap() {
@@ -457,7 +470,71 @@ async fn a_founder_that_has_lost_everything_is_followed_by_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
+async fn a_copy_of_a_founder_that_was_alone_decides_nothing() {
+    let mut lab = Lab::founded(3).await;
+    let early = std::fs::read(lab.nodes[0].file()).unwrap();
+    for number in 1..3 {
+        lab.nodes[number].start().await;
+    }
+    lab.has_arbiters(3).await;
+    let (history, before) = (lab.nodes[0].local().history(), lab.nodes[0].local().store());
+    lab.nodes[0].kill();
+    std::fs::write(lab.nodes[0].file(), early).unwrap();
+    // By what it says it is the only one, and it knows of nobody.
+    lab.nodes[0].home = lab.nodes[0].address.clone();
+    lab.nodes[0].start().await;
+    let local = lab.nodes[0].local().clone();
+    assert!(local.store() != before && local.history() == history);
+    let problems = local.problems();
+    assert!(
+        problems[0].contains("is a copy of another file") && problems[0].contains("register.moved"),
+        "{problems:?}"
+    );
+    // The others count on the store that it had, and by that it hears of them.
+    lab.is(0, "n1", MemberState::Joined).await;
+    assert_eq!(local.aside(), None);
+    lab.counts(0).await;
+    lab.nodes[1].kill();
+    lab.nodes[0].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_the_only_part_waits_for_the_word_of_an_operator_over_any_number_of_starts() {
+    let mut lab = Lab::founded(1).await;
+    lab.is(0, "n1", MemberState::Joined).await;
+    let store = lab.nodes[0].local().store();
+    let (file, aside) = (lab.nodes[0].file(), lab.nodes[0].dir.join("register.copy"));
+    lab.nodes[0].kill();
+    let kept = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &kept).unwrap();
+    for start in 0..3 {
+        lab.nodes[0].start().await;
+        let local = lab.nodes[0].local();
+        let says = local.aside().expect("it knows of nobody").to_owned();
+        assert!(says.contains("register.copy") && says.contains("register.moved"), "{start}: {says}");
+        assert_eq!(local.problems().is_empty(), start > 0);
+        local.submit(Change::Expire).await.unwrap_err();
+        lab.nodes[0].kill();
+        // What was made meanwhile is moved as well: it is worth nothing.
+        let blank = std::fs::read(&file).unwrap();
+        std::fs::write(&file, blank).unwrap();
+        assert_eq!(std::fs::read(&aside).unwrap(), kept);
+    }
+    std::fs::rename(&aside, lab.nodes[0].dir.join("register.moved")).unwrap();
+    lab.nodes[0].start().await;
+    assert_eq!(lab.nodes[0].local().store(), store);
+    lab.is(0, "n1", MemberState::Joined).await;
+    assert!(!lab.nodes[0].dir.join("register.moved").exists());
+    // One that a power cut left there is not taken again.
+    lab.nodes[0].kill();
+    let kept = std::fs::read(&file).unwrap();
+    std::fs::write(lab.nodes[0].dir.join("register.moved"), kept).unwrap();
+    lab.nodes[0].start().await;
+    assert!(!lab.nodes[0].dir.join("register.moved").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_state_of_a_founder_that_was_alone_does_not_lead_though_it_is_said_to_be_the_latest() {
     let mut lab = Lab::founded(3).await;
     let blank = std::fs::read(lab.nodes[0].file()).unwrap();
     for name in ["n2", "n3"] {
@@ -472,8 +549,12 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     }
     lab.has_arbiters(3).await;
     // It knows of others, and they say that they keep a later one.
-    lab.nodes[0].kill();
-    std::fs::write(lab.nodes[0].file(), early).unwrap();
+    let is_the_latest = |node: &mut Node, bytes: Vec<u8>| {
+        node.kill();
+        let _ = std::fs::remove_file(node.file());
+        std::fs::write(node.dir.join("register.moved"), bytes).unwrap();
+    };
+    is_the_latest(&mut lab.nodes[0], early);
     match Local::open(lab.nodes[0].config()).await.unwrap() {
         Opened::Blank(blank) => {
             assert!(blank.kept().arbiters.len() == 3 && blank.has_others());
@@ -485,8 +566,7 @@ async fn an_old_copy_of_a_founder_that_was_alone_does_not_lead() {
     assert!(problems[0].contains("is an old one"), "{problems:?}");
     lab.has_arbiters(3).await;
     // It knows of nobody. The first who comes and has heard of more ends it.
-    lab.nodes[0].kill();
-    std::fs::write(lab.nodes[0].file(), blank).unwrap();
+    is_the_latest(&mut lab.nodes[0], blank);
     lab.nodes[0].home = lab.nodes[0].address.clone();
     let Opened::Keeps(local) = Local::open(lab.nodes[0].config()).await.unwrap() else {
         panic!("it is alone")
@@ -622,4 +702,103 @@ async fn who_dies_while_others_become_arbiters_beside_it_keeps_its_part() {
         let opened = Local::open(lab.nodes[0].config()).await.unwrap();
         assert_eq!(matches!(opened, Opened::Keeps(_)), keeps, "{ahead} {changes}: {opened:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registry_goes_on_from_one_part_and_the_lost_ones_that_come_back_after_all_are_not_merged() {
+    let mut lab = Lab::settled(5).await;
+    lab.visited_by("guest").await;
+    let (earlier, epoch) = (lab.nodes[4].local().history(), lab.nodes[4].local().view().await.unwrap().epoch);
+    // Three of five are lost; the fifth has merely not voted for long.
+    for number in [0, 1, 2, 3] {
+        lab.nodes[number].kill();
+    }
+    let survivor = lab.nodes[3].file();
+    let part = Survivor::open(&survivor).unwrap();
+    assert_eq!((part.cluster(), part.count(), part.arbiters().len()), ("lab", 5, 5));
+    let aside = part.recover().unwrap();
+    assert_eq!(aside, lab.nodes[3].dir.join("register.before-recovery"));
+    assert!(matches!(Survivor::open(&survivor), Err(RecoverError::Alone)));
+    lab.nodes[3].start().await;
+    // Who followed the earlier one follows this one, also a node that had a part of that.
+    for at in [3, 4] {
+        lab.is(at, "n4", MemberState::Joined).await;
+        lab.is(at, "n5", MemberState::Joined).await;
+        lab.is(at, "n1", MemberState::Dead).await;
+        let view = lab.nodes[at].local().view().await.unwrap();
+        assert!(view.members.contains_key("guest") && view.epoch > epoch);
+    }
+    let later = lab.nodes[3].local().history();
+    assert!(later != earlier && lab.nodes[4].local().history() == later);
+    assert!(
+        lab.nodes[4].local().problems()[0].contains("register.old"),
+        "{:?}",
+        lab.nodes[4].local().problems()
+    );
+    // They are most of the earlier one, and could lead that.
+    for number in [0, 1, 2] {
+        lab.nodes[number].start().await;
+    }
+    for number in [0, 1, 2] {
+        let name = lab.nodes[number].name;
+        lab.is(3, name, MemberState::Joined).await;
+        let node = &lab.nodes[number];
+        eventually("its part is put aside", async || node.local().history() == later).await;
+        assert!(node.dir.join("register.old").exists());
+        assert!(node.local().view().await.unwrap().epoch > epoch);
+    }
+    // With the next start they keep a part of this one.
+    for number in [0, 1, 2, 4] {
+        lab.nodes[number].kill();
+        lab.nodes[number].start().await;
+    }
+    lab.has_arbiters(5).await;
+    assert!(lab.nodes.iter().all(|node| node.local().history() == later));
+    let leader = lab.leader().await;
+    lab.nodes[leader].kill();
+    lab.nodes[(leader + 1) % 5].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registry_goes_on_from_no_copy_no_blank_part_and_not_from_the_only_one() {
+    let mut lab = Lab::settled(3).await;
+    let dir = lab.nodes[0].dir.parent().unwrap().join("n4");
+    std::fs::create_dir(&dir).unwrap();
+    let home = lab.nodes[0].address.clone();
+    lab.nodes.push(Node { name: "n4", address: free_address(), dir, home, lives: 0, runs: None });
+    lab.nodes[3].start().await;
+    lab.nodes[3].kill();
+    let opened = |number: usize| Survivor::open(&lab.nodes[number].file()).unwrap_err().to_string();
+    assert!(opened(3).contains("has no part of a registry"), "{}", opened(3));
+    let gone = Survivor::open(&lab.nodes[3].dir.join("nothing")).unwrap_err();
+    assert!(matches!(gone, RecoverError::NoPart { .. }), "{gone}");
+    let bytes = std::fs::read(lab.nodes[1].file()).unwrap();
+    let copy = lab.nodes[3].dir.join("copy");
+    std::fs::write(&copy, bytes).unwrap();
+    let copied = Survivor::open(&copy).unwrap_err();
+    assert!(copied.to_string().contains("copy.moved"), "{copied}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_of_an_earlier_release_holds_up_who_keeps_the_registry_and_is_named() {
+    let mut lab = Lab::founded(3).await;
+    // It has never said where it could keep a part, and knows only where the registry was.
+    lab.nodes[0].coordinator().join(join("early", 1, WallClock::now())).await.unwrap();
+    lab.is(0, "early", MemberState::Dead).await;
+    for number in 1..3 {
+        lab.nodes[number].start().await;
+        lab.is(0, lab.nodes[number].name, MemberState::Joined).await;
+    }
+    eventually("it is said", async || {
+        lab.nodes[0]
+            .local()
+            .problems()
+            .iter()
+            .any(|problem| problem.contains("early") && problem.contains("cards forget"))
+    })
+    .await;
+    lab.has_arbiters(1).await;
+    lab.nodes[1].coordinator().submit(Change::Forget { name: "early".into() }).await.unwrap();
+    lab.has_arbiters(3).await;
+    eventually("all is well", async || lab.nodes.iter().all(|node| node.local().problems().is_empty())).await;
 }

@@ -196,6 +196,18 @@ impl<T: Clone + Eq> Replica<T> {
         Ok(())
     }
 
+    /// The register has come to a value of this version in which this node is no arbiter. Until its own store has a later one, the node
+    /// does not try to lead: the arbiters are pledged to their leader, and would leave its questions without a reply for ever.
+    pub fn dismiss(&mut self, version: u64) {
+        if self.is_leader {
+            return;
+        }
+        self.dismissed = self.dismissed.max(Some(version));
+        if self.looks_at().is_none() && self.open.is_none() {
+            self.proposer.rest();
+        }
+    }
+
     /// Time has passed. `random` is any number.
     pub fn timeout(&mut self, now: Instant, random: u64) {
         if self.is_leader && !self.leadership.leads(now) {

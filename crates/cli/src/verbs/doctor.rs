@@ -162,7 +162,7 @@ impl Daemon {
                 Finding::warning("daemon", said.as_str(), "leave it running until that is known")
             }
             Self::Starting(starting) => {
-                Finding::warning("daemon", starting.to_string(), "it goes on by itself; leave it running")
+                Finding::warning("daemon", starting.to_string(), "it goes on when that is there")
             }
         }
     }

@@ -4,6 +4,7 @@
 //! said. It waits for its disk and for nothing else.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -22,12 +23,11 @@ use crate::ids::{History, Revision, WallClock, random};
 use crate::kept::{Kept, Route};
 use crate::lease::BootTime;
 use crate::led::{LedError, LedOutput, LedRegistry};
-use crate::record::{Certificate, MemberState, Record};
+use crate::record::{Certificate, Member, MemberState, Record};
 use crate::refusal::Refusal;
 use crate::registry::records_in;
 use crate::remote::Seen;
 
-use super::courier::Parcel;
 use super::{Published, lookout, outdated};
 
 /// Shortest and longest term of a leader. A third of a lease, between these.
@@ -60,8 +60,18 @@ pub(crate) enum Message {
     Reply(Reply<Led<Vec<u8>>>),
     /// Others keep a registry that may be later than this one.
     Outdated(Kept),
+    /// Others keep a registry that may have succeeded this one.
+    Succeeded(Kept),
+    /// Who keeps the registry, as others say; perhaps not this node any more.
+    Heard(Kept),
     /// The end.
     Stop,
+}
+
+/// A request, and where it is to go.
+pub(super) struct Parcel {
+    pub(super) route: Route,
+    pub(super) request: Request<Led<Vec<u8>>>,
 }
 
 /// Why this node has not done what was asked.
@@ -94,6 +104,7 @@ pub(super) fn now() -> Instant {
 struct Roll {
     routes: BTreeMap<StoreId, Route>,
     history: Option<History>,
+    succeeds: Vec<History>,
 }
 
 pub(super) struct Actor {
@@ -102,6 +113,8 @@ pub(super) struct Actor {
     id: StoreId,
     own: Route,
     lost_after: Duration,
+    /// How long a leader may act without being confirmed.
+    term: Duration,
     published: watch::Sender<Published>,
     parcels: mpsc::UnboundedSender<Parcel>,
     waiting: HashMap<u64, oneshot::Sender<Result<Applied, NotHere>>>,
@@ -137,6 +150,7 @@ impl Actor {
             id,
             own,
             lost_after,
+            term: timing(lease).leader.term,
             published,
             parcels,
             waiting: HashMap::new(),
@@ -166,6 +180,7 @@ impl Actor {
             match message {
                 Message::Ask { answer, .. } => drop(answer.send(Err(NotHere::Failed))),
                 Message::Request { reply, .. } => drop(reply.send(None)),
+                Message::Succeeded(kept) => drop(self.yield_to(&kept)),
                 // Whoever has found that this copy is an old one did not know who keeps the later one.
                 Message::Outdated(kept) => {
                     if let Err(failed) = self.retire(&kept) {
@@ -173,7 +188,7 @@ impl Actor {
                         self.published.send_modify(|published| published.failed = Some(failed));
                     }
                 }
-                Message::Reply(_) => {}
+                Message::Reply(_) | Message::Heard(_) => {}
                 Message::Stop => return,
             }
         }
@@ -249,6 +264,8 @@ impl Actor {
                 _ => self.node.receive(now, wall, number(), reply),
             },
             Message::Outdated(kept) => self.retire(&kept)?,
+            Message::Succeeded(kept) => self.yield_to(&kept)?,
+            Message::Heard(kept) => self.dismiss(&kept),
             Message::Stop => return Ok(false),
         }
         self.flush()?;
@@ -281,6 +298,35 @@ impl Actor {
         Err(outdated(&format!("{} keep a later one (this one is {} now)", names.join(", "), aside.display())))
     }
 
+    /// A part of a registry that another one has succeeded is put out of the way, and never counted again.
+    fn yield_to(&mut self, kept: &Kept) -> Result<(), String> {
+        if !kept.has_succeeded(self.published.borrow().kept.history) {
+            return Ok(());
+        }
+        self.published.send_modify(|published| published.kept = kept.clone());
+        let aside = self.store.set_aside(".old").map_err(|error| error.to_string())?;
+        let names: Vec<&str> = kept.arbiters.iter().map(|route| route.node.as_str()).collect();
+        Err(format!(
+            "the registry was recovered at another node while this one was away, and is kept by {}: this node's part of the earlier one \
+             is {} now, and counts no more. The node is a member like others; it can keep a part again once its daemon is restarted",
+            names.join(", "),
+            aside.display()
+        ))
+    }
+
+    /// Others keep the registry now. That a value with a set of arbiters is there says that the change to them was chosen, whether the
+    /// value itself was or not: without most of them nothing is decided.
+    fn dismiss(&mut self, kept: &Kept) {
+        let is_replaced = {
+            let own = &self.published.borrow().kept;
+            let is_among = kept.arbiters.iter().any(|route| route.node == self.own.node);
+            kept.history == own.history && kept.version > own.version && !kept.changes && !is_among
+        };
+        if is_replaced && !kept.arbiters.is_empty() {
+            self.node.replica().dismiss(kept.version);
+        }
+    }
+
     /// This store is the only arbiter, by what it says.
     fn is_lone(&mut self) -> bool {
         let accepted = self.node.replica().state().accepted.as_ref();
@@ -300,9 +346,16 @@ impl Actor {
     fn decide(&mut self, request: &Request<Led<Vec<u8>>>) -> Result<Option<Reply<Led<Vec<u8>>>>, String> {
         let Some(decision) = self.node.decide(now(), request) else { return Ok(None) };
         if let Some(state) = decision.state {
+            let began = std::time::Instant::now();
             self.store.keep(&state).map_err(|error| {
                 format!("{error}. Until then the other arbiters keep the registry without this node")
             })?;
+            let slow = slowness(self.store.file(), began.elapsed(), self.term);
+            self.published.send_if_modified(|published| {
+                let is_news = published.slow.is_some() != slow.is_some();
+                published.slow = slow;
+                is_news
+            });
             self.node.replica().take(state);
         }
         Ok(Some(decision.reply))
@@ -355,8 +408,25 @@ impl Actor {
         let view = registry.view();
         let joined =
             |name: &str| view.members.get(name).is_some_and(|member| member.state == MemberState::Joined);
-        // A member without a store has an earlier release, and knows one place only where the registry can be.
-        let has_earlier = view.joined().any(|member| !view.stores.contains_key(&member.name));
+        // A member without a store has an earlier release, and knows one place only where the registry can be; also when it comes back
+        // after it was declared dead.
+        let earlier =
+            |member: &&Member| member.state != MemberState::Left && !view.stores.contains_key(&member.name);
+        let away = view.members.values().filter(earlier).filter(|member| !member.state.is_live());
+        let away: Vec<&str> = away.map(|member| member.name.as_str()).collect();
+        let held_up = (!away.is_empty()).then(|| {
+            format!(
+                "the nodes that keep the registry stay as they are: {} went before it ran this release, and would look for the registry \
+                 where it was then; start it, or run `cards forget` for it",
+                away.join(", ")
+            )
+        });
+        self.published.send_if_modified(|published| {
+            let is_news = published.held_up != held_up;
+            published.held_up = held_up;
+            is_news
+        });
+        let has_earlier = view.members.values().any(|member| earlier(&member));
         if has_earlier || view.stores.values().all(|store| store.store != self.id) {
             return;
         }
@@ -410,10 +480,10 @@ impl Actor {
         let records = records_in(&value.content.content).unwrap_or_default();
         let mut addresses = BTreeMap::new();
         let mut stores = Vec::new();
-        let mut history = None;
+        let (mut history, mut succeeds) = (None, Vec::new());
         for record in records {
             match record {
-                Record::Head(head) => history = head.history,
+                Record::Head(head) => (history, succeeds) = (head.history, head.succeeds),
                 Record::Member(member) => drop(addresses.insert(member.name, member.address)),
                 Record::Store(store) => stores.push(store),
                 _ => {}
@@ -423,7 +493,7 @@ impl Actor {
             let address = addresses.get(&store.node)?.clone();
             Some((store.store, Route { node: store.node, address }))
         });
-        self.roll = Roll { routes: routes.collect(), history };
+        self.roll = Roll { routes: routes.collect(), history, succeeds };
         self.roll.routes.entry(self.id).or_insert_with(|| self.own.clone());
         self.rolled = Some(of);
     }
@@ -467,12 +537,42 @@ impl Actor {
             leader: value.content.leader.as_ref().map(route),
             arbiters,
             changes: !value.arbiters.next().is_empty(),
+            succeeds: self.roll.succeeds.clone(),
         }
     }
+}
+
+/// What is wrong with a disk that takes that long for a vote. Whoever asks for one must have most of them within a term, or leads nothing.
+fn slowness(file: &Path, took: Duration, term: Duration) -> Option<String> {
+    (took > term / 2).then(|| {
+        format!(
+            "the disk of {} has taken {:.1} s for a vote on the registry: with more than {:.1} s, a third of the lease, at most of the nodes \
+             that keep it no node can lead it, and nothing can change; see to that disk and its load, or move state_dir to another",
+            file.display(),
+            took.as_secs_f64(),
+            term.as_secs_f64()
+        )
+    })
 }
 
 /// Any number.
 fn number() -> u64 {
     let [low @ .., _, _, _, _, _, _, _, _] = random().to_le_bytes();
     u64::from_le_bytes(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_takes_half_a_term_for_a_vote_is_named() {
+        let slow = |ms| slowness(Path::new("/var/lib/cards/register"), Duration::from_millis(ms), TERMS.1);
+        assert_eq!(slow(900), None);
+        let says = slow(1300).expect("it is slow");
+        assert!(
+            says.contains("/var/lib/cards/register") && says.contains("1.3 s") && says.contains("2.0 s"),
+            "{says}"
+        );
+    }
 }

@@ -17,7 +17,7 @@ use crate::remote::{Answer, Ask, Connection, Failed, Known, Peer, RemoteConfig};
 use crate::wire::REGISTER;
 
 use super::Published;
-use super::actor::Message;
+use super::actor::{Message, Parcel};
 
 /// Requests that wait for one arbiter: more are of no use to it.
 const WAITING_MAX: usize = 8;
@@ -27,12 +27,6 @@ const LIMIT: Duration = Duration::from_secs(1);
 const RATE: usize = 8 << 20;
 /// After so long without a request the way to a node is given up.
 const UNUSED: Duration = Duration::from_secs(30);
-
-/// A request, and where it is to go.
-pub(super) struct Parcel {
-    pub(super) route: Route,
-    pub(super) request: Request<Led<Vec<u8>>>,
-}
 
 /// Carries what comes until nothing can come any more.
 pub(super) async fn carry(
@@ -77,6 +71,12 @@ impl Way {
             let limit = LIMIT + Duration::from_secs((frame.len() / RATE) as u64);
             let ask = Ask { path: REGISTER.to_owned(), body: Some(frame.into()) };
             let Ok(Ok(answer)) = timeout(limit, self.exchange(&ask)).await else { continue };
+            if answer.status == StatusCode::GONE
+                && let Some(kept) = answer.kept.filter(|kept| kept.history == answer.history)
+                && self.actor.send(Message::Succeeded(kept)).is_err()
+            {
+                return;
+            }
             if answer.status == StatusCode::OK
                 && let Ok(reply) = decode_reply(&answer.body)
                 && self.actor.send(Message::Reply(reply)).is_err()

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::ids::History;
 use crate::kept::{Kept, Route};
 use crate::remote::{Ask, Known, Peer, RemoteConfig};
 use crate::wire::KEPT_BY;
@@ -29,24 +28,20 @@ pub(super) enum Found {
 }
 
 /// Asks all of them at once.
-pub(super) async fn look(
-    config: &RemoteConfig,
-    others: &[Route],
-    history: Option<History>,
-    version: u64,
-    limit: Duration,
-) -> Found {
+pub(super) async fn look(config: &RemoteConfig, others: &[Route], own: &Kept, limit: Duration) -> Found {
     let mut asked = JoinSet::new();
     for route in others {
-        let (config, route) = (config.clone(), route.clone());
-        asked.spawn(async move {
-            (timeout(limit, kept_by(&config, &route, history)).await.ok().flatten(), route)
-        });
+        let (config, route, own) = (config.clone(), route.clone(), own.clone());
+        asked.spawn(
+            async move { (timeout(limit, kept_by(&config, &route, own)).await.ok().flatten(), route) },
+        );
     }
     let mut silent = Vec::new();
     while let Some(Ok((kept, route))) = asked.join_next().await {
         match kept {
-            Some(kept) if kept.history == history && is_later(&kept, version) => return Found::Later(kept),
+            Some(kept) if kept.history == own.history && is_later(&kept, own.version) => {
+                return Found::Later(kept);
+            }
             Some(_) => {}
             None => silent.push(route),
         }
@@ -55,16 +50,11 @@ pub(super) async fn look(
 }
 
 /// Asks those again that are silent; what is found at last.
-pub(super) async fn watch(
-    config: &RemoteConfig,
-    mut silent: Vec<Route>,
-    history: Option<History>,
-    version: u64,
-) -> Option<Kept> {
+pub(super) async fn watch(config: &RemoteConfig, mut silent: Vec<Route>, own: &Kept) -> Option<Kept> {
     let end = Instant::now() + UNTIL;
     while !silent.is_empty() && Instant::now() < end {
         sleep(PAUSE).await;
-        match look(config, &silent, history, version, PAUSE).await {
+        match look(config, &silent, own, PAUSE).await {
             Found::Later(kept) => return Some(kept),
             Found::Silent(left) => silent = left,
         }
@@ -78,10 +68,12 @@ pub(super) fn is_later(kept: &Kept, version: u64) -> bool {
     !kept.arbiters.is_empty() && kept.version > version + u64::from(kept.changes)
 }
 
-async fn kept_by(config: &RemoteConfig, route: &Route, history: Option<History>) -> Option<Kept> {
+async fn kept_by(config: &RemoteConfig, route: &Route, own: Kept) -> Option<Kept> {
     let peer = Peer::at(route, config).ok()?;
     let mut connection = peer.connect(config.connect_timeout).await.ok()?;
     let ask = Ask { path: KEPT_BY.to_owned(), body: None };
-    let answer = connection.exchange(&peer, &ask, Known { history, ..Known::default() }).await.ok()?;
+    // One that follows a registry which this one has succeeded hears of it.
+    let known = Known { history: own.history, seen: None, kept: Some(own) };
+    let answer = connection.exchange(&peer, &ask, known).await.ok()?;
     serde_json::from_slice(&answer.body).ok()
 }

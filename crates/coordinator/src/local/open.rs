@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cards_register::{Accepted, AcceptorState, Led, Value};
+use cards_register::{AcceptorState, Led};
 use cards_wire::register::StoreState;
 use tokio::sync::watch;
 
@@ -43,6 +43,81 @@ pub struct Blank {
     problem: Option<String>,
     /// Who keeps it, as was found by the way.
     kept: Kept,
+    aside: Option<Aside>,
+}
+
+/// A part of a registry that was put aside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Aside {
+    /// Length of a lease in that registry.
+    lease: Duration,
+    /// Which registry it is.
+    history: Option<History>,
+    /// Where its members are, but for this node.
+    others: Vec<Route>,
+    /// What it is and what to do, for an operator.
+    pub(super) says: String,
+}
+
+/// Why a part was put aside.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// It is a copy of another file.
+    Copy,
+    /// Others keep a later registry.
+    Old,
+}
+
+impl Reason {
+    /// What the name of the file ends with from then on.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Copy => ".copy",
+            Self::Old => ".old",
+        }
+    }
+
+    fn says(self, file: &Path, is_lone: bool) -> String {
+        let (aside, moved) = (beside(file, self.suffix()), beside(file, ".moved"));
+        let rename = format!("stop the daemon, rename that file to {}, and start it", moved.display());
+        let remedy = match (self, is_lone) {
+            (Self::Old, _) => {
+                return super::outdated(&format!(
+                    "others keep a later one (this one is {} now)",
+                    aside.display()
+                ));
+            }
+            (Self::Copy, true) => format!(
+                "Are there other nodes that keep the registry by now, the node goes on as soon as it finds one: name one of them in \
+                 [coordinator.embedded]. If this node alone keeps it, and this is its latest state, {rename}"
+            ),
+            (Self::Copy, false) => format!(
+                "The node keeps a part of it under another name when it finds the other nodes that keep it. If the state_dirs of most of \
+                 them were moved to other disks with nothing lost, do this on each: {rename}"
+            ),
+        };
+        format!(
+            "this node's part of the registry, {}, is a copy of another file, perhaps an old one, and is not used. It is {} now. {remedy}",
+            file.display(),
+            aside.display()
+        )
+    }
+}
+
+impl Aside {
+    /// What was put aside at the last start for a reason, if it can be read.
+    fn find(config: &LocalConfig, reason: Reason) -> Option<Self> {
+        let (_, state) = ArbiterStore::open(&beside(&config.file, reason.suffix())).ok()?;
+        Self::of(config, &state, reason).ok().flatten()
+    }
+
+    /// Of the state of a store; none if there is no registry in it.
+    fn of(config: &LocalConfig, state: &StoreState, reason: Reason) -> Result<Option<Self>, Error> {
+        let Some(accepted) = &state.accepted else { return Ok(None) };
+        let (head, others) = described(&accepted.value.content.content, config)?;
+        let says = reason.says(&config.file, is_lone(state));
+        Ok(Some(Self { lease: head.lease(), history: head.history, others, says }))
+    }
 }
 
 /// A store with a registry, and what is known of it.
@@ -52,82 +127,77 @@ struct Begun {
     lease: Duration,
     is_free: bool,
     problem: Option<String>,
+    aside: Option<Aside>,
 }
 
 impl Local {
-    /// Opens what this node has. A store that is a copy of another one is put aside: what it has voted for since the copy was made is not
-    /// known to it. If it is the only arbiter, it goes on from there under another name.
+    /// Opens what this node has. A store that is a copy of another one is put aside, also that of the only arbiter: what it has
+    /// voted for since the copy was made is not known to it, nor who may keep a later registry. An operator who knows that it is the
+    /// latest state gives it the name with `.moved`.
     ///
     /// # Errors
     /// The store is damaged, or the disk refuses.
-    pub async fn open(config: LocalConfig) -> Result<Opened, Error> {
+    pub async fn open(mut config: LocalConfig) -> Result<Opened, Error> {
         let (file, moved) = (&config.file, beside(&config.file, ".moved"));
-        let missing = |config: LocalConfig, problem| {
-            Opened::Missing(Blank { config, store: None, problem, kept: Kept::default() })
-        };
-        // An operator says that it is no copy, but the store itself.
-        let is_moved = !file.exists() && moved.exists();
-        let from = if is_moved { &moved } else { file };
-        let (mut store, mut state) = match ArbiterStore::open(from) {
-            Ok(opened) => opened,
-            Err(error) if matches!(error.problem, StoreProblem::Missing) => return Ok(missing(config, None)),
+        let mut opened = match ArbiterStore::open(file) {
+            Ok(opened) => Some(opened),
+            Err(error) if matches!(error.problem, StoreProblem::Missing) => None,
             Err(error) => return Err(error.into()),
         };
-        let is_copy = store.is_copy() && !is_moved;
-        let Some(accepted) = state.accepted.clone() else {
-            if is_copy {
-                store.set_aside(".copy")?;
-                return Ok(missing(config, None));
-            }
-            let store = Some((store, state));
-            return Ok(Opened::Blank(Blank { config, store, problem: None, kept: Kept::default() }));
+        // A copy that has never voted is worth nothing, and must not take the place of one that was put aside before.
+        if let Some((store, StoreState { accepted: None, .. })) = &opened
+            && store.is_copy()
+        {
+            store.remove()?;
+            opened = None;
+        }
+        let has_voted = opened.as_ref().is_some_and(|(_, state)| state.accepted.is_some());
+        // An operator says that it is no copy, but the store itself.
+        let is_moved = !has_voted && moved.exists();
+        if is_moved {
+            opened = Some(ArbiterStore::open(&moved)?);
+        } else if let (Some((_, state)), Ok((left, earlier))) = (&opened, ArbiterStore::open(&moved))
+            && state.store == earlier.store
+        {
+            // The last start was interrupted before it was removed.
+            left.remove()?;
+        }
+        let Some((mut store, state)) = opened else { return Ok(Opened::Missing(Blank::of(config, None))) };
+        let Some(accepted) = &state.accepted else {
+            return Ok(Opened::Blank(Blank::of(config, Some((store, state)))));
         };
         let (head, others) = described(&accepted.value.content.content, &config)?;
-        let is_lone = accepted.value.arbiters.stores().all(|one| one == state.store);
-        if is_copy && !is_lone {
-            let aside = store.set_aside(".copy")?;
-            let problem = format!(
-                "this node's part of the registry, {}, is a copy of another file, perhaps an old one, and is not used: the node keeps a \
-                 part of it under another name now. It is {} now. If the state_dirs of most arbiters were moved to other disks with nothing \
-                 lost, stop their daemons, rename that file to {} on each, remove {}, and start them",
-                config.file.display(),
-                aside.display(),
-                moved.display(),
-                config.file.display()
-            );
-            tracing::warn!("{problem}");
-            let kept = Kept { history: head.history, ..Kept::default() };
-            let mut config = config;
-            config.remote.others.extend(others.into_iter().take(OTHERS_MAX));
-            return Ok(Opened::Blank(Blank { config, store: None, problem: Some(problem), kept }));
-        }
-        if is_moved || is_copy {
-            if is_copy {
-                // An operator has brought it back. Should others count on the store that it was, they find it gone.
-                tracing::warn!(
-                    "{} is a copy of another file: the registry goes on from it, in a store of another name",
-                    file.display()
-                );
-                state = again(accepted.value);
-            }
-            store = ArbiterStore::at(file);
-            store.keep(&state)?;
+        let is_lone = is_lone(&state);
+        if config.remote.history.is_some_and(|before| head.succeeds.contains(&before)) {
+            // It was recovered at this node since.
+            config.remote.history = head.history;
         }
         if is_moved {
-            let _ = std::fs::remove_file(&moved);
+            // Under its own name first: a power cut leaves it with at least one.
+            let mut own = ArbiterStore::at(file);
+            own.keep(&state)?;
+            store.remove()?;
+            store = own;
+        } else if store.is_copy() {
+            let aside = Aside::of(&config, &state, Reason::Copy)?;
+            store.set_aside(Reason::Copy.suffix())?;
+            return Ok(Opened::Blank(Blank::put_aside(config, aside, Kept::default())));
         }
+        let own = Kept {
+            history: head.history,
+            version: version_of(&state),
+            leader: None,
+            arbiters: vec![own_route(&config)],
+            changes: false,
+            succeeds: head.succeeds.clone(),
+        };
         let mut silent = Vec::new();
         if is_lone && !others.is_empty() {
-            let version = version_of(&state);
-            match lookout::look(&config.remote, &others, head.history, version, lookout::LOOK).await {
+            match lookout::look(&config.remote, &others, &own, lookout::LOOK).await {
                 Found::Later(kept) => {
-                    let aside = store.set_aside(".old")?;
-                    let problem = super::outdated(&format!(
-                        "others keep a later one (this one is {} now)",
-                        aside.display()
-                    ));
-                    tracing::warn!("{problem}");
-                    return Ok(Opened::Blank(Blank { config, store: None, problem: Some(problem), kept }));
+                    let aside = Aside::of(&config, &state, Reason::Old)?;
+                    store.set_aside(Reason::Old.suffix())?;
+                    return Ok(Opened::Blank(Blank::put_aside(config, aside, kept)));
                 }
                 Found::Silent(left) => silent = left,
             }
@@ -137,12 +207,11 @@ impl Local {
             let name = config.node.clone();
             return Err(Refusal::RegistryBehind { name, seen, epoch: head.epoch }.into());
         }
-        let (history, version) = (head.history, version_of(&state));
         let (cluster, lease) = (head.cluster.clone(), head.lease());
         let is_free = is_lone && is_pledged_to_nobody(&state);
-        let begun = Begun { store: (store, state), cluster, lease, is_free, problem: None };
+        let begun = Begun { store: (store, state), cluster, lease, is_free, problem: None, aside: None };
         let local = Self::begin(config, begun)?;
-        local.look_out(silent, history, version);
+        local.look_out(silent, own);
         Ok(Opened::Keeps(local))
     }
 
@@ -172,11 +241,13 @@ impl Local {
         let content = Led { leader: None, epoch: 0, content: registry.content() };
         let state = AcceptorState::founder(ArbiterStore::new_id(), content);
         let store = ArbiterStore::create(&config.file, &state)?;
-        Self::begin(config, Begun { store: (store, state), cluster, lease, is_free: true, problem: None })
+        let begun =
+            Begun { store: (store, state), cluster, lease, is_free: true, problem: None, aside: None };
+        Self::begin(config, begun)
     }
 
     fn begin(config: LocalConfig, begun: Begun) -> Result<Self, Error> {
-        let Begun { store: (store, state), cluster, lease, is_free, problem } = begun;
+        let Begun { store: (store, state), cluster, lease, is_free, problem, aside } = begun;
         let own = own_route(&config);
         let id = state.store;
         let remote = Remote::new(config.remote.clone())?;
@@ -198,6 +269,7 @@ impl Local {
             lease,
             store: id,
             problem,
+            aside,
             actor,
             published,
             remote,
@@ -208,10 +280,10 @@ impl Local {
     }
 
     /// Goes on asking those that have not answered whether they know a later registry.
-    fn look_out(&self, silent: Vec<Route>, history: Option<History>, version: u64) {
+    fn look_out(&self, silent: Vec<Route>, own: Kept) {
         let (actor, remote) = (self.shared.actor.clone(), self.shared.remote.clone());
         tokio::spawn(async move {
-            if let Some(kept) = lookout::watch(remote.config(), silent, history, version).await {
+            if let Some(kept) = lookout::watch(remote.config(), silent, &own).await {
                 remote.learn(&kept, Seen::default());
                 let _ = actor.send(Message::Outdated(kept));
             }
@@ -220,6 +292,34 @@ impl Local {
 }
 
 impl Blank {
+    fn of(config: LocalConfig, store: Option<(ArbiterStore, StoreState)>) -> Self {
+        let aside = [Reason::Copy, Reason::Old].into_iter().find_map(|reason| Aside::find(&config, reason));
+        Self { config, store, problem: None, kept: Kept::default(), aside }.led_by_aside()
+    }
+
+    /// A node whose part was put aside just now; `kept` is who keeps a later registry, if that is known.
+    fn put_aside(config: LocalConfig, aside: Option<Aside>, kept: Kept) -> Self {
+        let problem = aside.as_ref().map(|aside| aside.says.clone());
+        problem.iter().for_each(|problem| tracing::warn!("{problem}"));
+        Self { config, store: None, problem, kept, aside }.led_by_aside()
+    }
+
+    /// What was put aside says which registry it is and whom to ask.
+    fn led_by_aside(mut self) -> Self {
+        if let Some(Aside { history, others, .. }) = &self.aside {
+            self.kept.history = self.kept.history.or(*history);
+            self.config.remote.others.extend(others.iter().take(OTHERS_MAX).cloned());
+        }
+        self
+    }
+
+    /// Length of a lease in the registry of which this node had a part that was put aside. Its node can answer others with a new
+    /// part at once, and hear from them who keeps the registry.
+    #[must_use]
+    pub fn lease(&self) -> Option<Duration> {
+        self.aside.as_ref().map(|aside| aside.lease)
+    }
+
     /// How the others are reached.
     #[must_use]
     pub fn config(&self) -> &LocalConfig {
@@ -229,7 +329,7 @@ impl Blank {
     /// The node was found to know of others that keep the registry.
     #[must_use]
     pub fn has_others(&self) -> bool {
-        !self.config.remote.others.is_empty() || !self.kept.arbiters.is_empty()
+        self.aside.is_some() || !self.config.remote.others.is_empty() || !self.kept.arbiters.is_empty()
     }
 
     /// Who keeps the registry, as was found when the store was opened.
@@ -243,7 +343,7 @@ impl Blank {
     /// # Errors
     /// The disk refuses.
     pub fn enlist(self, lease: Duration) -> Result<Local, Error> {
-        let Self { config, store, problem, kept } = self;
+        let Self { config, store, problem, kept, aside } = self;
         let is_free = store.is_none();
         let store = match store {
             Some(store) => store,
@@ -253,7 +353,7 @@ impl Blank {
             }
         };
         let cluster = config.remote.cluster.clone();
-        let local = Local::begin(config, Begun { store, cluster, lease, is_free, problem })?;
+        let local = Local::begin(config, Begun { store, cluster, lease, is_free, problem, aside })?;
         local.shared.remote.learn(&kept, Seen::default());
         Ok(local)
     }
@@ -275,6 +375,12 @@ impl Blank {
     }
 }
 
+/// Whether a store is the only arbiter, by what it says.
+fn is_lone(state: &StoreState) -> bool {
+    let accepted = state.accepted.as_ref();
+    accepted.is_some_and(|accepted| accepted.value.arbiters.stores().all(|one| one == state.store))
+}
+
 /// Whether no other node can be in its term, if the store is the only arbiter. One that another leader has made the only one a moment
 /// ago is pledged to that.
 fn is_pledged_to_nobody(state: &StoreState) -> bool {
@@ -285,17 +391,6 @@ fn is_pledged_to_nobody(state: &StoreState) -> bool {
 /// The version of the value that a store has.
 fn version_of(state: &StoreState) -> u64 {
     state.accepted.as_ref().map_or(0, |accepted| accepted.value.version)
-}
-
-/// A value as the first one of a store that is new and the only one.
-fn again(value: Value<Led<Vec<u8>>>) -> StoreState {
-    let store = ArbiterStore::new_id();
-    let founder = AcceptorState::founder(store, Led { leader: None, ..value.content });
-    let accepted = founder.accepted.map(|Accepted { ballot, value: first }| Accepted {
-        ballot,
-        value: Value { version: value.version + 1, ..first },
-    });
-    AcceptorState { accepted, ..founder }
 }
 
 fn damaged(config: &LocalConfig, damage: Damage) -> Error {

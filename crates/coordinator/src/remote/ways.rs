@@ -37,6 +37,14 @@ pub(super) struct Ways {
 }
 
 impl Ways {
+    /// Hears who keeps the registry, or one that has succeeded it.
+    pub(super) fn hear(&mut self, kept: &Kept) {
+        if self.history.is_none() || kept.has_succeeded(self.history) {
+            self.history = kept.history.or(self.history);
+        }
+        self.kept.learn(kept);
+    }
+
     /// What is known before anybody was asked.
     pub(super) fn of(history: Option<History>, seen: Seen) -> Self {
         Self { history, seen, ..Self::default() }

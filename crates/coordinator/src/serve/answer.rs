@@ -228,7 +228,18 @@ impl Desk {
         if let (Some(follows), Some(own)) = (follows, self.registry.history())
             && follows != own
         {
-            self.registry.met_stranger();
+            let theirs = header(KEPT).and_then(|kept| serde_json::from_str::<Kept>(kept).ok());
+            if let Some(kept) = theirs.filter(|kept| kept.history == Some(follows))
+                && kept.has_succeeded(Some(own))
+            {
+                self.registry.is_succeeded(kept);
+                return Reply::Elsewhere(
+                    "another registry has succeeded the one that this node has kept; ask again".into(),
+                );
+            }
+            if !self.kept().has_succeeded(Some(follows)) {
+                self.registry.met_stranger();
+            }
             let error = format!(
                 "the caller follows registry {follows}, and this node registry {own} of a cluster of the same name"
             );
@@ -238,7 +249,8 @@ impl Desk {
         if let Some(kept) = header(KEPT).and_then(|kept| serde_json::from_str::<Kept>(kept).ok()) {
             self.registry.hear_of(kept);
         }
-        let seen = header(SEEN).map(seen).unwrap_or_default();
+        // What was seen of a registry without a name says nothing of this one.
+        let seen = header(SEEN).filter(|_| follows.is_some()).map(seen).unwrap_or_default();
         match (request.uri().path(), caller) {
             (SIGN, _) => self.sign(request).await,
             (RENEW, Caller::Node(shown)) => self.renew(request, shown).await,
@@ -528,11 +540,12 @@ fn json(body: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Join, Seat};
+    use crate::change::Join;
     use crate::ids::{Epoch, Incarnation, WallClock};
     use crate::local::LocalConfig;
     use crate::registry::Terms;
     use crate::remote::RemoteConfig;
+    use crate::seat::Seat;
     use crate::serve::documents::Document;
 
     #[tokio::test]

@@ -132,6 +132,9 @@ async fn open_local(
         }
         Opened::Blank(blank) | Opened::Missing(blank) => blank,
     };
+    if let Some(lease) = blank.lease() {
+        return blank.enlist(lease).map_err(failed);
+    }
     let mut reached = blank.config().remote.clone();
     reached.others.extend(blank.kept().arbiters.iter().cloned());
     let view = patience

@@ -3,16 +3,21 @@
 use std::time::{Duration, Instant};
 
 use cards_config::Coordinator as Home;
-use cards_coordinator::{Error, EtcdError, RemoteError};
+use cards_coordinator::{Error, EtcdError, Local, RemoteError};
 
 use super::home::{HomeError, RETRY};
 use super::session::{REMIND, cause};
 use crate::starting::Starting;
 
+/// What a node waits for that has put its part of the registry aside.
+const KEEPERS: &str = "a node that keeps the registry";
+
 /// How a start deals with a coordinator that does not answer.
 pub(super) struct Patience<'a> {
     pub(super) home: &'a Home,
     pub(super) starting: &'a Starting,
+    /// This node's part of the registry, once it is open.
+    pub(super) part: Option<Local>,
 }
 
 impl Patience<'_> {
@@ -21,7 +26,7 @@ impl Patience<'_> {
         &self,
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, HomeError> {
-        let Self { home, starting } = self;
+        let Self { home, starting, part } = self;
         let mut said: Option<Instant> = None;
         let mut pause = Duration::from_millis(20);
         loop {
@@ -31,7 +36,15 @@ impl Patience<'_> {
                         said = Some(Instant::now());
                         tracing::warn!("waiting for the coordinator, {}: {source}", home.describe());
                     }
-                    starting.waits_for(called(home), Some(cause(&source)));
+                    match part.as_ref().and_then(Local::aside) {
+                        Some(remedy) => starting.waits_for(KEEPERS, Some(remedy.to_owned())),
+                        None => {
+                            let slow = part.as_ref().and_then(Local::slow);
+                            let reason =
+                                cause(&source) + &slow.map(|slow| format!("; {slow}")).unwrap_or_default();
+                            starting.waits_for(called(home), Some(reason));
+                        }
+                    }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY);
                 }

@@ -117,7 +117,7 @@ impl Session {
         starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
-        let patience = Patience { home: &home, starting };
+        let patience = Patience { home: &home, starting, part: None };
         let identity = own.as_ref().map(|own| Identity::clone(own));
         let coordinator = home::open(&config, &patience, identity.as_ref(), &before).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
@@ -129,8 +129,14 @@ impl Session {
             let _ = renewal::renew(own, address, office.as_ref(), &coordinator).await;
         }
         let registry = home::answer(&home, identity, office.clone(), &coordinator);
-        // Others cannot elect a leader without this node, perhaps, and it joins when there is one.
-        let keeps = matches!(&coordinator, Coordinator::Local(local) if local.kept().arbiters.len() > 1);
+        let part = match &coordinator {
+            Coordinator::Local(local) => Some(local.clone()),
+            _ => None,
+        };
+        // Others cannot elect a leader without this node, perhaps, and it joins when there is one; or they tell it who keeps the registry.
+        let keeps =
+            part.as_ref().is_some_and(|local| local.kept().arbiters.len() > 1 || local.aside().is_some());
+        let patience = Patience { part, ..patience };
         let _vestibule = registry.as_ref().filter(|_| keeps).map(|registry| {
             let identity = own.as_ref().map(|own| Identity::clone(own));
             Vestibule(tokio::task::spawn_local(net::attend(port, identity, registry.visits.clone())))

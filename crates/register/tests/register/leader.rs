@@ -451,3 +451,37 @@ fn a_question_of_an_earlier_leader_that_is_late_makes_it_none() {
         "the leader is still confirmed by one of two others"
     );
 }
+
+/// An arbiter that was replaced while it was away: the others are pledged to their leader and answer nothing, so it would ask for ever.
+#[test]
+fn an_arbiter_that_was_replaced_while_it_was_away_asks_no_more_once_it_is_told() {
+    let timing =
+        ReplicaTiming { proposer: Timing::default(), leader: LeaderTiming::new(Duration::from_millis(900)) };
+    let ballot = Ballot::prepared(1, ProposerId(1));
+    let founded = Value::first(store(1), Led { leader: Some(store(1)), epoch: 1, content: History::new() });
+    let arbiters = Arbiters::new((0..3).map(store).collect()).unwrap();
+    let value = Value { version: 7, origin: ballot, arbiters, ..founded };
+    let state =
+        AcceptorState { store: store(0), promised: ballot, accepted: Some(Accepted { ballot, value }) };
+    let mut node = Replica::new(state, ProposerId(2), timing, false, Instant(0));
+    let asked = |node: &mut Replica<History>, seconds: std::ops::Range<u64>| {
+        let mut asked = 0;
+        for ms in seconds.start * 1000..seconds.end * 1000 {
+            let now = Instant(ms * 1_000_000);
+            if node.next_timeout().is_some_and(|at| at <= now) {
+                node.timeout(now, ms);
+            }
+            while let Some(event) = node.poll() {
+                asked += u64::from(matches!(event, Event::Send(_)));
+            }
+        }
+        asked
+    };
+    assert!(asked(&mut node, 0..10) > 10 && asked(&mut node, 10..20) > 10, "nobody replies");
+    // What it has itself is later.
+    node.dismiss(6);
+    assert!(asked(&mut node, 20..30) > 10);
+    node.dismiss(9);
+    assert_eq!(asked(&mut node, 30..60), 0);
+    assert_eq!(node.next_timeout(), None);
+}

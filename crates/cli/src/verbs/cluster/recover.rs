@@ -1,0 +1,134 @@
+//! `cards cluster recover`: the registry goes on from this node's part alone.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use cards_config::Config;
+use cards_coordinator::Survivor;
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::output;
+
+/// Have the registry go on from this node's part alone, when most nodes that keep it are lost for good
+///
+/// This node becomes the only one that keeps the registry, as it knows it: what the others decided without it is lost. A lost node that
+/// comes back after all puts its part aside and is a member like others. Stop the daemon here first. If several nodes with a part
+/// are left, take the one with the highest vote. The other nodes go on as they are, and find this one by themselves.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --confirm it shows what this node has, and asks for the cluster's name if a person is there.
+
+Examples:
+  systemctl stop cards && cards cluster recover
+  cards cluster recover --config node.toml --confirm lab --json")]
+pub(crate) struct Recover {
+    /// The configuration of this node
+    #[arg(long, value_name = "FILE", default_value = "/etc/cards/node.toml")]
+    config: PathBuf,
+
+    /// The cluster's name, typed out: the others are lost for good
+    #[arg(long, value_name = "CLUSTER")]
+    confirm: Option<String>,
+
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Recovered<'a> {
+    cluster: &'a str,
+    node: &'a str,
+    /// The nodes that have kept the registry beside this one, and are given up.
+    given_up: &'a [String],
+    /// The vote from which it goes on.
+    vote: u64,
+    /// Where this node's part was put.
+    aside: &'a Path,
+}
+
+impl Recover {
+    pub(crate) fn run(self) -> Result<(), Error> {
+        let config = Config::load(&self.config)?;
+        let _lock = lock(&config.state_dir)?;
+        let part = Survivor::open(&config.register())?;
+        let (cluster, vote) = (part.cluster().to_owned(), part.version());
+        let given_up: Vec<String> =
+            part.arbiters().iter().filter(|node| **node != config.node).cloned().collect();
+        let shown = describe(&config.node, &part);
+        match &self.confirm {
+            Some(name) if *name == cluster => {}
+            Some(name) => {
+                let problem = format!("--confirm {name}: {shown}; use --confirm {cluster}");
+                return Err(Error::Usage { problem });
+            }
+            None if io::stdin().is_terminal() && !self.json => ask(&shown, &cluster)?,
+            None => {
+                let problem = format!("{shown}. If these are lost for good, use --confirm {cluster}");
+                return Err(Error::Usage { problem });
+            }
+        }
+        let aside = part.recover()?;
+        let done =
+            Recovered { cluster: &cluster, node: &config.node, given_up: &given_up, vote, aside: &aside };
+        output::print_either(self.json, &done, || {
+            format!(
+                "{} keeps the registry of cluster {cluster} alone now; the earlier part is {}.\nNext:\n  start the daemon here\n  \
+                 `cards forget` for each node that is lost: {}\n  for machines that are to join: bring the authority back, if it was at a lost \
+                 node (docs/operating/members.md)\n",
+                config.node,
+                aside.display(),
+                given_up.join(", ")
+            )
+        })
+    }
+}
+
+/// What the part has, and who else has one.
+fn describe(node: &str, part: &Survivor) -> String {
+    let others: Vec<&str> =
+        part.arbiters().iter().map(String::as_str).filter(|other| *other != node).collect();
+    format!(
+        "{node} has the registry of cluster {} as of epoch {} and vote {}, one part of {}; the others are at {}",
+        part.cluster(),
+        part.epoch(),
+        part.version(),
+        part.count(),
+        others.join(", ")
+    )
+}
+
+/// Has a person type the name.
+fn ask(shown: &str, cluster: &str) -> Result<(), Error> {
+    output::print(&format!(
+        "{shown}.\nIf these are lost for good, type the cluster's name to go on without them; what they decided without this node is \
+         lost: "
+    ))?;
+    io::stdout().flush().map_err(Error::Output)?;
+    let mut typed = String::new();
+    io::stdin().read_line(&mut typed).map_err(Error::Output)?;
+    match typed.trim() == cluster {
+        true => Ok(()),
+        false => Err(Error::Usage { problem: "nothing was changed: that is not the cluster's name".into() }),
+    }
+}
+
+/// No daemon uses the directory from now on, until this is dropped.
+fn lock(state_dir: &Path) -> Result<File, Error> {
+    let path = state_dir.join("lock");
+    let usage = |problem: String| Error::Usage { problem };
+    let lock = File::options().write(true).open(&path).map_err(|error| {
+        usage(format!("{}: {error}; run this at a node, as root or its user", path.display()))
+    })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(error) => Err(usage(format!(
+            "{} is in use by a daemon ({error}); stop it first: `systemctl stop cards`",
+            state_dir.display()
+        ))),
+    }
+}
