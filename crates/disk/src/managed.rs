@@ -132,11 +132,13 @@ impl Managed {
                 local.block_on(&runtime, driver::run(disk, order, of_thread, inbox, opened));
             })
             .map_err(|source| failed(ManagedError::Thread(source)))?;
-        let found = match open.recv() {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) => return Err(failed(error)),
-            Err(mpsc::RecvError) => {
-                return Err(failed(ManagedError::Thread(std::io::Error::other("it has ended"))));
+        let ended = |_| Err(ManagedError::Thread(std::io::Error::other("it has ended")));
+        let found = match open.recv().unwrap_or_else(ended) {
+            Ok(found) => found,
+            Err(error) => {
+                // Its engine has the file open: who tries again finds it free.
+                let _ = thread.join();
+                return Err(failed(error));
             }
         };
         Ok(Arc::new(Self {

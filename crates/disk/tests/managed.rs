@@ -30,7 +30,7 @@ pub(crate) fn format(path: &Path, bytes: u64) {
         closed: true,
         journal_disk: None,
         boot: Uuid::default(),
-        incarnation: 0,
+        opened_us: 0,
         node: None,
         domain: None,
         name: "fast1".parse().unwrap(),

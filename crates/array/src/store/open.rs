@@ -20,8 +20,8 @@ use super::{ColumnKey, Effect, Life, Purpose, Store};
 pub struct Opener {
     /// The boot of its machine.
     pub boot: Uuid,
-    /// The incarnation of its daemon.
-    pub incarnation: u64,
+    /// The time, in microseconds since 1970.
+    pub now_us: u64,
     /// Its node.
     pub node: Option<Name>,
     /// Its cluster, which has the disk from now on; none leaves it to the one that has it.
@@ -149,7 +149,7 @@ impl Store {
         let columns = of_columns(&mut tables)?;
         tables.superblock.closed = false;
         tables.superblock.boot = opener.boot;
-        tables.superblock.incarnation = opener.incarnation;
+        tables.superblock.opened_us = opener.now_us;
         tables.superblock.node = opener.node;
         if opener.cluster.is_some() {
             tables.superblock.cluster_name = opener.cluster;

@@ -98,7 +98,7 @@ fn formatted() -> Disk {
         closed: true,
         journal_disk: None,
         boot: Uuid::default(),
-        incarnation: 0,
+        opened_us: 0,
         node: None,
         domain: None,
         name: "d".parse().unwrap(),
@@ -117,7 +117,7 @@ fn open(disk: &Disk, out: &mut Vec<Effect>) -> Result<Store, OpenError> {
     let tables: Vec<u8> = (0..pages).flat_map(|page| *disk.read(page)).collect();
     // Little room, so that all of it is used.
     let tuning = Tuning { sum_pages: 2, hot: 0, settle_after: 1_000 };
-    let opener = Opener { boot: Uuid::random([9; 16]), incarnation: 1, node: None, cluster: None, tuning };
+    let opener = Opener { boot: Uuid::random([9; 16]), now_us: 1, node: None, cluster: None, tuning };
     Store::open(superblock, &tables, opener, out)
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn open(
     let tables = read(engine, 0, tables_length(&sizes)).await?;
     let opener = Opener {
         boot: boot().unwrap_or_default(),
-        incarnation: now_us(),
+        now_us: now_us(),
         node: options.node.as_deref().map(|text| name("node", text)).transpose()?,
         cluster,
         tuning: Tuning::default(),
@@ -105,7 +105,7 @@ fn boot() -> Option<Uuid> {
     u128::from_str_radix(&digits, 16).ok().map(|number| Uuid(number.to_be_bytes()))
 }
 
-/// A number that a later opening has larger, as long as the clock is not set back; for people who compare disks.
+/// The time, for people who compare disks.
 fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

@@ -25,7 +25,7 @@ const PIECES_AT: usize = 68;
 const AREAS_AT: usize = 72;
 const JOURNAL_DISK_AT: usize = 120;
 const BOOT_AT: usize = 136;
-const INCARNATION_AT: usize = 152;
+const OPENED_AT: usize = 152;
 const NODE_AT: usize = 160;
 const DOMAIN_AT: usize = 224;
 const NAME_AT: usize = 288;
@@ -55,8 +55,8 @@ pub struct Superblock {
     pub journal_disk: Option<Uuid>,
     /// Boot of the machine whose daemon opened it last; nil: it was never opened.
     pub boot: Uuid,
-    /// Incarnation of the daemon that opened it last.
-    pub incarnation: u64,
+    /// When it was opened last, in microseconds since 1970 by that machine's clock.
+    pub opened_us: u64,
     /// The node that opened it last.
     pub node: Option<Name>,
     /// Where it is; none: where its node is.
@@ -203,7 +203,7 @@ impl Superblock {
         }
         put(JOURNAL_DISK_AT, &self.journal_disk.unwrap_or_default().0);
         put(BOOT_AT, &self.boot.0);
-        put(INCARNATION_AT, &self.incarnation.to_le_bytes());
+        put(OPENED_AT, &self.opened_us.to_le_bytes());
         put(NODE_AT, &padded(self.node.as_ref().map_or("", Name::as_str)));
         put(DOMAIN_AT, &padded(self.domain.as_ref().map_or("", Domain::as_str)));
         put(NAME_AT, &padded(self.name.as_str()));
@@ -277,7 +277,7 @@ impl Superblock {
             closed: flags & CLOSED != 0,
             journal_disk: elsewhere.then_some(journal_disk),
             boot: Uuid(field::bytes(page, BOOT_AT)),
-            incarnation: field::u64(page, INCARNATION_AT),
+            opened_us: field::u64(page, OPENED_AT),
             node: text(page, NODE_AT, "the name of the node")?,
             domain: text(page, DOMAIN_AT, "the failure domain")?,
             name: text(page, NAME_AT, "the name of the disk")?.ok_or_else(no_name)?,

@@ -31,7 +31,7 @@ fn the_page_shows_what_is_written() {
         closed: true,
         journal_disk: None,
         boot: Uuid::default(),
-        incarnation: 0,
+        opened_us: 0,
         node: None,
         domain: Some("rack3/n1".parse().unwrap()),
         name: "fast1".parse().unwrap(),

@@ -21,7 +21,7 @@ fn superblock(sequence: u64) -> Superblock {
         closed: true,
         journal_disk: None,
         boot: Uuid::default(),
-        incarnation: 0,
+        opened_us: 0,
         node: Some("n1".parse().unwrap()),
         domain: Some("rack3/n1".parse().unwrap()),
         name: "fast1".parse().unwrap(),

@@ -37,7 +37,7 @@ impl Format {
             closed: true,
             journal_disk: None,
             boot: Uuid::default(),
-            incarnation: 0,
+            opened_us: 0,
             node: None,
             domain: self.domain,
             name,

@@ -221,7 +221,7 @@ mod tests {
             closed: true,
             journal_disk: None,
             boot: cards_layout::format::Uuid::default(),
-            incarnation: 0,
+            opened_us: 0,
             node: None,
             domain: None,
             name: "d".parse().unwrap(),

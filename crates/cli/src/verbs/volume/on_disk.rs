@@ -111,7 +111,7 @@ impl Create {
                  disk         {disk}\n\
                  served       by the daemon whose node.toml has [[disk]] name = \"{disk}\", managed = {:?}, when it is started\n",
                 size::human(*size),
-                self.disk.display().to_string()
+                std::path::absolute(&self.disk).unwrap_or(self.disk).display().to_string()
             )
         })
     }
