@@ -18,9 +18,10 @@ use hyper::header::{
 };
 use hyper::{Method, Request, StatusCode};
 
-use super::answer::{Answer, Failure, refuse, with_status};
+use super::answer::{self, Answer, Failure, refuse, with_status};
 use super::{ids, read, route};
 use crate::node::Node;
+use crate::starting::Starting;
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -83,7 +84,19 @@ fn is_certified(node: &Node, host: &str) -> bool {
 
 /// Answers a visitor's request.
 pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Answer {
-    let mut answer = look(node, hosts, request).await.unwrap_or_else(|refused| refused);
+    guarded(look(node, hosts, request).await.unwrap_or_else(|refused| refused))
+}
+
+/// Answers a visitor's request of a daemon that starts.
+pub(super) fn answer_early(starting: &Starting, hosts: &Hosts, request: &Request<Incoming>) -> Answer {
+    guarded(match is_for_us(hosts, |_| false, request) {
+        Ok(()) => answer::starting(starting.headline()),
+        Err(refused) => refused,
+    })
+}
+
+/// With what a browser has to know of an answer.
+fn guarded(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
@@ -93,19 +106,30 @@ pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<In
     answer
 }
 
-async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
-    let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
+/// Refuses a request that calls this node by no name of its own.
+fn is_for_us(
+    hosts: &Hosts,
+    is_certified: impl Fn(&str) -> bool,
+    request: &Request<Incoming>,
+) -> Result<(), Answer> {
+    let bad = ErrorKind::BadRequest;
     let Some(host) = host_of_request(request) else {
         let message = "a request needs one Host header with one host, such as `n1:7480`, `127.0.0.1:7480` or `[::1]:7480`";
         return Err(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
     };
-    if !hosts.has(&host) && !is_certified(node, &host) {
+    if !hosts.has(&host) && !is_certified(&host) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
             ids::clip(&host)
         );
         return Err(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
     }
+    Ok(())
+}
+
+async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
+    let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
+    is_for_us(hosts, |host| is_certified(node, host), request)?;
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let message = format!(
             "{} changes something, and here one can only look; use api.sock, or [api] listen with its token",
