@@ -89,10 +89,8 @@ pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<In
 
 /// Answers a visitor's request of a daemon that starts.
 pub(super) fn answer_early(starting: &Starting, hosts: &Hosts, request: &Request<Incoming>) -> Answer {
-    guarded(match is_for_us(hosts, |_| false, request) {
-        Ok(()) => answer::starting(starting.headline()),
-        Err(refused) => refused,
-    })
+    let refusal = stranger(hosts, |_| false, request);
+    guarded(refusal.unwrap_or_else(|| answer::starting(starting.headline())))
 }
 
 /// With what a browser has to know of an answer.
@@ -106,30 +104,32 @@ fn guarded(mut answer: Answer) -> Answer {
     answer
 }
 
-/// Refuses a request that calls this node by no name of its own.
-fn is_for_us(
+/// The refusal of a request that calls this node by no name of its own.
+fn stranger(
     hosts: &Hosts,
     is_certified: impl Fn(&str) -> bool,
     request: &Request<Incoming>,
-) -> Result<(), Answer> {
+) -> Option<Answer> {
     let bad = ErrorKind::BadRequest;
     let Some(host) = host_of_request(request) else {
         let message = "a request needs one Host header with one host, such as `n1:7480`, `127.0.0.1:7480` or `[::1]:7480`";
-        return Err(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
+        return Some(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
     };
     if !hosts.has(&host) && !is_certified(&host) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
             ids::clip(&host)
         );
-        return Err(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
+        return Some(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
     }
-    Ok(())
+    None
 }
 
 async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
     let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
-    is_for_us(hosts, |host| is_certified(node, host), request)?;
+    if let Some(refusal) = stranger(hosts, |host| is_certified(node, host), request) {
+        return Err(refusal);
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let message = format!(
             "{} changes something, and here one can only look; use api.sock, or [api] listen with its token",

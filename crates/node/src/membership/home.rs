@@ -94,7 +94,7 @@ pub(super) enum Found {
     /// A part that it keeps, and goes on with.
     Part(Local),
     /// The place for one, where nodes keep the registry.
-    Place(Blank),
+    Place(Box<Blank>),
     /// None: it is in etcd.
     Elsewhere(EtcdHome),
 }
@@ -123,7 +123,7 @@ pub(super) async fn find(
         Opened::Keeps(local) => Ok(Found::Part(local)),
         Opened::Blank(blank) | Opened::Missing(blank) => match blank.lease() {
             Some(lease) => Ok(Found::Part(blank.enlist(lease).map_err(failed)?)),
-            None => Ok(Found::Place(blank)),
+            None => Ok(Found::Place(Box::new(blank))),
         },
     }
 }
@@ -139,7 +139,7 @@ pub(super) async fn open(
     let home = patience.home;
     match found {
         Found::Part(local) => Ok(Coordinator::Local(local)),
-        Found::Place(blank) => Ok(Coordinator::Local(take_place(config, patience, before, blank).await?)),
+        Found::Place(blank) => Ok(Coordinator::Local(take_place(config, patience, before, *blank).await?)),
         Found::Elsewhere(etcd) => patience.wait(|| open_etcd(config, home, &etcd, Epoch(before.epoch))).await,
     }
 }
