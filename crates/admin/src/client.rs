@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 
 use super::{
     Activity, Cluster, Forgotten, PinOrder, Pins, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply,
-    Request, Samples, Spans, Status, Volume, Warmed, Why, to_line,
+    Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
 };
 
 /// How long a request may take, if not said otherwise.
@@ -307,6 +307,17 @@ impl Client {
         }
     }
 
+    /// Has the node read a part of a volume from its managed disk, and compare it with its checksums.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn scrub(&mut self, volume: &str, offset: u64, length: u64) -> Result<Scrubbed, ClientError> {
+        match self.call(&Request::Scrub { volume: volume.into(), offset, length })? {
+            Reply::Scrubbed(scrubbed) => Ok(scrubbed),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Does what `order` says about the blocks that stay in the cache of the member `node`, or of the node itself; what stays then.
     ///
     /// # Errors
@@ -407,6 +418,7 @@ impl Client {
             Reply::Watching(_) => "watching",
             Reply::Samples(_) => "samples",
             Reply::Spans(_) => "spans",
+            Reply::Scrubbed(_) => "scrubbed",
             Reply::Warmed(_) => "warmed",
             Reply::Pins(_) => "pins",
             Reply::Forgotten(_) => "forgotten",

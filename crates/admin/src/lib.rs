@@ -21,6 +21,7 @@ mod pins;
 mod recording;
 mod registry;
 mod sampled;
+mod scrubbed;
 mod slow;
 mod spans;
 mod starting;
@@ -54,6 +55,7 @@ pub use status::{
 };
 
 pub use cards_config::Claim;
+pub use scrubbed::{Damage, Scrubbed};
 pub use warmed::Warmed;
 pub use watch::{Device, Notice, Said, Watching, Word};
 pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};
@@ -65,6 +67,9 @@ pub const REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// Blocks that one [`Request::Warm`] may be about.
 pub const WARM_BLOCKS_MAX: u64 = 1024;
+
+/// Bytes that one [`Request::Scrub`] may be about.
+pub const SCRUB_BYTES_MAX: u64 = 64 << 20;
 
 /// What the daemon is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +171,15 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
+    /// Read a part of a volume from its managed disk, which is this node's, and compare it with its checksums: [`Reply::Scrubbed`].
+    Scrub {
+        /// Its name.
+        volume: String,
+        /// Where it begins, in bytes, a multiple of 4096.
+        offset: u64,
+        /// Bytes, a multiple of 4096, at most [`SCRUB_BYTES_MAX`].
+        length: u64,
+    },
     /// Say what stays in the cache of a node, or have other blocks stay: [`Reply::Pins`].
     Pins {
         /// What to do.
@@ -236,6 +250,8 @@ pub enum Reply {
     Spans(Box<Spans>),
     /// What was fetched.
     Warmed(Warmed),
+    /// What a scrub has found.
+    Scrubbed(Scrubbed),
     /// What stays in the cache.
     Pins(Pins),
     /// What was dropped.
@@ -375,6 +391,7 @@ mod tests {
             Request::Spans { trace: Some("n2:0.1a".into()) },
             Request::Warm { volume: "disk".into(), ranges: vec![(4096, 1 << 40)], node: None },
             Request::Warm { volume: "disk".into(), ranges: vec![], node: Some("n2".into()) },
+            Request::Scrub { volume: "disk".into(), offset: 4096, length: 1 << 20 },
             Request::Pins { order: PinOrder::List {}, node: None },
             Request::Pins {
                 order: PinOrder::Pin { volume: "disk".into(), ranges: vec![(0, 1 << 20)] },

@@ -154,6 +154,18 @@ impl Store {
         self.columns.get(&key).map(|pieces| (pieces.len() as u64) << self.sizes().piece_shift)
     }
 
+    /// Where a byte of a column is on the disk, and how many bytes from there on are next to each other.
+    ///
+    /// # Errors
+    /// The disk takes no requests, or has no such column, or the column ends before.
+    pub fn locate(&self, key: ColumnKey, offset: u64) -> Result<(u64, u64), StoreError> {
+        let unit = UNIT as u64;
+        let within = offset % unit;
+        let place = self.place(key, offset - within, unit)?;
+        let left = self.sizes().piece() - offset % self.sizes().piece();
+        Ok((place.data_at(self.sizes()) + within, left))
+    }
+
     /// Pieces that belong to nobody.
     #[must_use]
     pub fn free(&self) -> u32 {
@@ -220,7 +232,7 @@ impl Store {
         match found {
             Err(error) => answer(ticket, Err(error), out),
             Ok((page, entry)) => {
-                self.tables.columns[page].entries[entry] = Some(*column);
+                self.tables.columns[page].entries[entry] = Some(column.clone());
                 let cycle = self.tables.mark(tables::Page::Columns(page as u32));
                 self.waiting.entry(cycle).or_default().push(Wait::Change(ticket));
                 self.advance(now, out);
@@ -228,11 +240,12 @@ impl Store {
         }
     }
 
-    /// Regions of columns whose checksums are not known: column, offset in it, length.
+    /// What is left of regions of columns whose checksums are not known: column, offset in it, length.
     pub fn unsure(&self) -> impl Iterator<Item = (ColumnKey, u64, u64)> {
         let sizes = *self.sizes();
-        self.regions.unsure.keys().filter_map(move |region| {
-            let place = Place::of_region(&sizes, *region);
+        self.regions.unsure.iter().filter_map(move |(region, known)| {
+            let Place { piece, first, units } = Place::of_region(&sizes, *region);
+            let place = Place { piece, first: first + known, units: units - known };
             let cards_layout::format::Piece::Owned(owner) = self.tables.piece(place.piece) else {
                 return None;
             };
@@ -242,7 +255,8 @@ impl Store {
     }
 
     /// Says which checksums the data of an unsure region have, from its start on without gaps. Between the reading of the
-    /// data and the answer no write of the region may be open. After its last unit the region is sure.
+    /// data and the answer no write of these units may be open. After its last unit the region is sure. If a write of the region
+    /// fails meanwhile, it begins anew: [`Store::unsure`] says so.
     pub fn resum(
         &mut self,
         ticket: Ticket,
@@ -490,8 +504,11 @@ impl Store {
             }
             Kind::Resum(_) => {
                 let region = *place.regions(&sizes).start();
-                let end = place.first + place.units - Place::of_region(&sizes, region).first;
-                if end == Place::of_region(&sizes, region).units {
+                let first = Place::of_region(&sizes, region).first;
+                let (begin, end) = (place.first - first, place.first + place.units - first);
+                if self.regions.unsure.get(&region) != Some(&begin) {
+                    // A write of the region has failed meanwhile: it begins anew.
+                } else if end == Place::of_region(&sizes, region).units {
                     self.regions.unsure.remove(&region);
                 } else {
                     self.regions.unsure.insert(region, end);

@@ -15,6 +15,7 @@ mod output;
 mod profile;
 mod progress;
 mod range;
+mod scrub;
 mod signals;
 mod table;
 mod this_machine;

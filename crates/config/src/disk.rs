@@ -7,15 +7,16 @@ use cards_wire::nbd::client::Uri;
 use cards_wire::object::{Url, UrlError};
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, Object, PolicySpec, duration, size, uri};
+use super::{Allow, Attached, Object, PolicySpec, duration, size, uri};
 
-/// One disk this node contributes; the volume on it has the same name.
+/// One disk this node contributes; the volume on it has the same name, but for a managed disk, whose volumes have names of their
+/// own, and share the other keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "DiskToml", into = "DiskToml")]
 pub struct Disk {
     /// Name of the disk and of the volume, unique in the cluster.
     pub name: String,
-    /// Where its bytes are: `path`, `uri` or `url`.
+    /// Where its bytes are: `path`, `managed`, `uri` or `url`.
     pub origin: Origin,
     /// The policy of the volume. Default `hscc`.
     pub policy: PolicySpec,
@@ -50,32 +51,12 @@ pub struct Disk {
 pub enum Origin {
     /// A file or block device of this machine.
     Path(PathBuf),
+    /// A file or block device of this machine that `cards disk format` has formatted.
+    Managed(PathBuf),
     /// The export of any NBD server.
     Nbd(Uri),
     /// An object of a web server or an object store.
     Object(Box<Object>),
-}
-
-/// Exclusive caching (remote disk drivers, section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attached {
-    /// Computer-attached: the disk node keeps a copy of what it reads for others.
-    #[default]
-    Computer,
-    /// Network-attached: the requester has the single copy.
-    Network,
-}
-
-impl Attached {
-    /// Its name in `node.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Computer => "computer",
-            Self::Network => "network",
-        }
-    }
 }
 
 /// What readers of a volume are promised when somebody writes it.
@@ -210,17 +191,19 @@ impl Disk {
 const fn default_depth(origin: &Origin) -> usize {
     match origin {
         Origin::Object(_) => Disk::OBJECT_DEPTH,
-        Origin::Path(_) | Origin::Nbd(_) => Disk::DEPTH,
+        Origin::Path(_) | Origin::Managed(_) | Origin::Nbd(_) => Disk::DEPTH,
     }
 }
 
-/// A disk as written: `path`, `uri` and `url` exclude each other.
+/// A disk as written: `path`, `managed`, `uri` and `url` exclude each other.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DiskToml {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    managed: Option<PathBuf>,
     #[serde(with = "uri", skip_serializing_if = "Option::is_none", default)]
     uri: Option<Uri>,
     // No URL yet: an error of its parser would be shown with the line, and a password in it.
@@ -264,7 +247,8 @@ enum OriginError {
     #[error("disk {name:?} has both {one} and {other}; keep the one that is meant")]
     Both { name: String, one: &'static str, other: &'static str },
     #[error(
-        "disk {0:?} has neither path nor uri nor url; add path = \"/dev/…\", uri = \"nbd://host:port/export\" or url = \"https://host/path\""
+        "disk {0:?} has neither path nor uri nor url nor managed; add path = \"/dev/…\", uri = \"nbd://host:port/export\", url = \"https://host/path\" or \
+         managed = \"/dev/…\""
     )]
     Neither(String),
     #[error("disk {name:?}: {key}: {source}")]
@@ -279,11 +263,21 @@ impl TryFrom<DiskToml> for Disk {
     type Error = OriginError;
 
     fn try_from(mut raw: DiskToml) -> Result<Self, OriginError> {
-        let both = |name, one, other| Err(OriginError::Both { name, one, other });
-        let origin = match (raw.path, raw.uri, raw.url) {
-            (Some(path), None, None) => Origin::Path(path),
-            (None, Some(uri), None) => Origin::Nbd(uri),
-            (None, None, Some(text)) => {
+        let given = [
+            ("path", raw.path.is_some()),
+            ("uri", raw.uri.is_some()),
+            ("url", raw.url.is_some()),
+            ("managed", raw.managed.is_some()),
+        ];
+        let mut given = given.into_iter().filter_map(|(key, is_there)| is_there.then_some(key));
+        if let (Some(one), Some(other)) = (given.next(), given.next()) {
+            return Err(OriginError::Both { name: raw.name, one, other });
+        }
+        let origin = match (raw.path, raw.managed, raw.uri, raw.url) {
+            (Some(path), ..) => Origin::Path(path),
+            (_, Some(path), ..) => Origin::Managed(path),
+            (.., Some(uri), _) => Origin::Nbd(uri),
+            (.., Some(text)) => {
                 let url = |key, text: &str| {
                     let name = raw.name.clone();
                     text.parse::<Url>().map_err(|source| OriginError::Url { name, key, source })
@@ -296,10 +290,7 @@ impl TryFrom<DiskToml> for Disk {
                     ca: raw.ca.take(),
                 }))
             }
-            (Some(_), Some(_), _) => return both(raw.name, "path", "uri"),
-            (Some(_), None, Some(_)) => return both(raw.name, "path", "url"),
-            (None, Some(_), Some(_)) => return both(raw.name, "uri", "url"),
-            (None, None, None) => return Err(OriginError::Neither(raw.name)),
+            (None, None, None, None) => return Err(OriginError::Neither(raw.name)),
         };
         let unused = [
             ("region", raw.region.is_some()),
@@ -338,11 +329,13 @@ impl From<Disk> for DiskToml {
     fn from(disk: Disk) -> Self {
         let is_object = matches!(disk.origin, Origin::Object(_));
         let depth = default_depth(&disk.origin);
-        let (path, uri, object) = match disk.origin {
-            Origin::Path(path) => (Some(path), None, None),
-            Origin::Nbd(uri) => (None, Some(uri), None),
-            Origin::Object(object) => (None, None, Some(*object)),
-        };
+        let (mut path, mut managed, mut uri, mut object) = (None, None, None, None);
+        match disk.origin {
+            Origin::Path(of) => path = Some(of),
+            Origin::Managed(of) => managed = Some(of),
+            Origin::Nbd(of) => uri = Some(of),
+            Origin::Object(of) => object = Some(*of),
+        }
         let (url, region, endpoint, credentials, ca) = match object {
             None => (None, None, None, None, None),
             Some(Object { url, region, endpoint, credentials, ca }) => {
@@ -353,6 +346,7 @@ impl From<Disk> for DiskToml {
         Self {
             name: disk.name,
             path,
+            managed,
             uri,
             url: url.map(text),
             region,

@@ -123,6 +123,7 @@ fn the_example_is_valid_and_states_the_defaults() {
     let examples = [
         "uri =",
         "url =",
+        "managed =",
         "region =",
         "endpoint =",
         "credentials =",
@@ -182,6 +183,17 @@ fn an_object_is_a_disk_that_nobody_writes() {
     assert_eq!(web.disks[0], Disk::new("far", web.disks[0].origin.clone()));
     assert_eq!(parse(&web.to_toml()).unwrap(), web, "with the query");
     assert!(!format!("{web:?}").contains("hush"));
+}
+
+#[test]
+fn a_managed_disk_is_a_file_or_device() {
+    let config = parse(&object("managed = \"/dev/sdb\"\ndirect = true")).unwrap();
+    let expected = Disk { direct: true, ..Disk::new("far", Origin::Managed("/dev/sdb".into())) };
+    assert_eq!(config.disks, [expected]);
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    let twice = format!("{}[[disk]]\nname = \"b\"\npath = \"/dev/sdb\"\n", object("managed = \"/dev/sdb\""));
+    let error = parse(&twice).unwrap_err().to_string();
+    assert!(error.contains("/dev/sdb") && error.contains("contributed once"), "{error}");
 }
 
 #[test]
@@ -386,6 +398,12 @@ fn a_disk_says_once_where_it_is() {
         "path = \"/d\"\nuri = \"nbd://h/x\"\n",
         &["\"disk\"", "both path and uri"],
     );
+    refused(
+        "path = \"/dev/sdb\"\n",
+        "path = \"/d\"\nmanaged = \"/d\"\n",
+        &["\"disk\"", "both path and managed"],
+    );
+    refused("path = \"/dev/sdb\"\n", "managed = \"\"\n", &["disk.managed", "block device"]);
     refused("nbd+unix:///export?socket=/x", "ftp://x/y", &["ftp://x/y", "not an NBD URI"]);
 }
 

@@ -206,13 +206,18 @@ fn disks(disks: &[Disk]) -> Result<(), Problem> {
         if !names.insert(&disk.name) {
             return Err(duplicate("disk.name", &disk.name, "the volume has the disk's name: rename one"));
         }
-        if let Origin::Path(path) = &disk.origin {
+        let file = match &disk.origin {
+            Origin::Path(path) => Some(("disk.path", path)),
+            Origin::Managed(path) => Some(("disk.managed", path)),
+            Origin::Nbd(_) | Origin::Object(_) => None,
+        };
+        if let Some((key, path)) = file {
             if path.as_os_str().is_empty() {
-                return Err(value("disk.path", "", "name a file or block device"));
+                return Err(value(key, "", "name a file or block device"));
             }
             if !paths.insert(path) {
                 let remedy = "a disk is contributed once: remove one";
-                return Err(duplicate("disk.path", &path.to_string_lossy(), remedy));
+                return Err(duplicate(key, &path.to_string_lossy(), remedy));
             }
         }
         if let Origin::Object(of) = &disk.origin {

@@ -5,15 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, Revision, WallClock};
 use crate::record::{AttachMode, Certificate, Volume, store_id};
-
-/// Who asks: a member in one of its lives. What an earlier life asks is refused.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Seat {
-    /// Name of the member.
-    pub name: String,
-    /// Its life.
-    pub incarnation: Incarnation,
-}
+use crate::seat::Seat;
 
 /// A request to become a member.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

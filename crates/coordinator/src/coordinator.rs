@@ -1,6 +1,6 @@
 //! One interface, wherever the registry is.
 
-use crate::change::{Applied, Change, Join, Seat};
+use crate::change::{Applied, Change, Join};
 use crate::error::Error;
 use crate::etcd::Etcd;
 use crate::ids::{Revision, WallClock};
@@ -8,6 +8,7 @@ use crate::lease::{BootTime, Lease};
 use crate::local::Local;
 use crate::record::{AttachMode, Volume};
 use crate::remote::Remote;
+use crate::seat::Seat;
 use crate::view::View;
 
 /// The registry of a cluster, wherever it lives. Clones share it.

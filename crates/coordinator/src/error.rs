@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::arbiter::StoreError;
-use crate::etcd::EtcdError;
+use crate::etcd::error::EtcdError;
 use crate::record::Damage;
 use crate::refusal::Refusal;
-use crate::remote::RemoteError;
+use crate::remote::error::RemoteError;
 
 /// Why the coordinator gave no answer but this.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@
 mod api;
 mod client;
 mod config;
-mod error;
+pub(crate) mod error;
 mod http;
 mod tls;
 mod transaction;

@@ -55,6 +55,7 @@ mod record;
 mod refusal;
 mod registry;
 mod remote;
+mod seat;
 mod serve;
 mod view;
 mod wire;
@@ -64,7 +65,7 @@ pub use admission::{
     TokensError, Unsigned,
 };
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
-pub use change::{Applied, Change, Join, Seat};
+pub use change::{Applied, Change, Join};
 pub use coordinator::{Coordinator, Membership};
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
@@ -83,5 +84,6 @@ pub use registry::{
     MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX, records_in,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, Seen, admit};
+pub use seat::Seat;
 pub use serve::{Visit, serve};
 pub use view::View;

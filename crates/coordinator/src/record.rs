@@ -8,8 +8,8 @@ use cards_register::StoreId;
 use cards_tls::{Fingerprint, Name, Shown};
 use serde::{Deserialize, Serialize};
 
-use crate::change::Seat;
 use crate::ids::{Epoch, History, Incarnation, Revision, WallClock};
+use crate::seat::Seat;
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;

@@ -7,7 +7,7 @@
 mod admit;
 mod config;
 mod connection;
-mod error;
+pub(crate) mod error;
 mod ways;
 
 use std::collections::{BTreeSet, VecDeque};

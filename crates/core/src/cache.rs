@@ -26,7 +26,7 @@ const NONE: u32 = u32::MAX;
 /// Stands for no node, in ten bits.
 const NOBODY: u32 = NodeId::MAX_NODES as u32;
 
-/// What is known of one slot. Packed: the index may cost at most 32 bytes per cached block.
+/// What is known of one slot. Packed: all tables may cost at most 36 bytes per cached block.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Frame {

@@ -28,6 +28,8 @@ struct Packed(u32);
 const EMPTY: Packed = Packed(0);
 const NOBODY: u32 = NodeId::MAX_NODES as u32;
 const WAYS: usize = 8;
+/// Entries for each block that the cache can hold.
+const PER_BLOCK: usize = 2;
 
 impl Packed {
     fn new(tag: u32, entry: Entry) -> Self {
@@ -51,10 +53,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// A table that belongs to a cache of `capacity` blocks: as many entries, for a home knows of as many
-    /// blocks elsewhere as it caches itself, where all caches are full and equal.
+    /// A table that belongs to a cache of `capacity` blocks: twice as many entries. A home knows of as many blocks elsewhere as it
+    /// caches itself, where all caches are full and equal; the links of copies that have left take the other half.
+    /// With one entry a block, a scan that fits into all caches together finds 4 points less of its blocks there.
     pub(crate) fn new(capacity: u32) -> Self {
-        Self { entries: vec![EMPTY; (capacity as usize).div_ceil(WAYS).max(1) * WAYS] }
+        Self { entries: vec![EMPTY; (PER_BLOCK * capacity as usize).div_ceil(WAYS).max(1) * WAYS] }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -108,13 +111,23 @@ mod tests {
 
     #[test]
     fn keeps_the_latest_and_forgets_the_rest() {
-        let mut index = Index::new(16);
+        let mut index = Index::new(8);
         for i in 0..1000 {
             index.put(block(i), Entry { previous: None, next: Some(NodeId(i as u16)) });
             assert_eq!(index.get(block(i)).next, Some(NodeId(i as u16)));
         }
         let known = (0..1000).filter(|&i| index.get(block(i)).next == Some(NodeId(i as u16))).count();
         assert!((1..=16).contains(&known), "{known}");
+    }
+
+    /// Twice as many blocks as the cache has, with sets that are not all equally full.
+    #[test]
+    fn there_are_two_entries_for_each_block_of_the_cache() {
+        let mut index = Index::new(1 << 12);
+        (0..1 << 13).for_each(|i| _ = index.put(block(i), Entry { previous: None, next: Some(NodeId(1)) }));
+        let known = (0..1 << 13).filter(|&i| index.get(block(i)).next.is_some()).count();
+        assert!(known > 6500, "{known}");
+        assert_eq!(index.bytes(), 8 << 12);
     }
 
     #[test]

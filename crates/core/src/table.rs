@@ -3,7 +3,7 @@
 //! The bits of a place that its slot's number leaves free hold a tag, part of the hash. So a search looks at
 //! the frame of the right slot and hardly ever at another one: every frame looked at is likely to be a cache
 //! miss of the processor. A removal has to look at those behind it in the same run, so runs should be short:
-//! a seventh of the places stays free, which is what 32 bytes per cached block leave room for.
+//! a seventh of the places stays free, which is what 36 bytes per cached block leave room for.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::delivery::Delivery;
 use crate::error::{Altered, DiskError, JobError};
@@ -10,6 +11,7 @@ use crate::fault::Faults;
 use crate::file::Holder;
 use crate::job::{Op, Work};
 use crate::mailbox::{Mailbox, Reply};
+use crate::managed::{Managed, Volume};
 use crate::nbd::Origin;
 use crate::object::Object;
 use crate::options::{Backend, DiskOptions, Source};
@@ -50,6 +52,7 @@ pub(crate) enum Storage {
     File { holder: Holder, pool: OnceLock<Pool>, threads: usize },
     Nbd(Origin),
     Object(Object),
+    Volume(Volume),
 }
 
 impl Disk {
@@ -74,7 +77,37 @@ impl Disk {
                 (source.url.to_string(), object.size(), OBJECT_BLOCK, true, Storage::Object(object))
             }
         };
-        Ok(Arc::new(Self {
+        let throttle = Throttle::new(options.delay, options.rate);
+        Ok(Self::made(options, faults, throttle, (name, size, block_size, read_only, storage)))
+    }
+
+    /// A volume of a managed disk. Of the options, `read_only`, `delivery`, `depth`, `count_block` and `fault` are of the volume; the
+    /// others were those of the disk.
+    pub fn of_volume(
+        managed: &Arc<Managed>,
+        volume: &str,
+        options: &DiskOptions,
+    ) -> Result<Arc<Self>, DiskError> {
+        let faults = options.fault.as_deref().map(Faults::parse).transpose()?.unwrap_or_default();
+        let path = || managed.path().into();
+        let (key, found) = managed
+            .find(volume)
+            .map_err(|source| DiskError::Managed { path: path(), source: Box::new(source) })?;
+        let storage = Storage::Volume(Volume { managed: Arc::clone(managed), key });
+        let name = format!("{}, volume {volume}", managed.path());
+        // What is modelled of a slow disk is the disk's, which all its volumes share.
+        let throttle = Throttle::new(Duration::ZERO, 0);
+        let block_size = managed.inner().block_size();
+        Ok(Self::made(options, faults, throttle, (name, found.bytes, block_size, options.read_only, storage)))
+    }
+
+    fn made(
+        options: &DiskOptions,
+        faults: Faults,
+        throttle: Throttle,
+        (name, size, block_size, read_only, storage): (String, u64, u32, bool, Storage),
+    ) -> Arc<Self> {
+        Arc::new(Self {
             name,
             size: size.min(SIZE_MAX),
             block_size,
@@ -82,12 +115,20 @@ impl Disk {
             storage,
             delivery: options.delivery,
             backend: options.backend,
-            throttle: Throttle::new(options.delay, options.rate),
+            throttle,
             turns: Turns::new(options.depth),
             faults,
             stats: DiskStats::new(options.count_block),
             sync_failed: AtomicBool::new(false),
-        }))
+        })
+    }
+
+    /// The managed disk that it is a volume of.
+    pub fn managed(&self) -> Option<&Arc<Managed>> {
+        match &self.storage {
+            Storage::Volume(volume) => Some(&volume.managed),
+            Storage::File { .. } | Storage::Nbd(_) | Storage::Object(_) => None,
+        }
     }
 
     /// The path or URI it was opened with; of a URL without what may be secret.
@@ -128,6 +169,7 @@ impl Disk {
             Storage::File { .. } => 0,
             Storage::Nbd(origin) => origin.copied(),
             Storage::Object(object) => object.copied(),
+            Storage::Volume(volume) => volume.managed.copied(),
         }
     }
 
@@ -152,7 +194,7 @@ impl Disk {
     pub fn version(&self) -> Option<&str> {
         match &self.storage {
             Storage::Object(object) => object.version(),
-            Storage::File { .. } | Storage::Nbd(_) => None,
+            Storage::File { .. } | Storage::Nbd(_) | Storage::Volume(_) => None,
         }
     }
 
@@ -163,6 +205,7 @@ impl Disk {
             Storage::File { holder, .. } => holder.altered(),
             Storage::Nbd(_) => None,
             Storage::Object(object) => object.altered(&self.name),
+            Storage::Volume(volume) => volume.managed.inner().altered(),
         }
     }
 
@@ -172,6 +215,7 @@ impl Disk {
         match &self.storage {
             Storage::File { holder, .. } => holder.room(),
             Storage::Nbd(_) | Storage::Object(_) => None,
+            Storage::Volume(volume) => volume.managed.inner().room(),
         }
     }
 
@@ -204,14 +248,17 @@ impl Disk {
             }
             Storage::Nbd(origin) => origin.cancel(mailbox),
             Storage::Object(object) => object.cancel(mailbox),
+            // What is asked of a managed disk ends by itself.
+            Storage::Volume(_) => {}
         }
     }
 
-    /// Has the server that has the disk do `work`; the answer comes through `reply`.
+    /// Has the server or thread that has the disk do `work`; the answer comes through `reply`.
     pub(crate) fn submit_to_server(&self, work: Work, reply: Reply) {
         match &self.storage {
             Storage::Nbd(origin) => origin.submit(work, reply),
             Storage::Object(object) => object.submit(work, reply),
+            Storage::Volume(volume) => volume.managed.submit(volume.key, work, reply),
             Storage::File { .. } => unreachable!("engines ask by the kind of storage"),
         }
     }

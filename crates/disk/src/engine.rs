@@ -85,6 +85,7 @@ impl Engine {
         let (kind, backend) = match &disk.storage {
             Storage::Nbd(_) => (EngineKind::Nbd, BackEnd::Server),
             Storage::Object(_) => (EngineKind::Object, BackEnd::Server),
+            Storage::Volume(volume) => (volume.managed.kind().clone(), BackEnd::Server),
             Storage::File { holder, .. } => match holder.files() {
                 Ok(files) => file_back_end(disk, Arc::new(files)),
                 Err(error) => {
@@ -185,7 +186,7 @@ enum BackEnd {
         files: Arc<Files>,
         tasks: Vec<Work>,
     },
-    /// The thread of the disk that talks to its server.
+    /// The thread of the disk that talks to its server, or has its store.
     Server,
     /// There are no descriptors to work with.
     None {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cards_wire::nbd::client::{HandshakeError, UriError};
 
+use crate::managed::ManagedError;
 use crate::object::{ObjectError, ObjectFailure};
 
 /// Why a disk cannot be contributed. Each message names the disk, the reason and the remedy.
@@ -45,6 +46,8 @@ pub enum DiskError {
     Handshake { uri: String, source: HandshakeError },
     #[error("disk {uri}: the export {reason}; contribute another one")]
     Export { uri: String, reason: &'static str },
+    #[error("disk {path}: {source}")]
+    Managed { path: PathBuf, source: Box<ManagedError> },
     #[error("disk {url}: {}", failure.with_remedy())]
     Object { url: String, failure: ObjectFailure },
     #[error(
@@ -126,6 +129,17 @@ pub enum JobError {
     /// What is wrong with the object, its server or the way to it; of what is tried again: at the last attempt.
     #[error(transparent)]
     Object(ObjectError),
+    /// What was read of a managed disk is not what was written there. Nothing of it was delivered.
+    #[error(
+        "checksum: the 4 KiB at byte {offset} of the volume are not what was written there; write them anew from a backup \
+         (`cards disk scrub` lists all that are damaged), and see to the device"
+    )]
+    Damaged { offset: u64 },
+    /// A managed disk could not keep its tables, or make durable what it had taken.
+    #[error(
+        "the managed disk has failed: it could not write its tables, or sync; see the kernel's log (dmesg), and restart the daemon"
+    )]
+    StoreFailed,
     /// What the operating system or the origin server answered.
     #[error("{}", io::Error::from_raw_os_error(*errno))]
     Os { errno: i32 },
@@ -141,6 +155,8 @@ impl JobError {
             | Self::SyncFailed
             | Self::Disconnected
             | Self::WritesLost
+            | Self::Damaged { .. }
+            | Self::StoreFailed
             | Self::Object(_) => libc::EIO,
             Self::Os { errno } => errno,
         }

@@ -1,5 +1,5 @@
 //! Disks a node contributes: files and block devices, read through io_uring where the kernel allows it, exports of other
-//! NBD servers, and objects of web servers and object stores.
+//! NBD servers, and objects of web servers and object stores. Volumes on a [`Managed`] disk are disks, too.
 //!
 //! A [`Disk`] is opened once and shared by every thread. Each data thread owns one [`Engine`] on it: jobs go
 //! in with [`Engine::submit`], which never blocks; completions come out of [`Engine::completions`], on the same
@@ -54,6 +54,7 @@ mod fault;
 mod file;
 mod job;
 mod mailbox;
+mod managed;
 mod nbd;
 mod object;
 mod options;
@@ -71,6 +72,7 @@ pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
+pub use managed::{DamagedPlace, Managed, ManagedError, ManagedOptions, ManagedVolume, Scrub};
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};
 pub use room::{Room, free};

@@ -16,6 +16,7 @@ pub struct DiskStats {
     bytes_written: AtomicU64,
     flushes: AtomicU64,
     errors: AtomicU64,
+    damaged: AtomicU64,
     in_flight: AtomicU64,
 }
 
@@ -33,6 +34,8 @@ pub struct StatsSnapshot {
     pub flushes: u64,
     /// Jobs that failed.
     pub errors: u64,
+    /// Of these, those whose data did not fit their checksums.
+    pub damaged: u64,
     /// Jobs submitted and not yet delivered.
     pub in_flight: u64,
 }
@@ -48,6 +51,7 @@ impl DiskStats {
             bytes_written: zero(),
             flushes: zero(),
             errors: zero(),
+            damaged: zero(),
             in_flight: zero(),
         }
     }
@@ -61,6 +65,7 @@ impl DiskStats {
             bytes_written: self.bytes_written.load(Relaxed),
             flushes: self.flushes.load(Relaxed),
             errors: self.errors.load(Relaxed),
+            damaged: self.damaged.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
         }
     }
@@ -75,7 +80,10 @@ impl DiskStats {
 
     pub(crate) fn completed(&self, op: &Op, result: &Result<Outcome, JobError>) {
         match (op, result) {
-            (_, Err(_)) => _ = self.errors.fetch_add(1, Relaxed),
+            (_, Err(error)) => {
+                self.errors.fetch_add(1, Relaxed);
+                self.damaged.fetch_add(u64::from(matches!(error, JobError::Damaged { .. })), Relaxed);
+            }
             (Op::Read { offset, buf }, Ok(_)) => {
                 self.reads.fetch_add(self.blocks(*offset, buf.len()), Relaxed);
                 self.bytes_read.fetch_add(buf.len() as u64, Relaxed);

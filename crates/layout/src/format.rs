@@ -1,4 +1,4 @@
-//! Managed disks, format version 1: what is written, to the byte. `docs/reference/disk-format.md` is the same for people.
+//! Managed disks, format version 2: what is written, to the byte. `docs/reference/disk-format.md` is the same for people.
 //!
 //! Little-endian throughout. Everything is in pages of [`UNIT`] bytes at multiples of it, each with a CRC-32C of itself with that
 //! field zero. What changes in place has two slots: sequence numbers count changes, odd ones are in slot A and even ones in slot B,
@@ -13,12 +13,14 @@
 //! | `columns` | the column table: which columns are on the disk, and in which state |
 //! | `regions` | dirty and missed regions |
 //! | `sums` | checksums of the data of a piece |
+//! | `fresh` | what a disk has on it when it has been formatted |
 //!
 //! Decoders take any bytes: the result is a value or an error with a reason. A value that was decoded is encoded to the same bytes.
 
 mod columns;
 mod crc;
 mod field;
+mod fresh;
 mod page;
 mod pieces;
 mod regions;

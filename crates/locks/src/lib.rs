@@ -30,6 +30,7 @@ mod home;
 mod message;
 pub mod mistakes;
 mod range;
+mod request;
 mod table;
 
 pub use client::{ClientConfig, ClientInput, ClientOutput, Grant, LockClient, Wait, Want};

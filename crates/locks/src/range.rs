@@ -1,9 +1,6 @@
 //! Ranges and modes: what is locked, and how.
 
-use alloc::vec::Vec;
 use core::fmt;
-
-use super::error::LockError;
 
 /// How a range is locked: many readers or one writer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,22 +81,6 @@ pub(super) fn conflict(a: &[Locked], b: &[Locked]) -> bool {
 /// Any position is in both.
 pub(super) fn overlap(a: &[Locked], b: &[Locked]) -> bool {
     a.iter().any(|x| b.iter().any(|y| x.range.overlaps(y.range)))
-}
-
-/// The ranges in ascending order, if they are a request that makes sense.
-pub(super) fn checked(ranges: &[Locked], limit: usize) -> Result<Vec<Locked>, LockError> {
-    if ranges.is_empty() {
-        return Err(LockError::NoRanges);
-    }
-    if ranges.len() > limit {
-        return Err(LockError::TooManyRanges { given: ranges.len(), limit });
-    }
-    let mut ranges = ranges.to_vec();
-    ranges.sort_unstable();
-    match ranges.windows(2).find(|pair| pair[0].range.overlaps(pair[1].range)) {
-        Some(pair) => Err(LockError::Overlapping { first: pair[0].range, second: pair[1].range }),
-        None => Ok(ranges),
-    }
 }
 
 #[cfg(test)]

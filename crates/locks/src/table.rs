@@ -14,7 +14,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::error::LockError;
-use super::range::{Locked, Mode, checked, conflict, overlap};
+use super::range::{Locked, Mode, conflict, overlap};
+use super::request::checked;
 
 /// What bounds the memory of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

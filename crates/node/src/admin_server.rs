@@ -38,6 +38,7 @@ use crate::places::{Place, Places};
 use crate::record;
 use crate::report;
 use crate::sampling;
+use crate::scrub;
 use crate::seldom::Seldom;
 use crate::spans;
 use crate::starting::Starting;
@@ -346,6 +347,9 @@ async fn answer<'a>(
         }
         Request::Warm { volume, ranges, node: Some(at) } => {
             Reply::Warmed(warm::at(node, &at, volume, ranges).await?)
+        }
+        Request::Scrub { volume, offset, length } => {
+            Reply::Scrubbed(scrub::part(node, &volume, offset, length).await?)
         }
         Request::Pins { order, node: None } => Reply::Pins(pins::carry_out(node, order).await?),
         Request::Pins { order, node: Some(at) } => {

@@ -41,6 +41,7 @@ impl Entry {
             | Request::Sample { .. }
             | Request::Spans { .. }
             | Request::Pins { order: PinOrder::List {}, .. }
+            | Request::Scrub { .. }
             | Request::Warm { .. } => false,
         };
         if !changes {

@@ -67,7 +67,7 @@ impl Daemon {
     }
 
     /// `starting` hears what the start waits for.
-    fn start_telling(config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
+    fn start_telling(mut config: Config, starting: &Arc<Starting>) -> Result<Self, ServeError> {
         config.validate()?;
         fits_machine(config.cache)?;
         let identity = credentials::read(&config)?;
@@ -102,7 +102,7 @@ impl Daemon {
                     .map_err(|error| ServeError::joining(&config, error))?,
             ),
         };
-        let opened = open_disks(&config, block, starting)?;
+        let opened = open_disks(&mut config, block, starting)?;
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
@@ -113,7 +113,7 @@ impl Daemon {
             None => (NodeId(0), Membership::alone(&config.node), None),
             Some(joining) => {
                 let (session, mut joined) =
-                    joining.join().map_err(|error| ServeError::joining(&config, error))?;
+                    joining.join(&config).map_err(|error| ServeError::joining(&config, error))?;
                 port.registry = joined.registry.take();
                 (joined.number, session.membership(joined), Some(session))
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use cards_config::{Config, Problem};
+use cards_core::PgId;
 use cards_disk::DiskError;
 use cards_policies::policy::PolicyError;
 
@@ -33,6 +34,28 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: DiskError,
+    },
+    /// Two disks would make volumes of one name.
+    #[error(
+        "disk {disk:?}: has a volume {volume:?}, and this node has another of that name: remove one (`cards volume remove`), or rename \
+         the other disk"
+    )]
+    VolumeTwice {
+        /// The managed disk.
+        disk: String,
+        /// The volume.
+        volume: String,
+    },
+    /// There are more volumes than numbers for them.
+    #[error(
+        "disk {disk:?}: with its volumes this node has {count}, and can have {}; move some to another node",
+        PgId::MAX_DISKS
+    )]
+    TooManyVolumes {
+        /// The managed disk.
+        disk: String,
+        /// Disks and volumes of this node.
+        count: usize,
     },
     /// A disk that was served before is not there, or another file is in its place.
     #[error(

@@ -1,4 +1,25 @@
 //! The daemon: sockets, disks and front ends around the core.
+//!
+//! A module imports only modules that stand after it in this table, on a lower floor or further right on its own: no two of them
+//! import each other, however far round. A test holds the table against the imports (`tests/floors.rs`).
+//!
+//! | floor | modules |
+//! |---|---|
+//! | the process | `daemon` |
+//! | its threads | `thread`, `disk_watch`, `keeper`, `prefault`, `service_manager` |
+//! | who asks a node | `admin_server`, `api` |
+//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `sampling`, `spans`, `record`, `scrub`, `web` |
+//! | clients | `front`, `devices`, `credentials`, `error` |
+//! | other nodes | `membership`, `net` |
+//! | what it says of itself | `report`, `problems` |
+//! | what it does | `dispatch`, `disks`, `attach`, `inquiry`, `names`, `rights` |
+//! | what it is | `node` |
+//! | parts of that | `journal`, `marks`, `locks`, `starting` |
+//! | tools | `arena`, `audit`, `clock`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `seldom`, `slab`, `state_dir`, `traffic` |
+//!
+//! Types are where they are stored: `node` has the data of all modules above it, and knows none of them. The methods of its
+//! types `Node`, `Local`, `Client` and `Card` are where they act. So a call may go up where no import does: whatever a data thread
+//! has given a state machine, `Local::route` carries out what comes of it, and it is in `dispatch`.
 
 mod admin_server;
 mod answers;
@@ -40,6 +61,7 @@ mod record;
 mod report;
 mod rights;
 mod sampling;
+mod scrub;
 mod seldom;
 mod service_manager;
 mod slab;
@@ -55,6 +77,7 @@ pub use credentials::{read as read_identity, refuses};
 pub use daemon::{Daemon, object_source, serve};
 pub use error::ServeError;
 pub use membership::HomeError;
+pub use scrub::scrubbed;
 
 #[cfg(test)]
 mod tests;

@@ -59,18 +59,18 @@ pub(crate) struct Session {
 pub(crate) struct Joining {
     /// Before the session: its thread ends when nobody waits for the membership.
     first: oneshot::Receiver<Result<Joined, HomeError>>,
-    turn: oneshot::Sender<()>,
+    turn: oneshot::Sender<Config>,
     session: Session,
 }
 
 impl Joining {
-    /// Joins. Waits until the coordinator answers, which can take as long as it takes to start it.
+    /// Joins with the disks of this configuration. Waits until the coordinator answers, which can take as long as it takes to start it.
     ///
     /// # Errors
     /// The coordinator refuses, or cannot be used.
-    pub(crate) fn join(self) -> Result<(Session, Joined), BeginError> {
+    pub(crate) fn join(self, config: &Config) -> Result<(Session, Joined), BeginError> {
         let Self { first, turn, session } = self;
-        let _ = turn.send(());
+        let _ = turn.send(config.clone());
         match first.blocking_recv() {
             Ok(Ok(joined)) => Ok((session, joined)),
             Ok(Err(error)) => Err(BeginError::Home(Box::new(error))),

@@ -12,6 +12,7 @@ mod devices;
 mod disks;
 mod expressions;
 mod failures;
+mod floors;
 mod http;
 mod inquiry;
 mod limits;

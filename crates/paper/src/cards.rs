@@ -28,6 +28,8 @@ const POLICIES: [(&str, &str); 3] = [
 const HDC: usize = 0;
 const HSCC: usize = 1;
 const OURS: usize = 2;
+/// The node whose scan is measured.
+const SCANNER: u16 = 2;
 /// Those of the paper.
 const PAPERS: [usize; 2] = [HDC, HSCC];
 
@@ -96,9 +98,9 @@ impl Runs {
         };
         let load = |mb| Load {
             mb,
-            remote_disk: add(mb, "rd", &[2]),
-            cold: POLICIES.iter().map(|(_, policy)| add(mb, policy, &[2])).collect(),
-            warm: POLICIES.iter().map(|(_, policy)| add(mb, policy, &[1, 2])).collect(),
+            remote_disk: add(mb, "rd", &[SCANNER]),
+            cold: POLICIES.iter().map(|(_, policy)| add(mb, policy, &[SCANNER])).collect(),
+            warm: POLICIES.iter().map(|(_, policy)| add(mb, policy, &[1, SCANNER])).collect(),
         };
         let loads = LOADS.into_iter().map(load).collect();
         Self { loads, table1: Table1::new(plan, scale) }

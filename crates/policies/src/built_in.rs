@@ -7,6 +7,7 @@ use cards_core::Algorithms;
 use cards_core::policy::Policy;
 use cards_core::replacement::Replacer;
 
+use crate::replacement::GhostKind;
 use crate::{Replacement, policy};
 
 /// All policies of the registry, and one replacement.
@@ -14,13 +15,21 @@ use crate::{Replacement, policy};
 pub struct BuiltIn {
     /// Which block leaves when room is needed.
     pub replacement: Replacement,
+    /// How it remembers evicted blocks.
+    pub ghosts: GhostKind,
 }
 
 impl BuiltIn {
     /// All policies, and this replacement, to be given to the core.
     #[must_use]
     pub fn with(replacement: Replacement) -> Arc<dyn Algorithms> {
-        Arc::new(Self { replacement })
+        Self::with_ghosts(replacement, GhostKind::Hashed)
+    }
+
+    /// All policies, and this replacement with ghosts of this kind.
+    #[must_use]
+    pub fn with_ghosts(replacement: Replacement, ghosts: GhostKind) -> Arc<dyn Algorithms> {
+        Arc::new(Self { replacement, ghosts })
     }
 }
 
@@ -34,7 +43,7 @@ impl Algorithms for BuiltIn {
     }
 
     fn replacer(&self, capacity: u32) -> Box<dyn Replacer> {
-        self.replacement.build(capacity)
+        self.replacement.build_with(capacity, self.ghosts)
     }
 }
 

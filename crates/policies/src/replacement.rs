@@ -20,6 +20,7 @@ use core::str::FromStr;
 
 use cards_core::replacement::{Lru, Replacer};
 
+pub use ghosts::GhostKind;
 pub use unknown::UnknownReplacement;
 
 use crate::policy::Parameter;
@@ -36,7 +37,7 @@ pub enum Replacement {
     S3Fifo,
     /// 2Q (Johnson and Shasha, VLDB 1994): scan resistant.
     TwoQ,
-    /// ARC (Megiddo and Modha, FAST 2003): adapts itself, seldom worse than LRU.
+    /// ARC (Megiddo and Modha, FAST 2003) with hashed ghosts: adapts itself, seldom worse than LRU.
     Arc,
     /// W-TinyLFU (Einziger et al., ACM TOS 2017) with a window of 1 %: for what is popular for long.
     WTinyLfu,
@@ -53,7 +54,7 @@ pub struct Entry {
     pub title: &'static str,
     /// Where it was published.
     pub paper: &'static str,
-    /// Its parameters. None can be set: variants worth having have names of their own.
+    /// Its parameters. None can be set at a node: variants worth having have names of their own.
     pub parameters: &'static [Parameter],
     /// When not to use it.
     pub when_not: &'static str,
@@ -66,6 +67,13 @@ const LRU: Entry = Entry {
             IBM Systems Journal 9(2), 1970",
     parameters: &[],
     when_not: "blocks are read in scans or loops longer than the cache: each is gone before it is wanted again",
+};
+
+/// How evicted blocks are remembered: a choice of the simulator's.
+const GHOSTS: Parameter = Parameter {
+    name: "ghosts",
+    default: "hashed",
+    meaning: "how they are remembered: hashed (fingerprints in sets) or, in the simulator only, exact (queues, as published)",
 };
 
 impl Replacement {
@@ -93,15 +101,27 @@ impl Replacement {
         self.entry().name
     }
 
-    /// The replacement for a cache of so many blocks.
+    /// Whether it remembers evicted blocks, so that [`GhostKind`] makes a difference.
+    #[must_use]
+    pub const fn has_ghosts(self) -> bool {
+        matches!(self, Self::S3Fifo | Self::TwoQ | Self::Arc)
+    }
+
+    /// The replacement for a cache of so many blocks, as nodes have it.
     #[must_use]
     pub fn build(self, capacity: u32) -> Box<dyn Replacer> {
+        self.build_with(capacity, GhostKind::Hashed)
+    }
+
+    /// The replacement for a cache of so many blocks.
+    #[must_use]
+    pub fn build_with(self, capacity: u32, ghosts: GhostKind) -> Box<dyn Replacer> {
         match self {
             Self::Lru => Box::new(Lru::default()),
             Self::Sieve => Box::new(sieve::Sieve::new(capacity)),
-            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(capacity)),
-            Self::TwoQ => Box::new(two_q::TwoQ::new(capacity)),
-            Self::Arc => Box::new(arc::Arc::new(capacity)),
+            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(capacity, ghosts)),
+            Self::TwoQ => Box::new(two_q::TwoQ::new(capacity, ghosts)),
+            Self::Arc => Box::new(arc::Arc::new(capacity, ghosts)),
             Self::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 1)),
             Self::WTinyLfu10 => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 10)),
         }

@@ -31,6 +31,11 @@ pub trait Engine {
     /// What it has done so far.
     fn counts(&self) -> Counts;
 
+    /// Evicted blocks that each node has taken in for others; empty if that is not known.
+    fn stored_by_node(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// When it wants to be called again although nothing is under way (the syncer, a repartition, an epoch). Such events do
     /// not keep a run going that is otherwise at its end.
     fn is_idle(&self) -> bool;

@@ -137,6 +137,7 @@ mod tests {
             bytes_moved: 0,
             forwarded: 0,
             stored_for_others: 0,
+            stored_by_node: Vec::new(),
             disk_busy: 0.0,
             network_busy: 0.0,
             simulated_s: 1.0,

@@ -14,7 +14,7 @@ pub struct Report {
     pub machine: String,
     /// The policy with its parameters, as given.
     pub policy: String,
-    /// The replacement's name.
+    /// The replacement, as given.
     pub replacement: String,
     /// Members of the cluster.
     pub nodes: u16,
@@ -56,6 +56,9 @@ pub struct Report {
     pub forwarded: u64,
     /// Evicted blocks that other nodes took in.
     pub stored_for_others: u64,
+    /// Of these, those of each node; empty for systems without nodes of their own. Not part of the output.
+    #[serde(skip)]
+    pub stored_by_node: Vec<u64>,
     /// Share of the time that disks worked, all together.
     pub disk_busy: f64,
     /// Share of the time that links worked, all together.

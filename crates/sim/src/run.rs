@@ -193,6 +193,7 @@ struct Pending {
 struct Measured {
     since: Instant,
     counts: Counts,
+    stored_by_node: Vec<u64>,
     traffic: Traffic,
     requests: u64,
     reads: u64,
@@ -437,6 +438,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         self.measured = Some(Measured {
             since: self.kernel.now(),
             counts: self.engine.counts(),
+            stored_by_node: self.engine.stored_by_node(),
             traffic: *self.kernel.model.traffic(),
             requests: 0,
             reads: 0,
@@ -478,6 +480,8 @@ impl<'a, E: Engine> Driver<'a, E> {
             return Err(RunError::NothingMeasured { trace, requests: self.requests });
         };
         let counts = self.engine.counts().since(&m.counts);
+        let stored_by_node =
+            self.engine.stored_by_node().into_iter().zip(&m.stored_by_node).map(|(now, before)| now - before);
         let traffic = *self.kernel.model.traffic();
         let end = self.kernel.now().max(self.answered);
         let simulated = end.since(m.since);
@@ -496,7 +500,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             trace,
             machine: machine.name.clone(),
             policy: self.setup.policy.clone(),
-            replacement: self.setup.replacement.name().into(),
+            replacement: self.setup.replacement_spec(),
             nodes: self.setup.nodes,
             cache_bytes: u64::from(self.setup.cache_of(0)) * u64::from(self.setup.block_bytes),
             block_bytes: self.setup.block_bytes,
@@ -517,6 +521,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             bytes_moved: traffic.bytes_moved - m.traffic.bytes_moved,
             forwarded: counts.forwarded,
             stored_for_others: counts.stored_for_others,
+            stored_by_node: stored_by_node.collect(),
             disk_busy: busy(
                 traffic.disks_busy,
                 m.traffic.disks_busy,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cards_core::{Coherence, Handover, NodeId, PlacementKind};
 use cards_policies::read_ahead::Window;
+use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
 
 use crate::machine::{Machine, MachineError};
@@ -23,6 +24,8 @@ pub struct Setup {
     pub policy: String,
     /// Which block leaves.
     pub replacement: Replacement,
+    /// How it remembers evicted blocks.
+    pub ghosts: GhostKind,
     /// Nodes with disks: volume `v` is on node `v` modulo this.
     pub disk_nodes: u16,
     /// How copies are kept coherent, by policies of the production core.
@@ -106,6 +109,7 @@ impl Setup {
             block_bytes: machine.block_bytes,
             policy: policy.into(),
             replacement: Replacement::Lru,
+            ghosts: GhostKind::Hashed,
             disk_nodes: 1,
             coherence: Coherence::Policy,
             handover: Handover::Cache,
@@ -118,6 +122,15 @@ impl Setup {
             seed: 1,
             check: false,
             machine,
+        }
+    }
+
+    /// The replacement, and what is unusual about it: `arc ghosts=exact`.
+    #[must_use]
+    pub fn replacement_spec(&self) -> String {
+        match self.ghosts {
+            GhostKind::Hashed => self.replacement.name().into(),
+            GhostKind::Exact => format!("{} ghosts=exact", self.replacement),
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) struct Making {
     waits: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Work {
     Create(Column),
     Remove(ColumnKey),
@@ -114,7 +114,7 @@ impl Store {
     /// Gives pieces to a column. The cycle after which that is durable.
     fn give(&mut self, pieces: &[u32], column: &Column, filling: bool) -> Option<u64> {
         let owner = |index: usize| Owner {
-            volume: column.volume,
+            volume: column.volume.key(),
             group: column.group,
             column: column.column,
             index: index as u32,
@@ -138,7 +138,7 @@ impl Store {
         let Some(mut making) = self.makings.pop_front() else { return };
         let sizes = *self.sizes();
         making.waits = true;
-        match (making.step, making.work) {
+        match (making.step, making.work.clone()) {
             (Step::Clear(i), _) => match making.pieces.get(i) {
                 None => {
                     making.step = Step::Pieces;
@@ -197,7 +197,7 @@ impl Store {
                 let mut pages = self.tables.columns.iter_mut().enumerate();
                 let free = pages.find_map(|(page, columns)| {
                     let entry = columns.entries.iter_mut().find(|entry| is_free(entry))?;
-                    *entry = Some(column);
+                    *entry = Some(column.clone());
                     Some(page as u32)
                 });
                 let cycle = free.map(|page| self.tables.mark(tables::Page::Columns(page)));
@@ -221,7 +221,7 @@ impl Store {
             }
         }
         let waits = making.waits
-            || matches!((making.step, making.work), (Step::Pieces, Work::Remove(_)) if self.settle.is_some());
+            || matches!((making.step, &making.work), (Step::Pieces, Work::Remove(_)) if self.settle.is_some());
         self.makings.push_front(making);
         if !waits {
             self.make(now, out);

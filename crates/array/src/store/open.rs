@@ -24,6 +24,8 @@ pub struct Opener {
     pub incarnation: u64,
     /// Its node.
     pub node: Option<Name>,
+    /// Its cluster, which has the disk from now on; none leaves it to the one that has it.
+    pub cluster: Option<Name>,
     /// How much it keeps in memory, and how long.
     pub tuning: Tuning,
 }
@@ -149,6 +151,9 @@ impl Store {
         tables.superblock.boot = opener.boot;
         tables.superblock.incarnation = opener.incarnation;
         tables.superblock.node = opener.node;
+        if opener.cluster.is_some() {
+            tables.superblock.cluster_name = opener.cluster;
+        }
         tables.mark(Page::Superblock);
         let mut dirty = Regions::default();
         for region in tables.regions_set(RegionMap::Dirty) {
@@ -194,7 +199,7 @@ fn chosen<T: Sequenced>(
 /// The pieces of each column. Those of columns that are not in the table become free: they were on their way in or out.
 fn of_columns(tables: &mut Tables) -> Result<BTreeMap<ColumnKey, Vec<u32>>, OpenError> {
     let entered: Vec<Column> =
-        tables.columns.iter().flat_map(|page| page.entries.iter().flatten().copied()).collect();
+        tables.columns.iter().flat_map(|page| page.entries.iter().flatten().cloned()).collect();
     let mut found: BTreeMap<ColumnKey, BTreeMap<u32, u32>> =
         entered.iter().map(|column| (column.into(), BTreeMap::new())).collect();
     let owned: Vec<_> = tables.owned().collect();

@@ -19,7 +19,7 @@ pub struct ColumnKey {
 
 impl From<&Column> for ColumnKey {
     fn from(column: &Column) -> Self {
-        Self { volume: column.volume, group: column.group, column: column.column }
+        Self { volume: column.volume.key(), group: column.group, column: column.column }
     }
 }
 

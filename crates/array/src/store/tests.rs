@@ -6,10 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::println;
 
-use cards_layout::format::{
-    COLUMNS, Column, ColumnPage, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
-    Sum, Superblock, UNIT, Uuid, crc32c, newest,
-};
+use cards_layout::format::{Column, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest};
 
 use super::*;
 
@@ -96,6 +93,7 @@ fn formatted() -> Disk {
         sequence: 1,
         disk: Uuid::random([3; 16]),
         cluster: Uuid::default(),
+        cluster_name: None,
         sizes,
         closed: true,
         journal_disk: None,
@@ -105,28 +103,9 @@ fn formatted() -> Disk {
         domain: None,
         name: "d".parse().unwrap(),
     };
-    let disk = superblock.disk.key();
     let mut at = Disk::default();
-    let mut put =
-        |offset: u64, bytes: [u8; UNIT]| drop(at.durable.insert(offset / UNIT as u64, Box::new(bytes)));
-    for (slot, offset) in Slot::BOTH.into_iter().zip(SUPERBLOCKS) {
-        let sequence = slot as u64 + 1;
-        put(offset, Superblock { sequence, ..superblock.clone() }.encode());
-        for number in 0..sizes.piece_pages() as u32 {
-            let entries = vec![Piece::Free; PiecePage::entries(number, sizes.pieces)];
-            let page = PiecePage { sequence, entries }.encode(PageId { disk, number });
-            put(sizes.piece_page_at(number.into(), slot), page);
-        }
-        for number in 0..sizes.column_pages() as u32 {
-            let page = ColumnPage { sequence, entries: vec![None; COLUMNS] }.encode(PageId { disk, number });
-            put(sizes.column_page_at(number.into(), slot), page);
-        }
-        for map in RegionMap::BOTH {
-            for number in 0..sizes.region_pages() as u32 {
-                let page = RegionPage::clear(sequence).encode(map, PageId { disk, number });
-                put(sizes.region_page_at(map, number.into(), slot), page);
-            }
-        }
+    for (offset, bytes) in superblock.fresh_tables().chain(superblock.fresh()) {
+        at.durable.insert(offset / UNIT as u64, Box::new(bytes));
     }
     at
 }
@@ -138,7 +117,7 @@ fn open(disk: &Disk, out: &mut Vec<Effect>) -> Result<Store, OpenError> {
     let tables: Vec<u8> = (0..pages).flat_map(|page| *disk.read(page)).collect();
     // Little room, so that all of it is used.
     let tuning = Tuning { sum_pages: 2, hot: 0, settle_after: 1_000 };
-    let opener = Opener { boot: Uuid::random([9; 16]), incarnation: 1, node: None, tuning };
+    let opener = Opener { boot: Uuid::random([9; 16]), incarnation: 1, node: None, cluster: None, tuning };
     Store::open(superblock, &tables, opener, out)
 }
 
@@ -223,18 +202,7 @@ impl World {
             read: BTreeMap::new(),
         };
         world.take(out);
-        let column = Column {
-            volume: KEY.volume,
-            group: KEY.group,
-            column: KEY.column,
-            forced: false,
-            generation: 1,
-            sealed_epoch: 1,
-            in_sync_epoch: 1,
-            applied_through: 0,
-            filled_rows: 0,
-            scrub_row: 0,
-        };
+        let column = column(KEY.column);
         let ticket = world.ask(Asked::Other);
         world.with(|store, now, out| store.create_column(ticket, column, LONG, now, out));
         world.run();
@@ -663,8 +631,12 @@ fn content(store: &Store) -> (Vec<(u8, u64)>, u32) {
 }
 
 fn column(column: u8) -> Column {
+    let mut volume = Uuid([9; 16]);
+    volume.0[..8].copy_from_slice(&KEY.volume.to_le_bytes());
     Column {
-        volume: KEY.volume,
+        volume,
+        name: "v".parse().unwrap(),
+        bytes: 1 << 20,
         group: KEY.group,
         column,
         forced: false,

@@ -4,6 +4,7 @@
 //! `writev` straight from that memory. [`pingpong`] is the request/response a remote fetch is measured
 //! against: 64 bytes there, one block back, in the clear or under [`tls`].
 
+mod caller;
 pub mod disk;
 pub mod pingpong;
 pub mod tls;

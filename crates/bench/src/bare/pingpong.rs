@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use super::caller::Caller;
 use super::tls::Identity;
 use super::write_all_vectored;
 use crate::load::Outcome;
@@ -61,13 +62,6 @@ fn answer_all(mut stream: impl Read + Write, memory: &[u8], block: usize) -> io:
         received.copy_within(whole..end, 0);
         held = end - whole;
     }
-}
-
-/// The near end: it sends requests, and counts the bytes of answers.
-pub(super) trait Caller {
-    fn send(&mut self, requests: &[u8]) -> io::Result<()>;
-    /// Receives once; says how many bytes of answers have come.
-    fn receive(&mut self) -> io::Result<usize>;
 }
 
 /// The near end in the clear.

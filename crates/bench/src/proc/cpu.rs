@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use super::stat::Stat;
 use super::tree;
 
 /// User plus system time of a process in nanoseconds, all its threads, also those that ended.
@@ -36,24 +37,6 @@ pub fn thread_ns() -> u64 {
     // SAFETY: writes one value into a live local. Every thread has the clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// The fields of `/proc/PID/stat` used here.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Stat {
-    /// The process that started it, or inherited it.
-    pub parent: i32,
-    /// `utime + stime` in clock ticks.
-    pub cpu_ticks: u64,
-}
-
-impl Stat {
-    /// Reads one line; `None` when it is not one. The command name may hold spaces and parentheses.
-    pub fn parse(line: &str) -> Option<Stat> {
-        let fields: Vec<&str> = line.get(line.rfind(')')? + 1..)?.split_whitespace().collect();
-        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        Some(Stat { parent: fields.get(1)?.parse().ok()?, cpu_ticks: number(11)? + number(12)? })
-    }
 }
 
 /// The CPU time of a set of process trees, kept also for processes that end while being watched.
@@ -94,15 +77,6 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stat_with_a_hostile_command_name() {
-        let line = "42 (a) b (c) S 7 42 42 0 -1 4194560 100 0 0 0 250 30 0 0 20 0 1 0 100 1000 10";
-        assert_eq!(Stat::parse(line), Some(Stat { parent: 7, cpu_ticks: 280 }));
-        for line in ["", "42", "42 (x", "42 (x) S", "42 (x) S 7 42 42 0 -1 1 1 0 0 0 250"] {
-            assert_eq!(Stat::parse(line), None, "{line}");
-        }
-    }
 
     #[test]
     fn own_time_is_readable_and_a_missing_process_is_none() {

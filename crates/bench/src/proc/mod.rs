@@ -3,6 +3,7 @@
 pub mod affinity;
 pub mod child;
 pub mod cpu;
+pub mod stat;
 pub mod tree;
 
 /// Runnable tasks over the last minute, from a line of `/proc/loadavg`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::cpu::Stat;
+use super::stat::Stat;
 
 /// `roots` and everything below them, each once, parents before children.
 pub fn with_descendants(roots: &[i32]) -> Vec<i32> {

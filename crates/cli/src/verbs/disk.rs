@@ -4,12 +4,14 @@ mod content;
 mod device;
 mod error;
 mod format;
+mod scrub;
 mod show;
 mod signature;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cards_config::size;
 use cards_layout::domain::{Domain, Name};
 use clap::{Args, Subcommand};
 
@@ -17,13 +19,13 @@ use crate::context::Context;
 use crate::error::Error;
 pub(crate) use error::DiskError;
 
-/// Format and show managed disks
+/// Format, show and scrub managed disks
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A managed disk is one that CARDs has formatted. It will hold pieces of many volumes, with a checksum for each
-4 KiB. So far it can be formatted and shown, and nothing more: no daemon uses it, and no volume can be made on it.
-What daemons serve today are plain disks: files and devices as they are ([[disk]] path in node.toml).
-docs/reference/disk-format.md describes the format.")]
+A managed disk is one that CARDs has formatted. It holds volumes (`cards volume create`), with a checksum of each
+4 KiB, and a daemon serves them that has it in its node.toml ([[disk]] managed). A plain disk ([[disk]] path) is
+used as it is. So far a volume is on one disk.
+docs/operating/managed-disks.md tells how to use them, docs/reference/disk-format.md describes the format.")]
 pub(crate) struct Disk {
     #[command(subcommand)]
     verb: Verb,
@@ -34,15 +36,34 @@ enum Verb {
     /// Make a file or block device a managed disk; what is on it is lost
     #[command(after_help = "\
 A device with a known signature (partition table, file system, md, LVM, LUKS, a managed disk ...), or with any other
-data in its first or last MiB, is refused without --force. A device that is mounted or in use is refused always.
+data in its first or last MiB, is refused without --force; a managed disk with volumes on it without --force=NAME,
+its name. A device that is mounted or in use is refused always.
 If it is interrupted, the device is left without a superblock, and can be formatted again.
-
-No volume can be made on a managed disk yet: this is for trying the format out.
 
 Examples:
   truncate -s 1G disk.img && cards disk format disk.img
   cards disk format /dev/sdb --name fast1 --domain rack3/n1")]
     Format(Format),
+    /// Read all volumes of a managed disk and compare them with their checksums
+    #[command(after_help = "\
+The disk must not be open in a daemon. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
+Exit status: 0 nothing is damaged, 1 something is.
+
+Examples:
+  cards disk scrub /dev/sdb
+  cards disk scrub /dev/sdb --rate 100M
+  cards disk scrub disk.img --json | jq '.places[]'")]
+    Scrub {
+        /// The file or block device
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        /// Most bytes a second, such as 100M [default: as fast as it goes]
+        #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = 0, hide_default_value = true)]
+        rate: u64,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what the superblock and the tables of a managed disk say, and which parts are damaged
     #[command(after_help = "\
 It only reads. Exit status: 0 the disk can be used, 1 it cannot, or it is no managed disk.
@@ -72,15 +93,17 @@ struct Format {
     /// The failure domain of the disk, from the outside in, the host last [default: that of its node]
     #[arg(long, value_name = "RACK/HOST")]
     domain: Option<Domain>,
-    /// Format the device although there are data on it; they are lost
-    #[arg(long)]
-    force: bool,
+    /// Format the device although there are data on it; they are lost. With the name of the disk, if it is a managed disk with
+    /// volumes
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    force: Option<String>,
 }
 
 impl Disk {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         match self.verb {
             Verb::Format(verb) => verb.run().map(|()| ExitCode::SUCCESS),
+            Verb::Scrub { path, rate, json } => scrub::run(&path, rate, json),
             Verb::Show { path, json } => show::run(&path, json),
         }
     }

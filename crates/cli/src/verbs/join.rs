@@ -248,7 +248,7 @@ impl Join {
     /// What this machine must have for a daemon to start with that, before a token has one use less by it.
     fn check_here(&self, config: &Config) -> Result<(), Error> {
         for disk in &config.disks {
-            let Origin::Path(path) = &disk.origin else { continue };
+            let (Origin::Path(path) | Origin::Managed(path)) = &disk.origin else { continue };
             if path.exists() {
                 continue;
             }

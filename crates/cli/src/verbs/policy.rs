@@ -58,6 +58,7 @@ struct ListedReplacement {
     name: &'static str,
     title: &'static str,
     paper: &'static str,
+    parameters: Vec<Parameter>,
     when_not: &'static str,
 }
 
@@ -71,20 +72,24 @@ struct Parameter {
 
 impl From<&Entry> for Listed {
     fn from(entry: &Entry) -> Self {
-        let parameters = entry
-            .parameters
-            .iter()
-            .map(|p| Parameter { name: p.name, default: p.default, meaning: p.meaning })
-            .collect();
+        let parameters = entry.parameters.iter().map(Parameter::from).collect();
         let Entry { name, title, paper, when_not, .. } = *entry;
         Self { name, title, paper, parameters, when_not, lacks: entry.lacks() }
     }
 }
 
+impl From<&cards_policies::policy::Parameter> for Parameter {
+    fn from(parameter: &cards_policies::policy::Parameter) -> Self {
+        let cards_policies::policy::Parameter { name, default, meaning } = *parameter;
+        Self { name, default, meaning }
+    }
+}
+
 impl From<Replacement> for ListedReplacement {
     fn from(replacement: Replacement) -> Self {
-        let cards_policies::replacement::Entry { name, title, paper, when_not, .. } = *replacement.entry();
-        Self { name, title, paper, when_not }
+        let cards_policies::replacement::Entry { name, title, paper, parameters, when_not } =
+            replacement.entry();
+        Self { name, title, paper, parameters: parameters.iter().map(Parameter::from).collect(), when_not }
     }
 }
 
@@ -128,8 +133,12 @@ fn describe(entry: &Entry) -> String {
 }
 
 fn describe_replacement(replacement: &ListedReplacement) -> String {
-    let ListedReplacement { name, title, paper, when_not } = replacement;
-    format!("{name}: {title}\n  paper     {paper}\n  not when  {when_not}\n")
+    let ListedReplacement { name, title, paper, parameters, when_not } = replacement;
+    let parameters: String = parameters
+        .iter()
+        .map(|Parameter { name, default, meaning }| format!("  {name:<9} {meaning} (default {default})\n"))
+        .collect();
+    format!("{name}: {title}\n  paper     {paper}\n{parameters}  not when  {when_not}\n")
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ mod view;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cards_sim::{Combination, Library, Plot, Report, RunError, Watch, run_all, survey_all};
+use cards_sim::{Combination, Library, Plot, Report, RunError, Watch, Workload, run_all, survey_all};
+use cards_trace::TraceError;
 use clap::{Args, Subcommand};
 
 pub(crate) use error::SimError;
@@ -133,11 +134,17 @@ impl Sim {
         let signals = Signals::block();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or_else(cores, usize::from);
-        let surveys = match survey(plan, jobs, &signals)? {
+        let Surveys { found, unreadable } = match survey(plan, jobs, &signals)? {
             Ok(surveys) => surveys,
             Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..Outcome::default() }),
         };
-        Ok(simulate(&plan.combinations(&surveys)?, jobs, &signals))
+        // Their rows are missing, all others are printed.
+        let readable = |workload: &Workload| unreadable.iter().all(|(name, _)| *name != workload.name);
+        let mut combinations = plan.combinations(&found)?;
+        combinations.retain(|combination| readable(&combination.workload));
+        let mut outcome = simulate(&combinations, jobs, &signals);
+        outcome.errors.splice(0..0, unreadable.into_iter().map(|(_, error)| error.into()));
+        Ok(outcome)
     }
 
     fn show(&self, plan: &Plan, outcome: &Outcome) -> Result<(), Error> {
@@ -156,8 +163,16 @@ impl Sim {
     }
 }
 
+/// What is known of the traces before the simulation.
+#[derive(Default)]
+struct Surveys {
+    found: Vec<Surveyed>,
+    /// Names of traces that cannot be read, each once.
+    unreadable: Vec<(String, TraceError)>,
+}
+
 /// Reads the traces of which something must be known before; or the signal that has stopped it.
-fn survey(plan: &Plan, jobs: usize, signals: &Signals) -> Result<Result<Vec<Surveyed>, i32>, Error> {
+fn survey(plan: &Plan, jobs: usize, signals: &Signals) -> Result<Result<Surveys, i32>, SimError> {
     let traces = plan.to_survey();
     let watch = Watch::new(traces.len());
     let progress = Progress::new("reading");
@@ -166,11 +181,16 @@ fn survey(plan: &Plan, jobs: usize, signals: &Signals) -> Result<Result<Vec<Surv
     if let Some(signal) = stopped {
         return Ok(Err(signal));
     }
-    let mut found = Vec::new();
+    let mut all = Surveys::default();
     for (trace, survey) in traces.iter().zip(surveys.into_iter().flatten()) {
-        found.push((trace.clone(), survey.map_err(SimError::from)?));
+        match survey {
+            Ok(survey) => all.found.push((trace.clone(), survey)),
+            Err(error) if error::is_option(&error) => return Err(error.into()),
+            Err(_) if all.unreadable.iter().any(|(name, _)| *name == trace.0.name) => {}
+            Err(error) => all.unreadable.push((trace.0.name.clone(), error)),
+        }
     }
-    Ok(Ok(found))
+    Ok(Ok(all))
 }
 
 fn simulate(combinations: &[Combination], jobs: usize, signals: &Signals) -> Outcome {

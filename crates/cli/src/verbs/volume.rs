@@ -1,5 +1,8 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
+mod on_disk;
+
+use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_admin::PinOrder;
@@ -12,10 +15,10 @@ use crate::complete;
 use crate::context::Context;
 use crate::daemon::Daemon;
 use crate::error::Error;
-use crate::output;
 use crate::verbs::status;
+use crate::{output, scrub};
 
-/// List, show, attach, limit and detach volumes
+/// List, show, make, attach, limit, detach and remove volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]
@@ -67,6 +70,44 @@ Examples:
         /// With --mode exclusive: cards of other nodes are given up for it, once they can write no more
         #[arg(long)]
         takeover: bool,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a volume on a managed disk, all zero
+    #[command(after_help = "\
+The disk must not be open in a daemon: stop that first, and start it again afterwards. It then serves the volume to the
+cluster as it does any other, with a checksum of each 4 KiB.
+
+Examples:
+  cards volume create data --size 10G --disk /dev/sdb
+  cards volume create scratch --size 512M --disk disk.img --json | jq -r .uuid")]
+    Create(on_disk::Create),
+    /// Remove a volume from its managed disk; what is on it is lost
+    #[command(after_help = "\
+The disk must not be open in a daemon.
+
+Examples:
+  cards volume remove scratch --disk /dev/sdb --force=scratch")]
+    Remove(on_disk::Remove),
+    /// Read a volume from its managed disk and compare it with its checksums, while it is served
+    #[command(after_help = "\
+Ask the daemon that has the disk. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
+`cards disk scrub` does the same to all volumes of a disk that no daemon has.
+Exit status: 0 nothing is damaged, 1 something is.
+
+Examples:
+  cards volume scrub data --rate 100M
+  cards volume scrub data --json | jq '.places[]'")]
+    Scrub {
+        /// Its name
+        #[arg(add = complete::volumes())]
+        volume: String,
+        #[command(flatten)]
+        daemon: Daemon,
+        /// Most bytes a second, such as 100M [default: as fast as it goes]
+        #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = 0, hide_default_value = true)]
+        rate: u64,
         /// One JSON object
         #[arg(long)]
         json: bool,
@@ -167,8 +208,15 @@ fn changed(volume: &str, attached: bool, json: bool) -> Result<(), Error> {
 }
 
 impl Volume {
-    pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
-        match self.verb {
+    pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
+        let done = match self.verb {
+            Verb::Scrub { volume, daemon, rate, json } => {
+                let mut client = daemon.connect()?;
+                let size = client.volume(&volume)?.size;
+                return scrub::run(&[(volume, size)], rate, json, |volume, offset, length| {
+                    Ok(client.scrub(volume, offset, length)?)
+                });
+            }
             Verb::List { daemon, json } => {
                 let volumes = daemon.connect()?.volumes()?;
                 output::print_either(json, &volumes, || list(&volumes))
@@ -177,7 +225,7 @@ impl Volume {
                 let mut client = daemon.connect()?;
                 let volume = client.volume(&volume)?;
                 if json {
-                    return output::print_json(&volume);
+                    return output::print_json(&volume).map(|()| ExitCode::SUCCESS);
                 }
                 output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
             }
@@ -195,11 +243,13 @@ impl Volume {
                 daemon.connect()?.attach(attach)?;
                 changed(&name, true, json)
             }
+            Verb::Create(verb) => verb.run(),
+            Verb::Remove(verb) => verb.run(),
             Verb::Limit { volume, node: _, limit, daemon, json } => {
                 let (volume, limit) = (volume.as_deref(), limit.limit());
                 daemon.connect()?.limit(volume, limit)?;
                 if json {
-                    return output::print_json(&Limited { volume, limit });
+                    return output::print_json(&Limited { volume, limit }).map(|()| ExitCode::SUCCESS);
                 }
                 let whom = volume.map_or_else(|| "this node".to_owned(), |volume| format!("volume {volume}"));
                 let limit =
@@ -213,7 +263,8 @@ impl Volume {
                 client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() })?;
                 changed(&volume, false, json)
             }
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     }
 }
 

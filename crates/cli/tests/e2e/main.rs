@@ -30,6 +30,7 @@ mod layout;
 mod liar;
 mod limits;
 mod locks;
+mod managed;
 mod membership;
 mod metrics;
 mod mount;

@@ -123,6 +123,38 @@ fn csv_has_the_same_columns_and_rows() {
 }
 
 #[test]
+fn a_replacement_can_remember_evicted_blocks_as_published() {
+    let rows = runs(&sim("--policy rd --cache 64K --replacement arc --json").ok());
+    assert_eq!(rows[0]["replacement"], "arc");
+    let done = cards(&[
+        "sim",
+        TRACE,
+        "--nodes",
+        "3",
+        "--block",
+        "4K",
+        "--policy",
+        "rd",
+        "--cache",
+        "1M",
+        "--json",
+        "--replacement",
+        "s3-fifo,arc ghosts=exact",
+    ]);
+    let names: Vec<Value> = runs(&done.ok()).into_iter().map(|mut row| row["replacement"].take()).collect();
+    assert_eq!(names, ["s3-fifo", "arc ghosts=exact"]);
+}
+
+/// As published; nodes search 64 blocks unless told otherwise.
+#[test]
+fn n_chance_searches_the_whole_cache_unless_told_otherwise() {
+    let argv = ["sim", TRACE, "--nodes", "3", "--block", "4K", "--cache", "1M", "--json", "--policy"];
+    let done = cards(&[&argv[..], &["nchance,nchance search=64,nchance n=1"]].concat());
+    let names: Vec<Value> = runs(&done.ok()).into_iter().map(|mut row| row["policy"].take()).collect();
+    assert_eq!(names, ["nchance search=all", "nchance search=64", "nchance n=1 search=all"]);
+}
+
+#[test]
 fn the_rows_do_not_depend_on_the_number_of_jobs() {
     let rows = |jobs: &str| -> Vec<Value> {
         let done = sim(&format!("--policy rd,hscc,pafs,opt --cache 64K,256K --json --jobs {jobs}")).ok();
@@ -218,6 +250,31 @@ fn an_interrupt_prints_what_is_finished() {
     assert_eq!(rows["runs"][0]["trace"], TRACE);
 }
 
+/// Missing, damaged at once, and damaged far behind: with and without a look at the traces before.
+#[test]
+fn a_trace_that_cannot_be_read_costs_its_own_rows_only() {
+    let dir = scratch();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let good = (0..20_001).map(|i| format!("{i}\n")).collect::<String>();
+    fs::write(path("late.lirs"), format!("{good}x\n")).unwrap();
+    fs::write(path("bad.lirs"), "x\n").unwrap();
+    for (trace, words) in
+        [(path("missing"), "No such file"), (path("bad.lirs"), "line 1:"), (path("late.lirs"), "line 20002:")]
+    {
+        for arguments in ["", "--cache 10%", "--spread client --cache 64K"] {
+            let mut argv =
+                vec!["sim", &trace, TRACE, "--format", "lirs", "--nodes", "3", "--policy", "rd", "--json"];
+            argv.extend(arguments.split_whitespace());
+            let done = cards(&argv).fails();
+            assert!(done.status.code() == Some(1) && done.stderr.contains(words), "{arguments}: {done}");
+            let rows = runs(&done);
+            assert!(rows.len() == 1 && rows[0]["trace"] == TRACE, "{arguments}: {done}");
+        }
+    }
+    let done = cards(&["sim", "/no/such/trace", "--json"]).fails();
+    assert_eq!((done.status.code(), runs(&done).len()), (Some(1), 0), "{done}");
+}
+
 #[test]
 fn wrong_values_exit_with_2_and_name_the_remedy() {
     for (arguments, words) in [
@@ -227,6 +284,7 @@ fn wrong_values_exit_with_2_and_name_the_remedy() {
         ("--cache 1K", &["--cache", "1K", "block of 4 KiB", "--block"]),
         ("--cache 4Q", &["--cache", "4Q"]),
         ("--cache 1M+1M+1M+1M", &["cache", "4 sizes for 3 nodes"]),
+        ("--cache 1M+1M", &["cache", "2 sizes for 3 nodes", "one for each"]),
         ("--machine lan-25", &["unknown machine `lan-25`", "did you mean lan25?"]),
         ("--replacement lur", &["--replacement", "lur", "lru"]),
         ("--timing serail", &["--timing", "did you mean serial?"]),

@@ -28,7 +28,6 @@ use crate::refusal::Refusal;
 use crate::registry::records_in;
 use crate::remote::Seen;
 
-use super::courier::Parcel;
 use super::{Published, lookout, outdated};
 
 /// Shortest and longest term of a leader. A third of a lease, between these.
@@ -67,6 +66,12 @@ pub(crate) enum Message {
     Heard(Kept),
     /// The end.
     Stop,
+}
+
+/// A request, and where it is to go.
+pub(super) struct Parcel {
+    pub(super) route: Route,
+    pub(super) request: Request<Led<Vec<u8>>>,
 }
 
 /// Why this node has not done what was asked.

@@ -17,7 +17,7 @@ use crate::remote::{Answer, Ask, Connection, Failed, Known, Peer, RemoteConfig};
 use crate::wire::REGISTER;
 
 use super::Published;
-use super::actor::Message;
+use super::actor::{Message, Parcel};
 
 /// Requests that wait for one arbiter: more are of no use to it.
 const WAITING_MAX: usize = 8;
@@ -27,12 +27,6 @@ const LIMIT: Duration = Duration::from_secs(1);
 const RATE: usize = 8 << 20;
 /// After so long without a request the way to a node is given up.
 const UNUSED: Duration = Duration::from_secs(30);
-
-/// A request, and where it is to go.
-pub(super) struct Parcel {
-    pub(super) route: Route,
-    pub(super) request: Request<Led<Vec<u8>>>,
-}
 
 /// Carries what comes until nothing can come any more.
 pub(super) async fn carry(

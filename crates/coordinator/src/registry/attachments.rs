@@ -1,8 +1,8 @@
 //! Which node has which volume, and how.
 
-use crate::change::Seat;
 use crate::record::{AttachMode, Attachment, Record, Write};
 use crate::refusal::Refusal;
+use crate::seat::Seat;
 
 use super::draft::Draft;
 use super::{ATTACHMENTS_MAX, REMOVALS_MAX, Registry, check_name};

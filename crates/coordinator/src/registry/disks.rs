@@ -1,8 +1,8 @@
 //! Disks and the volumes on them.
 
-use crate::change::Seat;
 use crate::record::{Disk, Record, Volume, Write};
 use crate::refusal::Refusal;
+use crate::seat::Seat;
 
 use super::draft::Draft;
 use super::{DISKS_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, VOLUMES_MAX, check_name};

@@ -1,9 +1,10 @@
 //! Effects of one change while they are being decided.
 
-use crate::change::{Applied, Seat};
+use crate::change::Applied;
 use crate::ids::{Epoch, Now, WallClock};
 use crate::record::{Head, Member, MemberState, Record, Write};
 use crate::refusal::Refusal;
+use crate::seat::Seat;
 
 use super::{Registry, check_name};
 

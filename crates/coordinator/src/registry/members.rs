@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use cards_register::StoreId;
 
-use crate::change::{Join, Seat};
+use crate::change::Join;
 use crate::ids::{Now, WallClock};
 use crate::record::{Member, MemberState, Record, Store, Write};
 use crate::refusal::Refusal;
+use crate::seat::Seat;
 
 use super::certificates;
 use super::draft::{Draft, LeaseChange};

@@ -540,11 +540,12 @@ fn json(body: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Join, Seat};
+    use crate::change::Join;
     use crate::ids::{Epoch, Incarnation, WallClock};
     use crate::local::LocalConfig;
     use crate::registry::Terms;
     use crate::remote::RemoteConfig;
+    use crate::seat::Seat;
     use crate::serve::documents::Document;
 
     #[tokio::test]

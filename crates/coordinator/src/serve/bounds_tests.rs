@@ -17,12 +17,13 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::change::{Change, Join, Seat};
+use crate::change::{Change, Join};
 use crate::error::Error;
 use crate::ids::{Epoch, Incarnation, Revision, WallClock};
 use crate::local::{Local, LocalConfig};
 use crate::registry::Terms;
 use crate::remote::{Remote, RemoteConfig, RemoteError};
+use crate::seat::Seat;
 
 use super::{Bounds, Impatient, Visit, within};
 

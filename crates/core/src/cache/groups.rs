@@ -1,4 +1,4 @@
-//! The placement groups that blocks of a cache are of, by numbers of two bytes: the index may cost at most 32 bytes per
+//! The placement groups that blocks of a cache are of, by numbers of two bytes: all tables may cost at most 36 bytes per
 //! cached block.
 
 use alloc::collections::BTreeMap;

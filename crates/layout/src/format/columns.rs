@@ -3,21 +3,30 @@
 use alloc::vec::Vec;
 
 use super::page::{self, ENTRIES_AT};
-use super::{PageError, PageId, Sequenced, Slot, UNIT, field};
+use super::{PageError, PageId, Sequenced, Slot, UNIT, Uuid, field};
+use crate::domain::Name;
 
 /// Entries of a page.
 pub const COLUMNS: usize = (UNIT - ENTRIES_AT) / SIZE;
-const SIZE: usize = 64;
+const SIZE: usize = 256;
+const UUID_AT: usize = 64;
+const BYTES_AT: usize = 80;
+const NAME_AT: usize = 88;
+const ZERO_FROM: usize = 152;
 const MAGIC: [u8; 4] = *b"CCTB";
 
 const USED: u8 = 1;
 const FORCED: u8 = 2;
 
 /// A column of a placement group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// First 8 bytes of the volume's UUID; not 0.
-    pub volume: u64,
+    /// The volume; its key ([`Uuid::key`]) is not 0.
+    pub volume: Uuid,
+    /// What people call the volume.
+    pub name: Name,
+    /// Bytes of the volume.
+    pub bytes: u64,
     /// The placement group of the volume.
     pub group: u16,
     /// The column of the group.
@@ -61,7 +70,7 @@ impl ColumnPage {
         let (slots, _) = page[ENTRIES_AT..].as_chunks_mut::<SIZE>();
         for (slot, column) in slots.iter_mut().zip(&self.entries) {
             let Some(column) = column else { continue };
-            field::put(slot, 0, &column.volume.to_le_bytes());
+            field::put(slot, 0, &column.volume.key().to_le_bytes());
             field::put(slot, 8, &column.group.to_le_bytes());
             slot[10] = column.column;
             slot[11] = USED | if column.forced { FORCED } else { 0 };
@@ -76,6 +85,9 @@ impl ColumnPage {
             for (i, number) in numbers.into_iter().enumerate() {
                 field::put(slot, 16 + 8 * i, &number.to_le_bytes());
             }
+            field::put(slot, UUID_AT, &column.volume.0);
+            field::put(slot, BYTES_AT, &column.bytes.to_le_bytes());
+            field::put(slot, NAME_AT, column.name.as_str().as_bytes());
         }
         page::seal(&mut page, MAGIC, 0, id, self.sequence);
         page
@@ -98,16 +110,30 @@ impl ColumnPage {
             if flags & USED == 0 || flags & !(USED | FORCED) != 0 {
                 return Err(PageError::Value { what: "the flags", entry: i, value: flags.into() });
             }
-            let volume = field::u64(slot, 0);
-            if volume == 0 {
-                return Err(PageError::Value { what: "the volume", entry: i, value: 0 });
+            let (key, volume) = (field::u64(slot, 0), Uuid(field::bytes(slot, UUID_AT)));
+            if key == 0 || key != volume.key() {
+                return Err(PageError::Value { what: "the volume", entry: i, value: key });
             }
-            if let Some(at) = field::not_zero(slot, 56) {
+            let zero = [56..UUID_AT, ZERO_FROM..SIZE];
+            if let Some(at) = zero.into_iter().find_map(|zero| field::not_zero(&slot[..zero.end], zero.start))
+            {
                 return Err(PageError::Reserved { at: start + at });
             }
+            let length =
+                slot[NAME_AT..ZERO_FROM].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            // A zero inside of the name is none of its letters.
+            let name = core::str::from_utf8(&slot[NAME_AT..NAME_AT + length])
+                .ok()
+                .and_then(|text| text.parse::<Name>().ok());
+            let Some(name) = name else {
+                let value = field::u64(slot, NAME_AT);
+                return Err(PageError::Value { what: "the name of the volume", entry: i, value });
+            };
             let number = |i: usize| field::u64(slot, 16 + 8 * i);
             Ok(Some(Column {
                 volume,
+                name,
+                bytes: field::u64(slot, BYTES_AT),
                 group: field::u16(slot, 8),
                 column: slot[10],
                 forced: flags & FORCED != 0,

@@ -10,7 +10,7 @@ use crate::domain::{Domain, NAME_MAX, Name};
 /// How a superblock begins.
 pub const MAGIC: [u8; 8] = *b"CARDSDSK";
 /// The format that is written and read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const VERSION_AT: usize = 8;
 const CRC_AT: usize = 12;
@@ -29,7 +29,8 @@ const INCARNATION_AT: usize = 152;
 const NODE_AT: usize = 160;
 const DOMAIN_AT: usize = 224;
 const NAME_AT: usize = 288;
-const ZERO_FROM: usize = 352;
+const CLUSTER_NAME_AT: usize = 352;
+const ZERO_FROM: usize = 416;
 
 const CLOSED: u16 = 1;
 const NO_SUMS: u16 = 2;
@@ -42,8 +43,10 @@ pub struct Superblock {
     pub sequence: u64,
     /// The disk; not nil.
     pub disk: Uuid,
-    /// The cluster that has it; nil: none yet.
+    /// UUID of the cluster that has it; nil: none yet, or one without.
     pub cluster: Uuid,
+    /// The name of the cluster that has it; none yet.
+    pub cluster_name: Option<Name>,
     /// Sizes and areas.
     pub sizes: Sizes,
     /// The last daemon that opened it has closed it.
@@ -111,6 +114,12 @@ impl fmt::Display for SuperblockError {
             Self::Magic([0, 0, 0, 0, 0, 0, 0, 0]) => f.write_str("there is none"),
             Self::Magic(magic) => {
                 write!(f, "there is none: it begins with {:?}", magic.escape_ascii().to_string())
+            }
+            Self::Version(version) if *version < VERSION => {
+                write!(
+                    f,
+                    "it is of format version {version}, in which no volume could be made, and this program knows version {VERSION}; format it again"
+                )
             }
             Self::Version(version) => {
                 write!(
@@ -198,6 +207,7 @@ impl Superblock {
         put(NODE_AT, &padded(self.node.as_ref().map_or("", Name::as_str)));
         put(DOMAIN_AT, &padded(self.domain.as_ref().map_or("", Domain::as_str)));
         put(NAME_AT, &padded(self.name.as_str()));
+        put(CLUSTER_NAME_AT, &padded(self.cluster_name.as_ref().map_or("", Name::as_str)));
         let crc = field::crc(&page, CRC_AT);
         field::put(&mut page, CRC_AT, &crc.to_le_bytes());
         page
@@ -262,6 +272,7 @@ impl Superblock {
             sequence,
             disk,
             cluster: Uuid(field::bytes(page, CLUSTER_AT)),
+            cluster_name: text(page, CLUSTER_NAME_AT, "the name of the cluster")?,
             sizes,
             closed: flags & CLOSED != 0,
             journal_disk: elsewhere.then_some(journal_disk),

@@ -26,6 +26,7 @@ fn the_page_shows_what_is_written() {
         sequence: 1,
         disk: Uuid::random(*b"a disk of cards!"),
         cluster: Uuid::default(),
+        cluster_name: None,
         sizes: Sizes::choose(64 << 20).unwrap(),
         closed: true,
         journal_disk: None,

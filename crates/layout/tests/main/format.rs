@@ -16,6 +16,7 @@ fn superblock(sequence: u64) -> Superblock {
         sequence,
         disk: Uuid::random(*b"0123456789abcdef"),
         cluster: Uuid::random(*b"fedcba9876543210"),
+        cluster_name: Some("demo".parse().unwrap()),
         sizes: Sizes::choose(64 << 20).unwrap(),
         closed: true,
         journal_disk: None,
@@ -44,7 +45,9 @@ fn piece_page() -> PiecePage {
 
 fn column_page() -> ColumnPage {
     let column = |i: usize| Column {
-        volume: 0xfeed,
+        volume: Uuid::random([0xfe; 16]),
+        name: format!("v{i}").parse().unwrap(),
+        bytes: 5 << 20,
         group: i as u16,
         column: 2,
         forced: i.is_multiple_of(5),
@@ -125,7 +128,7 @@ fn a_superblock_is_read_back() {
             assert_eq!(Superblock::decode(&written.encode(), Slot::of(sequence)), Ok(written));
         }
     }
-    let bare = Superblock { node: None, domain: None, closed: false, ..superblock(2) };
+    let bare = Superblock { node: None, domain: None, cluster_name: None, closed: false, ..superblock(2) };
     assert_eq!(Superblock::decode(&bare.encode(), Slot::B), Ok(bare));
     let longest = Superblock { name: "x".repeat(64).parse().unwrap(), ..superblock(2) };
     assert_eq!(Superblock::decode(&longest.encode(), Slot::B), Ok(longest));
@@ -214,8 +217,12 @@ fn impossible_values_are_refused_by_name() {
         Superblock::decode(&drive::resealed(page, 12), Slot::A).unwrap_err().to_string()
     };
     assert_eq!(
-        with(8, &[2]),
-        "it is of format version 2, and this program knows version 1; use a newer program"
+        with(8, &[3]),
+        "it is of format version 3, and this program knows version 2; use a newer program"
+    );
+    assert_eq!(
+        with(8, &[1]),
+        "it is of format version 1, in which no volume could be made, and this program knows version 2; format it again"
     );
     assert_eq!(with(16, &[0; 8]), "number 0 is in slot A and belongs in slot B");
     assert_eq!(with(24, &[0; 16]), "the UUID of the disk is nil");
@@ -245,7 +252,8 @@ fn impossible_values_are_refused_by_name() {
     );
     assert!(with(224, b"rack\0/n1").starts_with("the failure domain is"));
     assert!(with(288, &[0; 64]).starts_with("the name of the disk is \"\""));
-    assert_eq!(with(352, &[1]), "byte 352 is not zero");
+    assert!(with(352, b"de mo").starts_with("the name of the cluster is"));
+    assert_eq!(with(416, &[1]), "byte 416 is not zero");
     assert_eq!(with(4095, &[1]), "byte 4095 is not zero");
 
     let page = PiecePage { sequence: 1, entries: vec![Piece::Free] }.encode(ID);

@@ -10,7 +10,8 @@ use super::{ClientOutput, Group, LockClient, Piece, Stage, Wait, Want};
 use crate::error::LockError;
 use crate::fence::Fence;
 use crate::message::{GroupKey, LockBody};
-use crate::range::{LockRange, Locked, Mode, checked};
+use crate::range::{LockRange, Locked, Mode};
+use crate::request::checked;
 
 impl LockClient {
     pub(super) fn acquire(&mut self, id: u64, wants: &[Want], wait: Wait) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
 use cards_core::{NodeId, PgId, VolumeSpec};
-use cards_disk::{Disk, DiskError, DiskOptions, ObjectSource};
+use cards_disk::{Disk, DiskError, DiskOptions, Managed, ManagedOptions, ObjectSource};
 use cards_policies::policy::normalize;
 
 use crate::error::ServeError;
@@ -48,21 +48,67 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
     }
 }
 
-/// The disks that the configuration names, in its order.
+/// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk: so that a
+/// volume that is made does not change the numbers of others.
+fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
+    let is_managed = |disk: &DiskConfig| matches!(disk.origin, Origin::Managed(_));
+    let (managed, plain): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut config.disks).into_iter().partition(is_managed);
+    let mut opened = vec![None; plain.len()];
+    config.disks = plain;
+    for disk in managed {
+        let options = ManagedOptions {
+            disk: disk_options(&disk, config),
+            name: Some(disk.name.clone()),
+            cluster: Some(config.cluster.clone()),
+            node: Some(config.node.clone()),
+        };
+        let managed =
+            Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        if managed.volumes().is_empty() {
+            tracing::warn!(
+                disk = disk.name,
+                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+            );
+        }
+        for volume in managed.volumes() {
+            let volume = volume.name.to_string();
+            if config.disks.iter().any(|other| other.name == volume) {
+                return Err(ServeError::VolumeTwice { disk: disk.name, volume });
+            }
+            config.disks.push(DiskConfig { name: volume, ..disk.clone() });
+            opened.push(Some(Arc::clone(&managed)));
+        }
+        let count = opened.len();
+        if count > usize::from(PgId::MAX_DISKS) {
+            return Err(ServeError::TooManyVolumes { disk: disk.name, count });
+        }
+    }
+    Ok(opened)
+}
+
+/// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
 pub(super) fn open_disks(
-    config: &Config,
+    config: &mut Config,
     block: u32,
     starting: &Starting,
 ) -> Result<Vec<OpenedDisk>, ServeError> {
+    let managed = open_managed(config)?;
+    let config = &*config;
     let mut disks = Vec::new();
-    for disk in &config.disks {
+    for (disk, managed) in config.disks.iter().zip(managed) {
         let name = disk.name.clone();
         let policy = normalize(&disk.policy.to_string()).map_err(|source| ServeError::Policy {
             what: "disk",
             name: name.clone(),
             source,
         })?;
-        let opened = open_disk(&name, &disk_options(disk, config), starting).map_err(|source| {
+        let options = disk_options(disk, config);
+        let opened = match managed {
+            Some(managed) => Disk::of_volume(&managed, &name, &options),
+            None => open_disk(&name, &options, starting),
+        };
+        let opened = opened.map_err(|source| {
             let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
             match source {
                 DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
@@ -135,7 +181,7 @@ pub fn object_source(object: &Object) -> ObjectSource {
 
 fn disk_options(disk: &DiskConfig, config: &Config) -> DiskOptions {
     let options = match &disk.origin {
-        Origin::Path(path) => DiskOptions::path(Path::new(path)),
+        Origin::Path(path) | Origin::Managed(path) => DiskOptions::path(Path::new(path)),
         Origin::Nbd(uri) => DiskOptions::uri(uri.to_string()),
         Origin::Object(object) => DiskOptions::object(object_source(object)),
     };

@@ -81,7 +81,7 @@ pub(super) async fn run(
     own: Option<Arc<Own>>,
     state: StateFile,
     (port, starting): (Vec<TcpListener>, Arc<Starting>),
-    (turn, mut joined): (oneshot::Receiver<()>, oneshot::Sender<Result<Joined, HomeError>>),
+    (turn, mut joined): (oneshot::Receiver<Config>, oneshot::Sender<Result<Joined, HomeError>>),
     (orders, node): (mpsc::UnboundedReceiver<Order>, Arc<OnceLock<Arc<Node>>>),
 ) {
     let begun = tokio::select! {
@@ -109,11 +109,13 @@ impl Vestibule {
     }
 }
 
-/// Waits until the node may join: what it contributes is there.
-async fn await_turn(turn: &mut Option<oneshot::Receiver<()>>) {
-    if let Some(turn) = turn.take() {
-        // If it never comes, whoever would give it does not wait for the first membership any more.
-        let _ = turn.await;
+/// Waits until the node may join: what it contributes is there, and in the configuration.
+async fn await_turn(turn: &mut Option<oneshot::Receiver<Config>>, config: &mut Config) {
+    // If it never comes, whoever would give it does not wait for the first membership any more.
+    if let Some(turn) = turn.take()
+        && let Ok(complete) = turn.await
+    {
+        *config = complete;
     }
 }
 
@@ -125,15 +127,16 @@ impl Drop for Vestibule {
 
 impl Session {
     async fn begin(
-        config: Config,
+        mut config: Config,
         home: Home,
         own: Option<Arc<Own>>,
         mut state: StateFile,
-        (port, turn): (Vec<TcpListener>, oneshot::Receiver<()>),
+        (port, turn): (Vec<TcpListener>, oneshot::Receiver<Config>),
         starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
-        let patience = Patience { home: &home, node: &config.node, starting, part: None };
+        let node = config.node.clone();
+        let patience = Patience { home: &home, node: &node, starting, part: None };
         let identity = own.as_ref().map(|own| Identity::clone(own));
         let found = home::find(&config, &home, identity.as_ref(), &before).await?;
         let has_part = matches!(found, Found::Part(_));
@@ -142,7 +145,7 @@ impl Session {
             // Nobody is answered by this node yet.
             let (visits, _) = mpsc::channel(1);
             let _vestibule = Vestibule::open(&port, own.as_ref(), visits);
-            await_turn(&mut turn).await;
+            await_turn(&mut turn, &mut config).await;
         }
         let coordinator = home::open(&config, &patience, &before, found).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
@@ -164,7 +167,7 @@ impl Session {
             .as_ref()
             .filter(|_| has_part)
             .map(|registry| Vestibule::open(&port, own.as_ref(), registry.visits.clone()));
-        await_turn(&mut turn).await;
+        await_turn(&mut turn, &mut config).await;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
         patience
             .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })

@@ -258,6 +258,11 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
     for (spec, errors) in node.own.iter().zip(&node.disk_errors) {
         family.sample(&[("disk", &spec.name)], errors.total());
     }
+    let help = "Reads of a volume on a managed disk whose data did not fit their checksums.";
+    let mut family = text.counter("cards_disk_checksum_errors", help);
+    for (spec, disk) in node.own.iter().zip(&node.disks).filter(|(_, disk)| disk.managed().is_some()) {
+        family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged);
+    }
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {

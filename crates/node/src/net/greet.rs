@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cards_core::NodeId;
+use cards_core::{NodeId, VolumeSpec};
 use cards_tls::{HandshakeError, Name, Purpose, Shown, Wire};
 use cards_wire::peer::{self, FrameError, HEADER_SIZE, Hello, MAX_LANES, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,6 +46,11 @@ pub(super) enum GreetError {
     Lane { node: String },
     #[error("node {node} dials lane {lane} of a link that has {lanes}")]
     NoLane { node: String, lane: u16, lanes: u16 },
+    #[error(
+        "node {node} has another volume, {now}, where it had {was}, which is attached here: run `cards volume detach {was}` on this node, \
+         or have {node} offer {was} in its old place among its disks"
+    )]
+    Moved { node: String, was: String, now: String },
     #[error("it asks the registry, which has ended, or has as many connections as it takes")]
     NoRegistry,
 }
@@ -295,9 +300,28 @@ fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<u8, GreetError> {
         let (node, theirs) = (theirs.node.clone(), disk.block_bytes);
         return Err(Mismatch::Block { node, theirs, ours: block }.into());
     }
+    // What clients here read and write must not become another volume under their hands.
+    for disk in &theirs.disks {
+        if let Some(card) = node.cards.of(disk.id).filter(|card| card.attach.volume != disk.name) {
+            let (was, now) = (card.attach.volume.clone(), disk.name.clone());
+            forget_places(node, theirs);
+            return Err(GreetError::Moved { node: theirs.node.clone(), was, now });
+        }
+    }
     let (theirs, who) =
         (theirs.versions, Some(format!("node {} of cluster {}", theirs.node, theirs.cluster)));
     Ok(ours.versions.agree(theirs).ok_or(FrameError::Version { theirs: theirs.newest, who })?)
+}
+
+/// Until the two meet, no card is attached in a place where a peer had a volume and has it no more.
+fn forget_places(node: &Node, theirs: &Hello) {
+    let Some((peer, _)) = node.members().find(&theirs.node) else { return };
+    let is_there = |spec: &&VolumeSpec| {
+        let control = node.control();
+        control.volumes().any(|known| known.id == spec.id && known.name == spec.name)
+    };
+    let there = theirs.disks.iter().filter(is_there).map(|spec| spec.id).collect();
+    node.links[usize::from(peer.0)].has_disks(there);
 }
 
 /// Whoever says to be a member has the membership that the coordinator knows of.

@@ -1,6 +1,6 @@
 //! Figures 2 to 4: where the blocks of the second scan were found, and what eviction did for that.
 
-use super::{HDC, HSCC, LOADS, Load, OURS, PAPERS, POLICIES};
+use super::{HDC, HSCC, LOADS, Load, OURS, PAPERS, POLICIES, SCANNER};
 use crate::chart::{Chart, Kind, Series};
 use crate::figure::{Figure, Table};
 use crate::plan::{Results, Run};
@@ -85,9 +85,9 @@ pub(super) fn ratios(loads: &[Load], results: &Results<'_>) -> Figure {
     );
     figure.judge(
         ("CARD-F2.4", "At 741 MB, HSCC has about 2.7 times HDC's hits."),
-        (2.0..=3.6).contains(&(1.0 / ratio[5])),
+        (2.4..=3.0).contains(&(1.0 / ratio[5])),
         format!("{:.1} times, with our defaults {:.1} times", 1.0 / ratio[5], hits[OURS][5] / hdc[5]),
-        LEAST,
+        HDC_HITS,
     );
     let least = hscc.iter().copied().fold(f64::INFINITY, f64::min);
     figure.judge(
@@ -176,18 +176,23 @@ pub(super) fn breakdown(loads: &[Load], results: &Results<'_>) -> Figure {
 
 /// Figure 4.
 pub(super) fn stored(loads: &[Load], results: &Results<'_>) -> Figure {
-    let stored = values(loads, results, |report| report.stored_for_others as f64);
+    let at_scanner = |report: &Report| report.stored_by_node.get(usize::from(SCANNER)).copied().unwrap_or(0);
+    let stored = values(loads, results, |report| at_scanner(report) as f64);
+    let by_all = values(loads, results, |report| report.stored_for_others as f64);
     let mut figure = Figure::new("Figure 4", "evicted blocks that were stored");
-    figure.remark =
-        "By all three nodes during the second scan; the paper counts those of the node that scans.".into();
-    figure.plot("cards-stored.svg", &chart("Evicted blocks that another node has stored", "blocks", &stored));
-    figure.tables.push(table(&stored, "blocks stored", 0));
+    figure.remark = "By the node that scans, during the second scan: \"evicted blocks stored by a CARD node running on the warm \
+                     cache\". The second table has those of all three nodes."
+        .into();
+    let title = "Evicted blocks of others that the scanning node has stored";
+    figure.plot("cards-stored.svg", &chart(title, "blocks", &stored));
+    figure.tables.push(table(&stored, "stored at the scanning node", 0));
+    figure.tables.push(table(&by_all, "stored at all nodes", 0));
     let (hdc, hscc) = (&stored[HDC], &stored[HSCC]);
     figure.judge(
         ("CARD-F4.1", "Under memory pressure (the three heavy loads), HDC stores more evicted blocks than HSCC, which is a waste."),
         (3..6).all(|i| hdc[i] > hscc[i]),
-        format!("{:.1}, {:.1} and {:.1} times as many", hdc[3] / hscc[3], hdc[4] / hscc[4], hdc[5] / hscc[5]),
-        STORED,
+        format!("{:.0}, {:.0} and {:.0} blocks, HSCC {:.0}, {:.0} and {:.0}", hdc[3], hdc[4], hdc[5], hscc[3], hscc[4], hscc[5]),
+        "",
     );
     figure
 }
@@ -195,7 +200,8 @@ pub(super) fn stored(loads: &[Load], results: &Results<'_>) -> Figure {
 const LEAST: &str = "the result hangs on what the paper leaves open: how the load of a node is known, and what counts as room. \
                      Counting the blocks cached here for each home sends nearly every block to its own home, full or not; \
                      our defaults ask who has free places. The paper's 690 MB are an upper bound as well.";
+const HDC_HITS: &str = "HSCC hits half of the blocks, as in the paper, and HDC 15 %, where the paper must have had 18 or 19. In a scan \
+                        that is longer than all caches together few blocks are found at all, so that a few more or less of them \
+                        make a large ratio.";
 const LOCAL: &str = "the two light loads leave the scanning node's cache half empty, and HSCC sends it the only copies that \
                      the first scan evicts; HDC sends only what the disk node evicts. Under pressure it is as the paper says.";
-const STORED: &str = "all nodes are counted here. HSCC saves what each node evicts, HDC only what the disk node evicts; most \
-                      of HSCC's go from the scanning node to the others, and the paper counts what came to that node.";

@@ -64,12 +64,11 @@ pub(super) fn run_times(loads: &[Load], results: &Results<'_>) -> Figure {
     }
     figure.tables.push(table);
 
-    let best = hscc.warm.iter().copied().fold(0.0, f64::max);
     figure.judge(
         ("CARD-F5.1", "HSCC's best speed-up, warm, is that of 310 MB: 1.54."),
-        best == hscc.warm[0] && (1.35..1.75).contains(&best),
+        hscc.warm[1..].iter().all(|&other| other < 0.98 * hscc.warm[0]) && (1.4..1.7).contains(&hscc.warm[0]),
         list(&hscc.warm),
-        SAVED,
+        BEST,
     );
     figure.judge(
         (
@@ -111,6 +110,8 @@ pub(super) fn run_times(loads: &[Load], results: &Results<'_>) -> Figure {
 
 const SAVED: &str =
     "in the model every hit saves its .87 ms of disk time, so that the speed-up follows the hit ratio.";
+const BEST: &str = "the two lightest loads are within 1 % of each other. In the model every hit saves its .87 ms of disk time, so that \
+                    the speed-up follows the hit ratio, and a hit at the own node, of which 420 MB have more, saves more than one at another.";
 const COLD: &str =
     "what is saved on the way costs messages and copies on CPUs and links that are idle otherwise.";
 const HDC_WARM: &str = "in the model every hit saves disk time, and to store a block costs the CPUs and links, which are idle \

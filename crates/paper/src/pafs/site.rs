@@ -1,6 +1,6 @@
 //! A machine with its workload, and all runs on it.
 
-use cards_sim::{Library, Machine, Report, Setup, WarmUp};
+use cards_sim::{Library, Machine, Report, Setup, Timing, WarmUp};
 
 use crate::plan::{Plan, Results, Run, mean};
 use crate::study::Scale;
@@ -23,7 +23,7 @@ pub(super) struct Environment {
     /// Seconds between two repartitions, for which the paper has no value: the limit on gains can only matter if the disks need
     /// longer than that to fill the tenth of all caches that can be lost at once (1.2 s on PM, 14 s on NOW).
     interval: u32,
-    /// Whether other extents and intervals are simulated, too.
+    /// Whether what the paper leaves open is simulated with other values, too: cache servers, extents, intervals, times.
     has_choices: bool,
 }
 
@@ -60,6 +60,12 @@ pub(super) const NOW: Environment = Environment {
     has_choices: false,
 };
 
+/// Cache servers. The paper has no figure, and says only of xFS that each node has one. As many as PM has disks, so that a
+/// partition is several times as large as what one server's extents need.
+pub(super) const SERVERS: u16 = 16;
+/// How many there could be.
+pub(super) const SERVER_COUNTS: [u16; 5] = [8, 16, 32, 64, 128];
+
 /// MiB of a volume that belong to one cache server, in the place of the paper's file: most files of the traces are smaller.
 const EXTENT: u32 = 1;
 
@@ -86,6 +92,16 @@ pub(super) const INTERVALS: [u32; 2] = [1, 30];
 /// What is simulated with other networks and caches: Fixed is left out, as in the paper's figures of PM.
 pub(super) const SWEPT: [usize; 4] = [XFS, NOT_LIMITED, LIMITED, LAZY];
 
+/// What the share of dirty buffers in xFS hangs on: a name, the policy, the factor on the trace's times, and when requests are issued.
+pub(super) const TIME_BASES: [(&str, &str, &str, Timing); 6] = [
+    ("as in Figure 2: the trace's times, a syncer every 30 s", "xfs", "", Timing::Trace),
+    ("closed loop: compute demands only, no waiting for the trace's times", "xfs", "", Timing::Fast),
+    ("a syncer every hour", "xfs syncer=3600", "", Timing::Trace),
+    ("all times and compute demands x 0.1", "xfs", ",time=0.1", Timing::Trace),
+    ("no time but that of requests", "xfs", ",time=0", Timing::Trace),
+    ("no time but that of requests, a syncer every hour", "xfs syncer=3600", ",time=0", Timing::Trace),
+];
+
 /// Runs that differ in the seed of the workload only.
 pub(super) type Seeds = Vec<Run>;
 
@@ -105,6 +121,10 @@ pub(super) struct Site {
     pub(super) levels: Vec<Seeds>,
     /// By extent, then by interval, then by policy: on PM, where partitions matter. Empty in a fast study.
     pub(super) choices: Vec<Vec<Vec<Seeds>>>,
+    /// By number of cache servers, then by policy. Empty in a fast study.
+    pub(super) servers: Vec<Vec<Seeds>>,
+    /// By [`TIME_BASES`]. Empty in a fast study.
+    pub(super) times: Vec<Seeds>,
 }
 
 /// Means over the seeds.
@@ -155,11 +175,13 @@ impl Environment {
     }
 
     /// The specification of a policy.
-    fn policy(&self, (_, repartition): (&str, &str), extent: u32, interval: u32) -> String {
+    fn policy((_, repartition): (&str, &str), servers: u16, extent: u32, interval: u32) -> String {
         match repartition {
             "" => "xfs".into(),
-            "fixed" => format!("pafs extent={extent} repartition=fixed"),
-            other => format!("pafs extent={extent} interval={interval} repartition={other}"),
+            "fixed" => format!("pafs servers={servers} extent={extent} repartition=fixed"),
+            other => {
+                format!("pafs servers={servers} extent={extent} interval={interval} repartition={other}")
+            }
         }
     }
 
@@ -174,39 +196,48 @@ impl Site {
             Scale::Full => of.full,
             Scale::Fast => of.fast,
         };
-        let mut add = |machine: &Machine, policy: &str| -> Seeds {
+        let mut run = |machine: &Machine, policy: &str, more: &str, timing: Timing| -> Seeds {
             let warm_up = WarmUp::Share(of.warm_up_hours / 48.0);
-            let setup = Setup { warm_up, ..Setup::new(machine.clone(), policy) };
-            (1..=seeds).map(|seed| plan.add(setup.clone(), &of.trace(requests, seed))).collect()
+            let setup = Setup { warm_up, timing, ..Setup::new(machine.clone(), policy) };
+            (1..=seeds).map(|seed| plan.add(setup.clone(), &(of.trace(requests, seed) + more))).collect()
         };
         let machine = of.machine();
+        let has_choices = scale == Scale::Full && of.has_choices;
+        let times = match has_choices {
+            true => TIME_BASES.map(|(_, policy, more, timing)| run(&machine, policy, more, timing)).into(),
+            false => Vec::new(),
+        };
+        let mut add = |machine: &Machine, policy: &str| run(machine, policy, "", Timing::Trace);
         let levels = LEVELS.map(|level| {
-            let policy = of.policy(POLICIES[LAZY], EXTENT, of.interval);
+            let policy = Environment::policy(POLICIES[LAZY], SERVERS, EXTENT, of.interval);
             if level == "A" {
                 add(&machine, &policy)
             } else {
                 add(&machine, &format!("{policy} level={level}"))
             }
         });
-        let mut all = |machine: &Machine, which: &[usize], extent, interval| -> Vec<Seeds> {
+        let mut all = |machine: &Machine, which: &[usize], servers, extent, interval| -> Vec<Seeds> {
             let one = |(i, &policy): (usize, &(&str, &str))| match which.contains(&i) {
-                true => add(machine, &of.policy(policy, extent, interval)),
+                true => add(machine, &Environment::policy(policy, servers, extent, interval)),
                 false => Seeds::new(),
             };
             POLICIES.iter().enumerate().map(one).collect()
         };
-        let policies = all(&machine, &[XFS, FIXED, NOT_LIMITED, LIMITED, LAZY], EXTENT, of.interval);
-        let mut swept = |machine: &Machine| all(machine, &SWEPT, EXTENT, of.interval);
+        let every = &[XFS, FIXED, NOT_LIMITED, LIMITED, LAZY];
+        let policies = all(&machine, every, SERVERS, EXTENT, of.interval);
+        let mut swept = |machine: &Machine| all(machine, &SWEPT, SERVERS, EXTENT, of.interval);
         let ratios = ends(of.ratios, scale).iter().map(|&ratio| swept(&of.with_ratio(ratio))).collect();
         let caches = ends(of.caches, scale).iter().map(|&kib| swept(&of.with_cache(kib))).collect();
         let mut choices = Vec::new();
-        if scale == Scale::Full && of.has_choices {
+        let mut servers = Vec::new();
+        if has_choices {
             for extent in EXTENTS {
-                let every = &[XFS, FIXED, NOT_LIMITED, LIMITED, LAZY];
-                choices.push(INTERVALS.map(|interval| all(&machine, every, extent, interval)).into());
+                choices
+                    .push(INTERVALS.map(|interval| all(&machine, every, SERVERS, extent, interval)).into());
             }
+            servers = SERVER_COUNTS.map(|count| all(&machine, every, count, EXTENT, of.interval)).into();
         }
-        Self { of, scale, requests, policies, ratios, caches, levels: levels.into(), choices }
+        Self { of, scale, requests, policies, ratios, caches, levels: levels.into(), choices, servers, times }
     }
 
     /// The ratios of bandwidths that were simulated.

@@ -1,6 +1,8 @@
 //! Figures 2 to 9: numbers and pictures.
 
-use super::site::{EXTENTS, INTERVALS, LEVELS, Means, POLICIES, SWEPT, Seeds, Site, XFS};
+use super::site::{
+    EXTENTS, INTERVALS, LAZY, LEVELS, Means, POLICIES, SERVER_COUNTS, SWEPT, Seeds, Site, XFS,
+};
 use crate::chart::{Chart, Kind, Series};
 use crate::figure::{Cell, Figure, Table};
 use crate::plan::Results;
@@ -57,15 +59,39 @@ pub(super) fn policies(site: &Site, name: &'static str, results: &Results<'_>) -
     }
     figure.tables.push(numbers);
     if !site.choices.is_empty() {
-        figure.remark = "The second table has the mean times of reads in ms with other extents (what belongs to one cache server, for \
-                         the paper's file) and other intervals between repartitions."
+        figure.remark = "The second table has the mean times of reads in ms with other numbers of cache servers, and what these make of \
+                         Lazy-and-limited; the third those with other extents (what belongs to one cache server, for the paper's \
+                         file) and other intervals between repartitions."
             .into();
+        figure.tables.push(servers(site, results));
         figure.tables.push(choices(site, results));
     }
     figure
 }
 
-/// Read times with what the paper leaves open.
+/// Read times with other numbers of cache servers.
+fn servers(site: &Site, results: &Results<'_>) -> Table {
+    let names = POLICIES.map(|(name, _)| name);
+    let more = ["lazy: write, ms", "lazy: global hits, %", "lazy: remote hits per xFS's"];
+    let columns: Vec<&str> = std::iter::once("cache servers").chain(names).chain(more).collect();
+    let mut table = Table::new(&columns);
+    for (count, policies) in SERVER_COUNTS.iter().zip(&site.servers) {
+        let means = Site::means(results, policies);
+        let number = |value, decimals| Cell::Number { value, decimals };
+        let mut row = vec![Cell::Text(count.to_string())];
+        row.extend(means.iter().map(|means| number(means.read_ms, 3)));
+        let lazy = &means[LAZY];
+        row.extend([
+            number(lazy.write_ms, 3),
+            number(lazy.hits(), 1),
+            number(lazy.remote / means[XFS].remote, 2),
+        ]);
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Read times with what else the paper leaves open.
 fn choices(site: &Site, results: &Results<'_>) -> Table {
     let names = POLICIES.map(|(name, _)| name);
     let columns: Vec<&str> = std::iter::once("extent, interval").chain(names).collect();

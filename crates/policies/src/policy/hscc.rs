@@ -12,6 +12,7 @@
 //!   requester, or nobody.
 //! - A most recent copy whose previous node has one as well is dropped; that node tells the home that its
 //!   own copy is the most recent now, so that the hint does not go stale.
+//! - Index entries of blocks that are not here: two for each block of the cache, the latest ones (GAP: the paper bounds none).
 //! - *Room*: a free place (`room=free`), or also that of a block near eviction that has a newer copy
 //!   elsewhere (`room=dup`).
 //! - *Least loaded*: the node that last said it has the most free places (`load=free`), or, literally, the

@@ -11,7 +11,8 @@
 //!   in what clients evict.
 //! - To whom: a random client (`peer=random`, as published), of two random ones the one with more free places
 //!   (`two_choices`), or the one with the most (`free`).
-//! - Duplicates are looked for among the `search` oldest blocks.
+//! - Duplicates are looked for among the `search` oldest blocks. The paper searches the whole list (`search=all`): with it a
+//!   cluster that shares a working set hits 1 to 15 points more, at the price of a search over the cache for each block stored.
 //!
 //! Unfit where all nodes are equally busy and share nothing: blocks go round that nobody reads again.
 
@@ -297,7 +298,7 @@ pub(super) const ENTRY: Entry = Entry {
         Parameter {
             name: "search",
             default: "64",
-            meaning: "old blocks among which a host looks for what to drop, 1 to 1000000, or all",
+            meaning: "old blocks among which a host looks for what to drop, 1 to 1000000, or all (as published; in `cards sim` the default)",
         },
     ],
     when_not: "all nodes are equally busy and share nothing: blocks go round that nobody reads again",

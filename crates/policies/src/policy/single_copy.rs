@@ -42,8 +42,8 @@ pub(super) const PAFS: Entry = Entry {
     parameters: &[
         Parameter {
             name: "servers",
-            default: "all",
-            meaning: "cache servers, spread evenly over the nodes: 1 to the number of nodes, or all (one on each node)",
+            default: "16",
+            meaning: "cache servers, spread evenly over the nodes: 1 to the number of nodes, or all (one on each node); 16 means all where there are fewer nodes (the paper gives no number)",
         },
         Parameter {
             name: "extent",

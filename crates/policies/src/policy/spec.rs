@@ -114,6 +114,12 @@ impl<'a> Arguments<'a> {
         Ok(Self { entry, given })
     }
 
+    /// Whether the parameter is written out.
+    #[must_use]
+    pub fn gives(&self, name: &str) -> bool {
+        self.given.iter().any(|(given, _)| *given == name)
+    }
+
     /// The value of a parameter: the last one given, or its default.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {

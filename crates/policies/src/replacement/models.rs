@@ -7,6 +7,7 @@ use cards_core::{BlockId, PgId};
 
 use super::Replacement;
 use super::sketch::Sketch;
+use super::w_tiny_lfu::{COUNTERS, SAMPLE};
 
 /// A replacement that knows blocks by their numbers.
 pub(super) trait Model {
@@ -23,11 +24,21 @@ pub(super) fn model(replacement: Replacement) -> (Box<dyn Model>, u32) {
     match replacement {
         Replacement::Lru => (Box::new(Lru::default()), 8),
         Replacement::Sieve => (Box::new(Sieve::default()), 8),
-        Replacement::S3Fifo => (Box::new(S3Fifo::default()), 20),
-        Replacement::TwoQ => (Box::new(TwoQ::default()), 20),
-        Replacement::Arc => (Box::new(Arc::default()), 8),
+        Replacement::S3Fifo => (exact_model(replacement, 20), 20),
+        Replacement::TwoQ => (exact_model(replacement, 20), 20),
+        Replacement::Arc => (exact_model(replacement, 8), 8),
         Replacement::WTinyLfu => (Box::new(WTinyLfu::new(20, 1)), 20),
         Replacement::WTinyLfu10 => (Box::new(WTinyLfu::new(20, 2)), 20),
+    }
+}
+
+/// The model of a replacement with ghosts, at any capacity.
+pub(super) fn exact_model(replacement: Replacement, capacity: usize) -> Box<dyn Model> {
+    match replacement {
+        Replacement::S3Fifo => Box::new(S3Fifo { capacity, ..S3Fifo::default() }),
+        Replacement::TwoQ => Box::new(TwoQ { capacity, ..TwoQ::default() }),
+        Replacement::Arc => Box::new(Arc { capacity, ..Arc::default() }),
+        other => unreachable!("{other} remembers nothing"),
     }
 }
 
@@ -138,9 +149,9 @@ impl Model for Sieve {
     }
 }
 
-/// Capacity 20.
 #[derive(Default)]
 struct S3Fifo {
+    capacity: usize,
     small: Vec<u32>,
     main: Vec<u32>,
     ghosts: Vec<u32>,
@@ -150,6 +161,10 @@ struct S3Fifo {
 }
 
 impl S3Fifo {
+    fn main_capacity(&self) -> usize {
+        self.capacity - self.capacity / 10
+    }
+
     fn uses(&self, block: u32) -> usize {
         self.uses.iter().filter(|&&b| b == block).count()
     }
@@ -183,7 +198,7 @@ impl S3Fifo {
 impl Model for S3Fifo {
     fn insert(&mut self, block: u32) {
         let known = take(&mut self.ghosts, block);
-        let filling = !self.has_evicted && self.small.len() >= 2;
+        let filling = !self.has_evicted && self.small.len() >= self.capacity / 10;
         if known || filling { self.main.push(block) } else { self.small.push(block) }
     }
 
@@ -195,7 +210,7 @@ impl Model for S3Fifo {
 
     fn cool(&mut self, block: u32) {
         self.remove(block);
-        let queue = if self.main.len() <= 18 { &mut self.small } else { &mut self.main };
+        let queue = if self.main.len() <= self.main_capacity() { &mut self.small } else { &mut self.main };
         queue.insert(0, block);
     }
 
@@ -207,23 +222,29 @@ impl Model for S3Fifo {
     fn evict(&mut self, block: u32) {
         self.has_evicted = true;
         if self.small.contains(&block) {
-            remember(&mut self.ghosts, block, 18);
+            remember(&mut self.ghosts, block, self.capacity * 9 / 10);
         }
         self.remove(block);
     }
 
     fn victim(&mut self, idle: &dyn Fn(u32) -> bool) -> Option<u32> {
-        let first = if self.main.len() > 18 { None } else { self.small_victim(idle) };
+        let first = if self.main.len() > self.main_capacity() { None } else { self.small_victim(idle) };
         first.or_else(|| self.main_victim(idle)).or_else(|| self.small_victim(idle))
     }
 }
 
-/// Capacity 20.
 #[derive(Default)]
 struct TwoQ {
+    capacity: usize,
     a1_in: Vec<u32>,
     a1_out: Vec<u32>,
     am: Vec<u32>,
+}
+
+impl TwoQ {
+    fn am_has_room(&self) -> bool {
+        self.am.len() < self.capacity - self.capacity / 4
+    }
 }
 
 impl Model for TwoQ {
@@ -240,7 +261,7 @@ impl Model for TwoQ {
 
     fn cool(&mut self, block: u32) {
         self.remove(block);
-        let queue = if self.am.len() < 15 { &mut self.a1_in } else { &mut self.am };
+        let queue = if self.am_has_room() { &mut self.a1_in } else { &mut self.am };
         queue.insert(0, block);
     }
 
@@ -250,20 +271,20 @@ impl Model for TwoQ {
 
     fn evict(&mut self, block: u32) {
         if take(&mut self.a1_in, block) {
-            remember(&mut self.a1_out, block, 10);
+            remember(&mut self.a1_out, block, self.capacity / 2);
         }
         self.remove(block);
     }
 
     fn victim(&mut self, idle: &dyn Fn(u32) -> bool) -> Option<u32> {
         let (new, old) = (first_idle(&self.a1_in, idle), first_idle(&self.am, idle));
-        if self.am.len() < 15 { new.or(old) } else { old.or(new) }
+        if self.am_has_room() { new.or(old) } else { old.or(new) }
     }
 }
 
-/// Capacity 8.
 #[derive(Default)]
 struct Arc {
+    capacity: usize,
     t1: Vec<u32>,
     t2: Vec<u32>,
     b1: Vec<u32>,
@@ -277,7 +298,8 @@ struct Arc {
 
 impl Arc {
     fn evicts_from_t1(&self, t1: usize) -> bool {
-        let before = t1.saturating_sub(usize::from(self.new && self.t1.len() + self.t2.len() > 8)) as u64;
+        let before =
+            t1.saturating_sub(usize::from(self.new && self.t1.len() + self.t2.len() > self.capacity)) as u64;
         let before = before << 16;
         before > 0 && (before > self.p || before >= self.p && self.from_b2)
     }
@@ -291,7 +313,7 @@ impl Model for Arc {
         self.from_b2 = take(&mut self.b2, block);
         self.new = !from_b1 && !self.from_b2;
         if from_b1 {
-            self.p = (self.p + (b2 * one / b1).max(one)).min(8 * one);
+            self.p = (self.p + (b2 * one / b1).max(one)).min(self.capacity as u64 * one);
         }
         if self.from_b2 {
             self.p = self.p.saturating_sub((b1 * one / b2).max(one));
@@ -318,11 +340,11 @@ impl Model for Arc {
     fn evict(&mut self, block: u32) {
         let list = if self.t1.contains(&block) { 1 } else { 2 };
         self.remove(block);
-        let too_long = self.t1.len() + self.b1.len() + usize::from(list == 1) > 8;
+        let too_long = self.t1.len() + self.b1.len() + usize::from(list == 1) > self.capacity;
         match (too_long, self.b1.is_empty()) {
             (true, true) if list == 1 => return,
             (true, false) => drop(self.b1.remove(0)),
-            _ if self.b1.len() + self.b2.len() < 8 => {}
+            _ if self.b1.len() + self.b2.len() < self.capacity => {}
             _ if self.b2.is_empty() => drop(self.b1.remove(0)),
             _ => drop(self.b2.remove(0)),
         }
@@ -354,7 +376,7 @@ impl WTinyLfu {
             window: Vec::new(),
             probation: Vec::new(),
             protected: Vec::new(),
-            sketch: Sketch::new(4 * capacity as u64, 10 * capacity as u64),
+            sketch: Sketch::new(COUNTERS * capacity as u64, SAMPLE * capacity as u64),
         }
     }
 

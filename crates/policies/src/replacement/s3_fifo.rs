@@ -8,22 +8,27 @@
 use cards_core::Frames;
 use cards_core::replacement::{Queue, Replacer, next_in};
 
-use super::ghosts::Ghosts;
-use super::{Entry, Parameter};
+use super::ghosts::{GhostKind, Ghosts};
+use super::{Entry, GHOSTS, Parameter};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "s3-fifo",
     title: "S3-FIFO: three first-in-first-out queues",
-    paper: "J. Yang, Y. Zhang, Z. Qiu, Y. Yue, R. Vigfusson: FIFO queues are all you need for cache eviction, \
+    paper: "J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi: FIFO queues are all you need for cache eviction, \
             SOSP 2023",
     parameters: &[
         Parameter { name: "small", default: "10 %", meaning: "share of the cache for new blocks; fixed" },
-        Parameter { name: "ghosts", default: "90 %", meaning: "blocks remembered, of the capacity; fixed" },
+        Parameter {
+            name: "remembers",
+            default: "90 %",
+            meaning: "blocks remembered, of the capacity; fixed",
+        },
         Parameter {
             name: "promote",
             default: "2",
             meaning: "uses that move a block to the main queue; fixed",
         },
+        GHOSTS,
     ],
     when_not: "many blocks are used exactly twice, some time apart: the second use comes after they have left",
 };
@@ -41,7 +46,7 @@ pub(super) struct S3Fifo {
 const PROMOTE: u8 = 2;
 
 impl S3Fifo {
-    pub(super) fn new(capacity: u32) -> Self {
+    pub(super) fn new(capacity: u32, ghosts: GhostKind) -> Self {
         let small_capacity = (capacity / 10).max(1);
         Self {
             small: Queue::default(),
@@ -49,7 +54,7 @@ impl S3Fifo {
             small_capacity,
             main_capacity: capacity.saturating_sub(small_capacity),
             has_evicted: false,
-            ghosts: Ghosts::new(u64::from(capacity) * 9 / 10),
+            ghosts: Ghosts::new(u64::from(capacity) * 9 / 10, ghosts),
         }
     }
 

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 /// Counters of 4 bits, 128 to a group of 64 bytes. A block has one group and in each quarter of it one
 /// counter; its count is the least of the four. Only the least are incremented, so that blocks
-/// which share counters disturb each other less. All counters are halved once in a while.
+/// which share counters disturb each other less. All counters are halved once in a while, and so is the number of uses
+/// counted, as in the paper: the next halving comes after half as many.
 pub(super) struct Sketch {
     groups: Vec<[u64; 8]>,
     additions: u64,
@@ -36,7 +37,7 @@ impl Sketch {
         }
         self.additions += 1;
         if self.additions >= self.sample {
-            self.additions = 0;
+            self.additions /= 2;
             self.groups.iter_mut().flatten().for_each(|word| *word = *word >> 1 & 0x7777_7777_7777_7777);
         }
     }
@@ -91,5 +92,17 @@ mod tests {
         assert_eq!(sketch.count(mix(1)), 8);
         sketch.add(mix(1));
         assert_eq!(sketch.count(mix(1)), 4);
+    }
+
+    /// The paper halves the number of uses with the counters (section 3.3: `W/2`).
+    #[test]
+    fn counts_are_halved_again_after_half_a_sample() {
+        let mut sketch = Sketch::new(128, 10);
+        (0..10).for_each(|_| sketch.add(mix(1)));
+        assert_eq!(sketch.count(mix(1)), 5);
+        (0..4).for_each(|_| sketch.add(mix(1)));
+        assert_eq!(sketch.count(mix(1)), 9);
+        sketch.add(mix(1));
+        assert_eq!(sketch.count(mix(1)), 5);
     }
 }

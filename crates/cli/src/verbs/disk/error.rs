@@ -31,6 +31,20 @@ pub(crate) enum DiskError {
     /// There are data on the device.
     #[error("{}: has {what}; formatting would destroy it. Name another device, or use --force", path.display())]
     Occupied { path: PathBuf, what: String },
+    /// There are volumes on the device.
+    #[error(
+        "{}: is the managed disk {disk}, with {}: formatting would destroy {}. Name another device, or use --force={disk}",
+        path.display(),
+        volumes.join(", "),
+        if volumes.len() == 1 { "it" } else { "them" }
+    )]
+    Volumes { path: PathBuf, disk: String, volumes: Vec<String> },
+    /// It cannot be opened as a daemon opens it.
+    #[error("{0}")]
+    Open(#[from] cards_disk::DiskError),
+    /// It is open, and fails.
+    #[error("{}: {source}", path.display())]
+    Managed { path: PathBuf, source: Box<cards_disk::ManagedError> },
     /// There are no random numbers for a UUID.
     #[error("/dev/urandom: {0}; a disk needs a random UUID: is /dev mounted?")]
     Random(io::Error),

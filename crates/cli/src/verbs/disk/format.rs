@@ -5,13 +5,10 @@ use std::path::Path;
 
 use cards_config::size;
 use cards_layout::domain::Name;
-use cards_layout::format::{
-    COLUMNS, ColumnPage, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
-    Superblock, TABLES, UNIT, Uuid,
-};
+use cards_layout::format::{Sizes, Superblock, TABLES, UNIT, Uuid};
 
 use super::device::Device;
-use super::{DiskError, Format, content, signature};
+use super::{DiskError, Format, content, show, signature};
 use crate::error::Error;
 use crate::{output, progress};
 
@@ -23,8 +20,9 @@ impl Format {
         let device = Device::open_exclusive(&self.path)?;
         let sizes = Sizes::choose(device.size())
             .map_err(|source| DiskError::Size { path: self.path.clone(), source })?;
-        if !self.force {
-            refuse_data(&device)?;
+        match self.force.as_deref() {
+            None => refuse_volumes(&device, "").and_then(|()| refuse_data(&device))?,
+            Some(name) => refuse_volumes(&device, name)?,
         }
         let name = match self.name {
             Some(name) => name,
@@ -34,6 +32,7 @@ impl Format {
             sequence: 1,
             disk: Uuid::random(random()?),
             cluster: Uuid::default(),
+            cluster_name: None,
             sizes,
             closed: true,
             journal_disk: None,
@@ -44,7 +43,7 @@ impl Format {
             name,
         };
         write(&device, &superblock)?;
-        output::print(&(content::describe(&superblock) + content::NOT_YET))
+        output::print(&content::describe(&superblock))
     }
 }
 
@@ -56,6 +55,17 @@ fn refuse_data(device: &Device) -> Result<(), DiskError> {
         None => Ok(()),
         Some(what) => Err(DiskError::Occupied { path: device.path().into(), what }),
     }
+}
+
+/// Refuses a managed disk that has volumes and another name.
+fn refuse_volumes(device: &Device, name: &str) -> Result<(), DiskError> {
+    // What cannot be read is none that anybody could use.
+    let Ok((superblock, report)) = show::examine(device) else { return Ok(()) };
+    if report.volumes.is_empty() || superblock.name.as_str() == name {
+        return Ok(());
+    }
+    let volumes = report.volumes.iter().map(|volume| format!("volume {}", volume.name)).collect();
+    Err(DiskError::Volumes { path: device.path().into(), disk: superblock.name.to_string(), volumes })
 }
 
 /// The file name of the path.
@@ -78,7 +88,9 @@ fn write(device: &Device, superblock: &Superblock) -> Result<(), DiskError> {
     let end = device.size().saturating_sub(signature::LOOKED_AT as u64);
     clear(device, end, device.size() - end)?;
     device.sync()?;
-    write_tables(device, superblock)?;
+    for (at, page) in superblock.fresh_tables() {
+        device.write(at, &page)?;
+    }
     let journal = sizes.areas.journal..sizes.areas.journal + sizes.areas.journal_bytes;
     let bar = progress::bar(sizes.areas.journal_bytes);
     bar.set_message(format!("clearing the journal of {}", size::human(sizes.areas.journal_bytes)));
@@ -88,44 +100,10 @@ fn write(device: &Device, superblock: &Superblock) -> Result<(), DiskError> {
     }
     bar.finish_and_clear();
     device.sync()?;
-    for (slot, at) in Slot::BOTH.into_iter().zip(SUPERBLOCKS) {
-        device.write(at, &Superblock { sequence: first(slot), ..superblock.clone() }.encode())?;
+    for (at, page) in superblock.fresh() {
+        device.write(at, &page)?;
     }
     device.sync()
-}
-
-/// The sequence number of what a slot has first: both have the same, so that either serves when the other is damaged.
-const fn first(slot: Slot) -> u64 {
-    match slot {
-        Slot::A => 1,
-        Slot::B => 2,
-    }
-}
-
-/// Writes tables in which all pieces are free and nothing is dirty.
-fn write_tables(device: &Device, superblock: &Superblock) -> Result<(), DiskError> {
-    let sizes = &superblock.sizes;
-    let disk = superblock.disk.key();
-    for slot in Slot::BOTH {
-        let sequence = first(slot);
-        let id = |page: u64| PageId { disk, number: page as u32 };
-        for page in 0..sizes.piece_pages() {
-            let entries = vec![Piece::Free; PiecePage::entries(page as u32, sizes.pieces)];
-            let bytes = PiecePage { sequence, entries }.encode(id(page));
-            device.write(sizes.piece_page_at(page, slot), &bytes)?;
-        }
-        for page in 0..sizes.column_pages() {
-            let bytes = ColumnPage { sequence, entries: vec![None; COLUMNS] }.encode(id(page));
-            device.write(sizes.column_page_at(page, slot), &bytes)?;
-        }
-        for map in RegionMap::BOTH {
-            for page in 0..sizes.region_pages() {
-                let bytes = RegionPage::clear(sequence).encode(map, id(page));
-                device.write(sizes.region_page_at(map, page, slot), &bytes)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Makes `length` bytes zero. Those that are zero are only read, so that a sparse file stays sparse.

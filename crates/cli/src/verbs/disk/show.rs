@@ -1,9 +1,11 @@
 //! `cards disk show`: what the superblock and the tables say, and what is damaged.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use cards_config::size;
 use cards_layout::format::{
     Chosen, ColumnPage, PageError, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sequenced,
     Slot, Superblock, newest,
@@ -17,7 +19,7 @@ use crate::output;
 
 /// What was found on a managed disk.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(super) struct Report {
     path: String,
     /// Superblock and tables are complete, counting either slot.
     usable: bool,
@@ -36,6 +38,7 @@ struct Report {
     piece_bytes: u64,
     pieces: Pieces,
     columns: u64,
+    pub(super) volumes: Vec<Volume>,
     region_bytes: u64,
     regions: u64,
     dirty_regions: u64,
@@ -53,6 +56,17 @@ struct Pieces {
     in_use: u64,
     filling: u64,
     retired: u64,
+}
+
+/// A volume of which a column is here.
+#[derive(Debug, Serialize)]
+pub(super) struct Volume {
+    pub(super) name: String,
+    uuid: String,
+    /// Bytes of the volume.
+    size: u64,
+    /// Pieces of the disk that it has.
+    pieces: u64,
 }
 
 /// A part that is not as it was written.
@@ -117,7 +131,7 @@ fn choose<T: Sequenced>(
     }
 }
 
-fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
+pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
     let path = device.path();
     let mut damage = Vec::new();
     let [a, b] = SUPERBLOCKS;
@@ -147,6 +161,7 @@ fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
         });
     }
     let id = |page: u64| PageId { disk: superblock.disk.key(), number: page as u32 };
+    let mut of_volume = BTreeMap::new();
     let mut pieces = Pieces { all: sizes.pieces, ..Pieces::default() };
     for page in 0..sizes.piece_pages() {
         let entries = PiecePage::entries(page as u32, sizes.pieces);
@@ -156,6 +171,9 @@ fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
             Ok(PiecePage::decode(&device.page(at)?, id(page), slot, entries))
         })?;
         for piece in found.iter().flat_map(|page| &page.entries) {
+            if let Piece::Owned(owner) = piece {
+                *of_volume.entry(owner.volume).or_insert(0) += 1;
+            }
             *match piece {
                 Piece::Free => &mut pieces.free,
                 Piece::Retired => &mut pieces.retired,
@@ -164,14 +182,23 @@ fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
             } += 1;
         }
     }
-    let mut columns = 0;
+    let (mut columns, mut volumes) = (0, BTreeMap::new());
     for page in 0..sizes.column_pages() {
         let offsets = Slot::BOTH.map(|slot| sizes.column_page_at(page, slot));
         let what = || format!("page {page} of the column table");
         let found = choose(what, offsets, &mut damage, |at, slot| {
             Ok(ColumnPage::decode(&device.page(at)?, id(page), slot))
         })?;
-        columns += found.iter().flat_map(|page| &page.entries).flatten().count() as u64;
+        for column in found.iter().flat_map(|page| &page.entries).flatten() {
+            columns += 1;
+            let volume = Volume {
+                name: column.name.to_string(),
+                uuid: column.volume.to_string(),
+                size: column.bytes,
+                pieces: of_volume.get(&column.volume.key()).copied().unwrap_or(0),
+            };
+            volumes.insert((volume.name.clone(), column.volume), volume);
+        }
     }
     let mut set = [0; 2];
     for map in RegionMap::BOTH {
@@ -192,7 +219,7 @@ fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
         usable: damage.iter().all(|damage| damage.repairable),
         name: superblock.name.to_string(),
         disk: superblock.disk.to_string(),
-        cluster: text(superblock.cluster),
+        cluster: superblock.cluster_name.as_ref().map(ToString::to_string),
         node: superblock.node.as_ref().map(ToString::to_string),
         domain: superblock.domain.as_ref().map(ToString::to_string),
         version: cards_layout::format::VERSION,
@@ -204,6 +231,7 @@ fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
         piece_bytes: sizes.piece(),
         pieces,
         columns,
+        volumes: volumes.into_values().collect(),
         region_bytes: 1 << sizes.region_shift,
         regions: sizes.regions(),
         dirty_regions: set[RegionMap::Dirty as usize],
@@ -220,6 +248,9 @@ fn text(superblock: &Superblock, report: &Report) -> String {
     let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
     let Pieces { free, in_use, filling, retired, .. } = report.pieces;
     line("in use", format!("{in_use} pieces, {filling} being filled, {retired} retired, {free} free"));
+    for Volume { name, uuid, size, pieces } in &report.volumes {
+        line("volume", format!("{name} ({uuid}), {} in {pieces} pieces", size::human(*size)));
+    }
     line("columns", report.columns.to_string());
     line(
         "regions",
@@ -236,5 +267,5 @@ fn text(superblock: &Superblock, report: &Report) -> String {
     for damage in &report.damage {
         line("damaged", damage.to_string());
     }
-    text + content::NOT_YET
+    text
 }

@@ -1,11 +1,13 @@
 //! io_uring, directories and disks: really set up, written to and opened.
 
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cards_config::{Config, Origin, size};
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Room};
+use cards_layout::format::{SUPERBLOCKS, Slot, Superblock, UNIT, newest};
 
 use super::finding::Finding;
 use super::machine::read;
@@ -90,7 +92,7 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
     let check = format!("disk {}", disk.name);
     let path: &PathBuf = match &disk.origin {
         Origin::Object(of) => return object(check, of),
-        Origin::Path(path) => path,
+        Origin::Path(path) | Origin::Managed(path) => path,
         Origin::Nbd(uri) => {
             return match reach(uri) {
                 Ok(()) => Finding::ok(check, format!("{uri} takes connections")),
@@ -108,6 +110,11 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
         Err(error) => running && matches!(error, DiskError::Busy { .. }),
     };
     let opened = Disk::open(&options);
+    if let (Ok(_), Origin::Managed(path)) = (&opened, &disk.origin)
+        && let Err(says) = managed(path)
+    {
+        return Finding::problem(check, says, "format it with `cards disk format`, or correct `managed`");
+    }
     if let Some(short) = short_of_room(path).filter(|_| is_used(&opened) && !disk.read_only) {
         return Finding::warning(check, short, "make room, or writes there fail (ENOSPC)");
     }
@@ -130,6 +137,21 @@ pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
         ),
         // It names the disk itself.
         Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
+    }
+}
+
+/// Whether the file or device says of itself that it is a managed disk.
+fn managed(path: &Path) -> Result<(), String> {
+    let page = |slot: Slot| {
+        let mut page = [0; UNIT];
+        let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // What is behind the end is zero, and no superblock.
+        let _ = file.read_at(&mut page, SUPERBLOCKS[slot as usize]);
+        Ok::<_, String>(Superblock::decode(&page, slot))
+    };
+    match newest(page(Slot::A)?, page(Slot::B)?) {
+        Ok(_) => Ok(()),
+        Err([a, _]) => Err(format!("{}: is no managed disk: {a}", path.display())),
     }
 }
 
@@ -177,6 +199,37 @@ mod tests {
         assert_eq!(of(false).says, format!("{}: 4 KiB, can be read and written", path.display()));
         let _used = Disk::open(&DiskOptions::path(&path)).unwrap();
         assert_eq!((of(false).level, of(true).level), (Level::Problem, Level::Ok));
+    }
+
+    #[test]
+    fn a_managed_disk_says_that_it_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let of = || disk(&cards_config::Disk::new("d", Origin::Managed(path.clone())), false);
+        let found = of();
+        assert_eq!(found.level, Level::Problem);
+        assert!(found.to_string().contains("is no managed disk: there is none"), "{found}");
+        assert!(found.to_string().contains("cards disk format"), "{found}");
+        let sizes = cards_layout::format::Sizes::choose(64 << 20).unwrap();
+        let superblock = Superblock {
+            sequence: 2,
+            disk: cards_layout::format::Uuid([7; 16]),
+            cluster: cards_layout::format::Uuid::default(),
+            cluster_name: None,
+            sizes,
+            closed: true,
+            journal_disk: None,
+            boot: cards_layout::format::Uuid::default(),
+            incarnation: 0,
+            node: None,
+            domain: None,
+            name: "d".parse().unwrap(),
+        };
+        let mut bytes = vec![0; 1 << 20];
+        bytes[65_536..65_536 + UNIT].copy_from_slice(&superblock.encode());
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(of().level, Level::Ok, "{}", of());
     }
 
     #[test]

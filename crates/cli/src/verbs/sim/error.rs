@@ -80,19 +80,21 @@ impl SimError {
     }
 }
 
+/// Whether an option is wrong, and not what is in the trace.
+pub(super) fn is_option(error: &TraceError) -> bool {
+    match error {
+        // A generator that does not exist is not a file that cannot be read.
+        TraceError::Io { source, .. } => source.kind() == std::io::ErrorKind::InvalidInput,
+        TraceError::Setting { .. } | TraceError::NodeBeyond { .. } => true,
+        _ => false,
+    }
+}
+
 impl Failure for SimError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Read { .. } | Self::Write { .. } => 1,
-            // A generator that does not exist is not a file that cannot be read.
-            Self::Trace(TraceError::Io { source, .. }) => match source.kind() {
-                std::io::ErrorKind::InvalidInput => 2,
-                _ => 1,
-            },
-            Self::Trace(error) => match error {
-                TraceError::Setting { .. } | TraceError::NodeBeyond { .. } => 2,
-                _ => 1,
-            },
+            Self::Trace(error) => 1 + u8::from(is_option(error)),
             Self::Runs { first: RunError::Node { .. } | RunError::NothingMeasured { .. }, .. } => 2,
             Self::Runs { .. } => 1,
             _ => 2,

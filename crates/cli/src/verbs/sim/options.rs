@@ -41,7 +41,8 @@ pub(crate) struct Options {
     #[serde(with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub(crate) block: Vec<String>,
 
-    /// Replacements: which block leaves a full cache [default: lru]
+    /// Replacements: which block leaves a full cache; "arc ghosts=exact" and the like remember evicted blocks
+    /// as published, not as nodes do; see `cards policy list` [default: lru]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[serde(with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub(crate) replacement: Vec<String>,

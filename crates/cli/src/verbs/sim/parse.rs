@@ -5,6 +5,7 @@ use cards_core::{Coherence, PlacementKind};
 use cards_nearest::nearest;
 use cards_policies::Replacement;
 use cards_policies::read_ahead::Window;
+use cards_policies::replacement::GhostKind;
 use cards_sim::{Timing, WarmUp};
 
 use super::error::SimError;
@@ -119,8 +120,23 @@ fn share(option: &'static str, text: &str, percent: &str) -> Result<f64, SimErro
         .ok_or_else(|| SimError::value(option, text, "want a share from above 0% to 1000%"))
 }
 
-pub(super) fn replacement(text: &str) -> Result<Replacement, SimError> {
-    text.parse().map_err(|error| SimError::value("replacement", text, format!("{error}")))
+/// `arc`, or `arc ghosts=exact`.
+pub(super) fn replacement(text: &str) -> Result<(Replacement, GhostKind), SimError> {
+    let problem = |problem: String| SimError::value("replacement", text, problem);
+    let (name, parameters) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let replacement: Replacement = name.parse().map_err(|error| problem(format!("{error}")))?;
+    let mut ghosts = GhostKind::Hashed;
+    for parameter in parameters.split_whitespace() {
+        ghosts = match parameter {
+            _ if !replacement.has_ghosts() => {
+                return Err(problem(format!("{replacement} has no parameter that can be set")));
+            }
+            "ghosts=hashed" => GhostKind::Hashed,
+            "ghosts=exact" => GhostKind::Exact,
+            other => return Err(problem(format!("{other:?}: want ghosts=hashed or ghosts=exact"))),
+        };
+    }
+    Ok((replacement, ghosts))
 }
 
 pub(super) fn timing(text: Option<&String>) -> Result<Timing, SimError> {
@@ -165,6 +181,21 @@ mod tests {
         for text in ["16Q", "0%", "-1%", "%", "NaN%", "1M+", "x%"] {
             let error = cache(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("--cache {text:?}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_replacement_with_ghosts_may_have_exact_ones() {
+        assert_eq!(replacement("arc").unwrap(), (Replacement::Arc, GhostKind::Hashed));
+        assert_eq!(replacement("arc ghosts=hashed").unwrap(), (Replacement::Arc, GhostKind::Hashed));
+        assert_eq!(replacement("s3-fifo  ghosts=exact").unwrap(), (Replacement::S3Fifo, GhostKind::Exact));
+        for (text, problem) in [
+            ("lru ghosts=exact", "lru has no parameter that can be set"),
+            ("arc ghosts=no", "want ghosts=hashed or ghosts=exact"),
+            ("arcs", "did you mean arc?"),
+        ] {
+            let error = replacement(text).unwrap_err().to_string();
+            assert!(error.starts_with("--replacement ") && error.contains(problem), "{error}");
         }
     }
 

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use cards_config::size;
 use cards_core::NodeId;
 use cards_policies::read_ahead::Window;
+use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
-use cards_sim::{Combination, Library, Machine, Setup, Survey, WarmUp, Workload};
+use cards_sim::{Combination, Library, Machine, Setup, SetupError, Survey, WarmUp, Workload};
 use cards_trace::{Beyond, Spread};
 
-use super::error::SimError;
+use super::error::{self, SimError};
 use super::options::Options;
 use super::parse::{self, Cache, list};
 
+/// What `--cache` can be of a cluster.
+const CACHES: &str = "one size for all nodes, or one for each";
 /// Combinations of one study at most.
 const COMBINATIONS_MAX: usize = 100_000;
 
@@ -25,7 +28,7 @@ pub(super) struct Plan {
     machines: Vec<Machine>,
     nodes: Vec<Option<u16>>,
     blocks: Vec<Option<u32>>,
-    replacements: Vec<Replacement>,
+    replacements: Vec<(Replacement, GhostKind)>,
     policies: Vec<String>,
     caches: Vec<Option<Cache>>,
     seeds: Vec<u64>,
@@ -55,8 +58,10 @@ impl Plan {
         let nodes = |text: &str| parse::count("nodes", text, nodes_max).map(Some);
         let block = |text: &str| parse::block("block", text, 512).map(Some);
         let policy_of = |text: &str| {
-            policy::parse(text).map_err(cards_sim::SetupError::from)?;
-            Ok(text.to_owned())
+            let (entry, arguments) = policy::parse(text).map_err(SetupError::from)?;
+            // As published. Nodes, which must answer soon, search among 64 blocks.
+            let searches_all = entry.name == "nchance" && !arguments.gives("search");
+            Ok(format!("{text}{}", if searches_all { " search=all" } else { "" }))
         };
         let policies = match options.policy.is_empty() {
             true => ["rd", "hscc"].map(str::to_owned).into(),
@@ -79,7 +84,12 @@ impl Plan {
             machines: list("machine", &options.machine, default_machine, machine)?,
             nodes: list("nodes", &options.nodes, None, nodes)?,
             blocks: list("block", &options.block, None, block)?,
-            replacements: list("replacement", &options.replacement, Replacement::Lru, parse::replacement)?,
+            replacements: list(
+                "replacement",
+                &options.replacement,
+                (Replacement::Lru, GhostKind::Hashed),
+                parse::replacement,
+            )?,
             policies,
             caches: list("cache", &options.cache, None, |text| parse::cache(text).map(Some))?,
             seeds: list("seed", &options.seed, 1, parse::seed)?,
@@ -115,7 +125,12 @@ impl Plan {
                 Combination { setup: setup.clone(), workload: workload.clone() }.check()?;
             }
             if opened.insert((workload.name.clone(), setup.nodes)) {
-                let source = workload.open(setup.nodes)?;
+                let source = match workload.open(setup.nodes) {
+                    Ok(source) => source,
+                    Err(error) if error::is_option(&error) => return Err(error.into()),
+                    // Its runs say so; those with other traces are done.
+                    Err(_) => continue,
+                };
                 if matches!(setup.warm_up, WarmUp::Time(_)) && !source.has_times() {
                     let value = self.options.warmup.as_deref().unwrap_or_default();
                     let problem = format!(
@@ -180,7 +195,7 @@ impl Plan {
         surveys: &[Surveyed],
         all: &mut Vec<Combination>,
     ) -> Result<(), SimError> {
-        for &replacement in &self.replacements {
+        for &(replacement, ghosts) in &self.replacements {
             for policy in &self.policies {
                 for cache in &self.caches {
                     let cache_blocks = cache_blocks(cache.as_ref(), base, workload, surveys)?;
@@ -189,6 +204,7 @@ impl Plan {
                         let setup = Setup {
                             policy: policy.clone(),
                             replacement,
+                            ghosts,
                             cache_blocks: cache_blocks.clone(),
                             read_ahead,
                             seed,
@@ -261,6 +277,10 @@ fn cache_blocks(
             let mut bytes = base.machine.cache_bytes.clone();
             bytes.truncate(usize::from(base.nodes));
             bytes
+        }
+        Some(Cache::Bytes(bytes)) if bytes.len() > 1 && bytes.len() != usize::from(base.nodes) => {
+            let value = format!("{} sizes for {} nodes", bytes.len(), base.nodes);
+            return Err(SetupError::Bad { parameter: "cache", value, want: CACHES }.into());
         }
         Some(Cache::Bytes(bytes)) => bytes.clone(),
         Some(Cache::Share(share)) => {

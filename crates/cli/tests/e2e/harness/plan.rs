@@ -13,7 +13,7 @@ use cards_tls::{Authority, Files};
 #[derive(Clone)]
 pub(crate) struct Disk {
     pub(crate) name: String,
-    /// `path = "…"`, `uri = "…"` or `url = "…"`.
+    /// `path = "…"`, `managed = "…"`, `uri = "…"` or `url = "…"`.
     pub(crate) origin: String,
     pub(crate) policy: String,
     /// `computer` or `network`.
@@ -26,6 +26,11 @@ impl Disk {
     /// A disk called `disk` on an image file.
     pub(crate) fn file(path: &Path) -> Disk {
         Disk::on(format!("path = \"{}\"", path.display()))
+    }
+
+    /// A managed disk of this name.
+    pub(crate) fn managed(name: &str, path: &Path) -> Disk {
+        Disk { name: name.into(), ..Disk::on(format!("managed = \"{}\"", path.display())) }
     }
 
     /// A disk called `disk` on another server's export.

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use cards_core::BlockId;
 use cards_core::policy::Context;
 
-use crate::replacement::ghosts::Ghosts;
+use crate::replacement::ghosts::{GhostKind, Ghosts};
 
 /// Where a block at the disk node has come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Insertion {
 impl Adaptive {
     fn ghosts(&mut self, cx: &Context<'_>) -> &mut [Ghosts; 2] {
         let (capacity, _) = cx.capacity();
-        let ghosts = || Ghosts::new(u64::from(capacity));
+        let ghosts = || Ghosts::new(u64::from(capacity), GhostKind::Hashed);
         self.ghosts.get_or_insert_with(|| [ghosts(), ghosts()])
     }
 

@@ -7,6 +7,9 @@ use cards_policies::policy;
 
 use crate::setup::{Setup, SetupError};
 
+/// Cache servers where nothing is said: as many as the paper's parallel machine has disks. The paper has no figure.
+const SERVERS: u16 = 16;
+
 /// See the registry's entries for what they mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Config {
@@ -43,6 +46,11 @@ impl Config {
             })
         };
         let is_paca = entry.name == "paca";
+        let servers = match (is_paca, arguments.gives("servers")) {
+            (true, _) => 1,
+            (false, true) => or_all("servers", "a number from 1 to 1023, or all", 1)?,
+            (false, false) => SERVERS.min(setup.nodes),
+        };
         let repartition = if is_paca {
             Repartition::Fixed
         } else {
@@ -50,7 +58,7 @@ impl Config {
             arguments.parse_with("repartition", want, Repartition::parse)?
         };
         let config = Self {
-            servers: if is_paca { 1 } else { or_all("servers", "a number from 1 to 1023, or all", 1)? },
+            servers,
             extent: if is_paca {
                 1 << 36
             } else {

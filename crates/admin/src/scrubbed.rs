@@ -1,0 +1,27 @@
+//! What came of a request to scrub.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a volume that were read from its disk and compared with their checksums.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// Bytes that were read, or could not be.
+    pub bytes: u64,
+    /// Of these, bytes whose checksums are not known: they were being written when the disk was not closed.
+    pub unverified: u64,
+    /// Bytes that do not fit their checksums, or cannot be read.
+    pub damaged: u64,
+    /// Where these are; the first thousand places.
+    pub places: Vec<Damage>,
+}
+
+/// A place of a volume where data are damaged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// Offset in the volume, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What is wrong, for people.
+    pub reason: String,
+}

@@ -1,0 +1,23 @@
+//! `cards disk scrub`: all volumes of a managed disk that no daemon has.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use cards_disk::{DiskOptions, Managed, ManagedOptions};
+
+use super::DiskError;
+use crate::error::Error;
+use crate::scrub;
+
+pub(super) fn run(path: &Path, rate: u64, json: bool) -> Result<ExitCode, Error> {
+    let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(path))).map_err(DiskError::from)?;
+    let volumes: Vec<(String, u64)> =
+        managed.volumes().into_iter().map(|volume| (volume.name.to_string(), volume.bytes)).collect();
+    let failed = |source| DiskError::Managed { path: path.into(), source: Box::new(source) };
+    let status = scrub::run(&volumes, rate, json, |volume, offset, length| {
+        let found = managed.scrub(volume, offset, length).map_err(failed)?;
+        Ok(cards_node::scrubbed(found))
+    });
+    managed.close();
+    status
+}

@@ -1,0 +1,370 @@
+//! Managed disks: volumes as columns of a disk that CARDs has formatted, with a checksum of each 4 KiB.
+//!
+//! [`cards_array::store::Store`] decides, one thread per disk ([`driver`]) does: it has the one [`Engine`](crate::Engine) on the
+//! file or device, the store, and the requests of all volumes. A volume is a [`Disk`] like any other, whose engines hand their
+//! jobs to that thread.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `open` | what is read of a disk before it is used, and what is refused |
+//! | `driver` | the thread: what the store asks for, and what it hears |
+//! | `request` | jobs of volumes as whole units of one piece, with their checksums |
+//! | `ranges` | units that a request has for itself |
+//! | `resum` | checksums of what was being written when the disk was not closed |
+//! | `scrub` | a part of a volume, read and compared with its checksums |
+//! | `buffer` | memory of the thread's own |
+
+mod buffer;
+mod driver;
+mod error;
+mod open;
+mod ranges;
+mod request;
+mod resum;
+mod scrub;
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use cards_array::store::{Answer, ColumnKey};
+use cards_layout::domain::Name;
+use cards_layout::format::{Column, Superblock, UNIT, Uuid};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use self::driver::{Command, Driver};
+pub use self::error::ManagedError;
+pub use self::scrub::{DamagedPlace, Scrub};
+use crate::delivery::Delivery;
+use crate::disk::Disk;
+use crate::engine::EngineKind;
+use crate::error::DiskError;
+use crate::job::Work;
+use crate::mailbox::Reply;
+use crate::options::DiskOptions;
+
+/// Reads and writes at the file or device at a time. The volumes' own depths are what bounds clients; what the store writes for
+/// them must not wait behind them.
+const DEPTH: usize = 1024;
+
+/// How a managed disk is opened.
+#[derive(Debug, Clone)]
+pub struct ManagedOptions {
+    /// The file or device, and how it is reached; `read_only`, `depth` and `delivery` are of its volumes.
+    pub disk: DiskOptions,
+    /// The name that it must have; any if none.
+    pub name: Option<String>,
+    /// The cluster that it is of from now on, if it is of none; it is refused if it is of another. None: of any.
+    pub cluster: Option<String>,
+    /// The node that opens it.
+    pub node: Option<String>,
+}
+
+impl ManagedOptions {
+    /// The disk at a path, whatever it is called and whichever cluster it is of.
+    #[must_use]
+    pub fn new(disk: DiskOptions) -> Self {
+        Self { disk, name: None, cluster: None, node: None }
+    }
+}
+
+/// A volume on a managed disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagedVolume {
+    /// What people call it.
+    pub name: Name,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A managed disk, open for use, locked until the last handle and volume is dropped.
+#[derive(Debug)]
+pub struct Managed {
+    inner: Arc<Disk>,
+    superblock: Superblock,
+    kind: EngineKind,
+    commands: UnboundedSender<Command>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    volumes: Mutex<Vec<ManagedVolume>>,
+    counts: Arc<Counts>,
+}
+
+/// What the thread of a managed disk counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Bytes copied because a request was not of whole units.
+    copied: AtomicU64,
+    /// Units that did not fit their checksums when they were read.
+    damaged: AtomicU64,
+    /// Regions whose checksums are not known.
+    unsure: AtomicU64,
+}
+
+impl Managed {
+    /// Opens a disk. Blocks until its tables are read. Regions that were being written when it was not closed are looked at
+    /// afterwards, beside the requests of clients.
+    ///
+    /// # Errors
+    /// It cannot be opened, is no managed disk, is damaged, or is none of this cluster.
+    pub fn open(options: &ManagedOptions) -> Result<Arc<Self>, DiskError> {
+        let inner =
+            DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() };
+        let inner = Disk::open(&inner)?;
+        let failed = |source| DiskError::Managed { path: inner.name().into(), source: Box::new(source) };
+        let (commands, inbox) = unbounded_channel();
+        let (opened, open) = mpsc::sync_channel(1);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| failed(ManagedError::Thread(source)))?;
+        let counts = Arc::new(Counts::default());
+        let (disk, order, of_thread) = (Arc::clone(&inner), options.clone(), Arc::clone(&counts));
+        let thread = std::thread::Builder::new()
+            .name("cards-managed".into())
+            .spawn(move || {
+                let _guard = AbortOnPanic;
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, driver::run(disk, order, of_thread, inbox, opened));
+            })
+            .map_err(|source| failed(ManagedError::Thread(source)))?;
+        let found = match open.recv() {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(mpsc::RecvError) => {
+                return Err(failed(ManagedError::Thread(std::io::Error::other("it has ended"))));
+            }
+        };
+        Ok(Arc::new(Self {
+            superblock: found.superblock,
+            kind: found.kind,
+            volumes: Mutex::new(found.volumes),
+            inner,
+            commands,
+            thread: Mutex::new(Some(thread)),
+            counts,
+        }))
+    }
+
+    /// The path it was opened with.
+    pub fn path(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// What its superblock said when it was opened.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// How the file or device is reached.
+    pub(crate) fn kind(&self) -> &EngineKind {
+        &self.kind
+    }
+
+    pub(crate) fn inner(&self) -> &Disk {
+        &self.inner
+    }
+
+    /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.
+    pub fn volumes(&self) -> Vec<ManagedVolume> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Bytes copied because a request was not of whole units.
+    pub(crate) fn copied(&self) -> u64 {
+        self.counts.copied.load(Relaxed)
+    }
+
+    /// Units of 4 KiB that did not fit their checksums when they were read, since the disk was opened.
+    pub fn damaged(&self) -> u64 {
+        self.counts.damaged.load(Relaxed)
+    }
+
+    /// Regions whose checksums are not known yet, or cannot be, because their data cannot be read.
+    pub fn unsure(&self) -> u64 {
+        self.counts.unsure.load(Relaxed)
+    }
+
+    /// Makes a volume of so many bytes, all zero, and returns when it is durable.
+    ///
+    /// # Errors
+    /// The name is taken, the size is no multiple of 4096 or 0, or there is no room.
+    pub fn create_volume(&self, name: &Name, bytes: u64) -> Result<ManagedVolume, ManagedError> {
+        if bytes == 0 || !bytes.is_multiple_of(UNIT as u64) {
+            return Err(ManagedError::Size { bytes });
+        }
+        if self.volumes().iter().any(|volume| volume.name == *name) {
+            return Err(ManagedError::Exists { volume: name.to_string() });
+        }
+        let volume = ManagedVolume { name: name.clone(), uuid: random_uuid()?, bytes };
+        let pieces = bytes.div_ceil(self.superblock.sizes.piece());
+        let pieces = u32::try_from(pieces).map_err(|_| ManagedError::Size { bytes })?;
+        let column = Column {
+            volume: volume.uuid,
+            name: name.clone(),
+            bytes,
+            group: 0,
+            column: 0,
+            forced: false,
+            generation: 1,
+            sealed_epoch: 1,
+            in_sync_epoch: 1,
+            applied_through: 0,
+            filled_rows: 0,
+            scrub_row: 0,
+        };
+        self.call(async move |driver| {
+            let create = |ticket, store: &mut cards_array::store::Store, now, out: &mut Vec<_>| {
+                store.create_column(ticket, column, pieces, now, out);
+            };
+            driver.ask(create).await
+        })?;
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).push(volume.clone());
+        Ok(volume)
+    }
+
+    /// Removes a volume that is not in use; its pieces are free when it returns.
+    ///
+    /// # Errors
+    /// There is no such volume, or requests for it are open.
+    pub fn remove_volume(&self, name: &str) -> Result<(), ManagedError> {
+        let key = self.key(name)?;
+        self.call(async move |driver| {
+            driver.ask(|ticket, store, now, out| store.remove_column(ticket, key, now, out)).await
+        })?;
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).retain(|v| v.name.as_str() != name);
+        Ok(())
+    }
+
+    /// Reads a part of a volume and compares it with its checksums; clients are served meanwhile.
+    ///
+    /// # Errors
+    /// There is no such volume, the range is not of whole units of it, or the disk is closed.
+    pub fn scrub(&self, volume: &str, offset: u64, length: u64) -> Result<Scrub, ManagedError> {
+        self.begin_scrub(volume, offset, length)?.blocking_recv().map_err(|_| ManagedError::Closed)?
+    }
+
+    /// [`Self::scrub`] where nothing may block.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn scrub_async(&self, volume: &str, offset: u64, length: u64) -> Result<Scrub, ManagedError> {
+        self.begin_scrub(volume, offset, length)?.await.map_err(|_| ManagedError::Closed)?
+    }
+
+    fn begin_scrub(
+        &self,
+        volume: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<oneshot::Receiver<Result<Scrub, ManagedError>>, ManagedError> {
+        let (key, found) = self.find(volume)?;
+        let unit = UNIT as u64;
+        let is_whole = offset.is_multiple_of(unit) && length.is_multiple_of(unit);
+        let end = offset.checked_add(length).filter(|end| is_whole && *end <= found.bytes);
+        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes: found.bytes })?;
+        let (done, answer) = oneshot::channel();
+        self.send(Box::new(move |driver| {
+            driver.spawn(async move |driver| {
+                // Who asked may have gone.
+                let _ = done.send(scrub::run(&driver, key, offset..end).await);
+            });
+        }))?;
+        Ok(answer)
+    }
+
+    /// Ends its thread when all that is dirty is settled and the disk says that it was closed. Later requests fail.
+    pub fn close(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = self.commands.send(Command::Stop);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    /// Where a volume is.
+    pub(crate) fn find(&self, name: &str) -> Result<(ColumnKey, ManagedVolume), ManagedError> {
+        let volumes = self.volumes();
+        match volumes.iter().find(|volume| volume.name.as_str() == name) {
+            Some(volume) => Ok((key_of(volume), volume.clone())),
+            None => Err(ManagedError::NoVolume {
+                volume: name.into(),
+                there: volumes.into_iter().map(|volume| volume.name.to_string()).collect(),
+            }),
+        }
+    }
+
+    fn key(&self, name: &str) -> Result<ColumnKey, ManagedError> {
+        self.find(name).map(|(key, _)| key)
+    }
+
+    /// Has the thread do `work` of a volume; the answer comes through `reply`.
+    pub(crate) fn submit(&self, key: ColumnKey, work: Work, reply: Reply) {
+        // Without the thread the command is dropped, and the reply with it: that answers it.
+        let _ = self.commands.send(Command::Work { key, work, reply });
+    }
+
+    fn send(&self, call: Box<dyn FnOnce(Rc<Driver>) + Send>) -> Result<(), ManagedError> {
+        self.commands.send(Command::Call(call)).map_err(|_| ManagedError::Closed)
+    }
+
+    /// Asks the store for something in the thread, and waits for the answer.
+    fn call<F>(&self, ask: F) -> Result<(), ManagedError>
+    where
+        F: AsyncFnOnce(Rc<Driver>) -> Result<Answer, ManagedError> + Send + 'static,
+    {
+        let (done, answer) = mpsc::sync_channel(1);
+        self.send(Box::new(move |driver| {
+            driver.spawn(async move |driver| {
+                let _ = done.send(ask(driver).await);
+            });
+        }))?;
+        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?.map(drop)
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A volume of a managed disk, as the engines of a [`Disk`] see it.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) managed: Arc<Managed>,
+    pub(crate) key: ColumnKey,
+}
+
+impl fmt::Display for ManagedVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.uuid)
+    }
+}
+
+/// The one column of a volume of layout `linear`.
+fn key_of(volume: &ManagedVolume) -> ColumnKey {
+    ColumnKey { volume: volume.uuid.key(), group: 0, column: 0 }
+}
+
+fn random_uuid() -> Result<Uuid, ManagedError> {
+    use std::io::Read as _;
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map(|()| Uuid::random(bytes)).map_err(ManagedError::Random)
+}
+
+/// A thread that panics leaves a store of which nothing is known, and buffers that the kernel still uses.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}

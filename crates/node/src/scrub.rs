@@ -1,0 +1,52 @@
+//! Volumes of this node's managed disks, read and compared with their checksums.
+
+use cards_admin::{Damage, Refusal, RefusalKind, SCRUB_BYTES_MAX, Scrubbed};
+
+use crate::node::Node;
+
+/// Looks at a part of a volume.
+pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) -> Result<Scrubbed, Refusal> {
+    let refused = |kind, message: String| Refusal { kind, message };
+    if length > SCRUB_BYTES_MAX {
+        let message = format!("{length} bytes are more than one request may look at, {SCRUB_BYTES_MAX}");
+        return Err(refused(RefusalKind::BadRequest, message));
+    }
+    let Some(number) = node.own.iter().position(|spec| spec.name == volume) else {
+        let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
+        let at = node.name(spec.id.disk_node());
+        let message = format!("the disk of volume {volume} is at node {at}: ask the daemon there");
+        return Err(refused(RefusalKind::Failed, message));
+    };
+    let Some(managed) = node.disks[number].managed() else {
+        let message =
+            format!("volume {volume} is a plain disk, which has no checksums; see `cards disk format`");
+        return Err(refused(RefusalKind::Failed, message));
+    };
+    let found = managed.scrub_async(volume, offset, length).await;
+    let found = found.map_err(|error| refused(RefusalKind::Failed, format!("volume {volume}: {error}")))?;
+    if found.damaged > 0 {
+        tracing::error!(
+            volume,
+            damaged = found.damaged,
+            "a scrub has found damaged data: {:?}",
+            found.places
+        );
+    }
+    Ok(scrubbed(found))
+}
+
+/// What a managed disk has found, as it is told.
+#[must_use]
+pub fn scrubbed(found: cards_disk::Scrub) -> Scrubbed {
+    let damage = |place: cards_disk::DamagedPlace| Damage {
+        offset: place.offset,
+        length: place.length,
+        reason: place.reason(),
+    };
+    Scrubbed {
+        bytes: found.bytes,
+        unverified: found.unverified,
+        damaged: found.damaged,
+        places: found.places.into_iter().map(damage).collect(),
+    }
+}
