@@ -161,11 +161,12 @@ impl Session {
             Coordinator::Local(local) => Some(local.clone()),
             _ => None,
         };
+        let keeps = has_part || part.as_ref().is_some_and(|local| local.kept().arbiters.len() > 1);
         let patience = Patience { part, ..patience };
         // Others cannot elect a leader without this node, perhaps, and it joins when there is one; or they tell it who keeps the registry.
         let _vestibule = registry
             .as_ref()
-            .filter(|_| has_part)
+            .filter(|_| keeps)
             .map(|registry| Vestibule::open(&port, own.as_ref(), registry.visits.clone()));
         await_turn(&mut turn, &mut config).await;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
