@@ -326,6 +326,8 @@ pub enum ErrorKind {
     NoVolume,
     /// There is no coordinator, or the node has not joined yet.
     NoCoordinator,
+    /// The daemon starts, and serves nothing yet.
+    Starting,
     /// Others have it, and the request was not to wait.
     WouldBlock,
     /// Others had it for too long.

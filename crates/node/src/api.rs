@@ -39,6 +39,7 @@ mod token;
 mod visitors;
 mod why;
 
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -51,9 +52,10 @@ use crate::front;
 use crate::history;
 use crate::identity;
 use crate::node::Node;
+use crate::starting::Starting;
 
 use cards_tls::Service;
-use listen::Listener;
+use listen::{Behind, Listener};
 use opening::Opening;
 use token::Token;
 use visitors::Hosts;
@@ -84,6 +86,24 @@ impl Doors {
         };
         Ok(Self { unix: front::bind_unix("runtime_dir", &config.api_socket(), 0o600)?, tcp, web })
     }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        let tcp = self.tcp.as_ref().map(|(tcp, token)| Ok::<_, io::Error>((tcp.try_clone()?, token.clone())));
+        let web = self.web.as_ref().map(std::net::TcpListener::try_clone);
+        Ok(Self { unix: self.unix.try_clone()?, tcp: tcp.transpose()?, web: web.transpose()? })
+    }
+
+    /// The sockets as they are served. Needs a runtime.
+    fn listeners(self, config: &Config, own: Option<&Arc<identity::Own>>) -> io::Result<Vec<Listener>> {
+        let Self { unix, tcp, web } = self;
+        let service = own.map(|own| Service::for_http(own));
+        let opening = |key| Opening::new(config.tls(key), service.clone());
+        let tcp =
+            tcp.map(|(listener, token)| Listener::tcp(listener, token, opening("api.listen"))).transpose()?;
+        let hosts = Hosts::of(config);
+        let web = web.map(|listener| Listener::web(listener, hosts, opening("web.listen"))).transpose()?;
+        Ok([Some(Listener::unix(unix)?), tcp, web].into_iter().flatten().collect())
+    }
 }
 
 /// The running API of a daemon. It ends with this value.
@@ -97,8 +117,7 @@ pub(crate) struct Server {
 /// # Errors
 /// It cannot be had; nothing runs then.
 pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError> {
-    let Doors { unix, tcp, web } = doors;
-    if let Some(address) = web.as_ref().map(std::net::TcpListener::local_addr).transpose()? {
+    if let Some(address) = doors.web.as_ref().map(std::net::TcpListener::local_addr).transpose()? {
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "everybody who can reach this address can look at this node: see [web]");
         }
@@ -108,19 +127,13 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _runtime = runtime.enter();
-        let service = node.identity.as_ref().map(|own| Service::for_http(own));
-        let opening = |key| Opening::new(node.config.tls(key), service.clone());
-        let tcp =
-            tcp.map(|(listener, token)| Listener::tcp(listener, token, opening("api.listen"))).transpose()?;
-        let hosts = Hosts::of(&node.config);
-        let web = web.map(|listener| Listener::web(listener, hosts, opening("web.listen"))).transpose()?;
-        [Some(Listener::unix(unix)?), tcp, web]
+        doors.listeners(&node.config, node.identity.as_ref())?
     };
     let (node, end) = (Arc::clone(node), Arc::clone(&ended));
     let run = move || {
         runtime.block_on(async {
-            for listener in listeners.into_iter().flatten() {
-                tokio::spawn(listener.serve(Arc::clone(&node)));
+            for listener in listeners {
+                tokio::spawn(listener.serve(Behind::Node(Arc::clone(&node))));
             }
             tokio::spawn(answers::serve(Arc::clone(&node)));
             tokio::select! {
@@ -133,6 +146,36 @@ pub(crate) fn start(node: &Arc<Node>, doors: Doors) -> Result<Server, ServeError
         runtime.shutdown_background();
     };
     let thread = std::thread::Builder::new().name("cards-api".into()).spawn(run)?;
+    Ok(Server { thread: Some(thread), ended })
+}
+
+/// Answers at the sockets while the daemon starts: with what it waits for.
+///
+/// # Errors
+/// The thread cannot be had.
+pub(crate) fn start_early(
+    doors: &Doors,
+    config: &Config,
+    own: Option<&Arc<identity::Own>>,
+    starting: &Arc<Starting>,
+) -> Result<Server, ServeError> {
+    let ended = Arc::new(Notify::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listeners = {
+        let _runtime = runtime.enter();
+        doors.try_clone()?.listeners(config, own)?
+    };
+    let (starting, end) = (Arc::clone(starting), Arc::clone(&ended));
+    let run = move || {
+        runtime.block_on(async {
+            for listener in listeners {
+                tokio::spawn(listener.serve(Behind::Start(Arc::clone(&starting))));
+            }
+            end.notified().await;
+        });
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("cards-api-early".into()).spawn(run)?;
     Ok(Server { thread: Some(thread), ended })
 }
 

@@ -89,23 +89,31 @@ impl Daemon {
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;
         starting.sockets().push(config.admin_socket());
         let admin = AdminServer::start(admin, starting)?;
+        // All that another process can have taken, before others hear of this node: they would see it die at once. They need its part of
+        // the registry also while its disks are waited for.
+        let listeners = bind_port(&config)?;
+        let doors = api::Doors::bind(&config)?;
+        starting.sockets().push(config.api_socket());
+        let early = api::start_early(&doors, &config, own.as_ref(), starting)?;
+        let joining = match &config.coordinator {
+            None => None,
+            Some(home) => Some(
+                Session::begin(&config, home, own.clone(), &listeners, starting)
+                    .map_err(|error| ServeError::joining(&config, error))?,
+            ),
+        };
         let opened = open_disks(&mut config, block, starting)?;
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
         let journals = open_journals(&config, &opened, life.is_first, starting)?;
         let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
-        let listeners = bind_port(&config)?;
-        // All that another process can have taken, before others hear of this node: they would see it die at once.
-        let doors = api::Doors::bind(&config)?;
-        starting.sockets().push(config.api_socket());
         let mut port = net::Port { listeners, registry: None };
-        let (me, membership, session) = match &config.coordinator {
+        let (me, membership, session) = match joining {
             None => (NodeId(0), Membership::alone(&config.node), None),
-            Some(home) => {
+            Some(joining) => {
                 let (session, mut joined) =
-                    Session::begin(&config, home, own.clone(), &port.listeners, starting)
-                        .map_err(|error| ServeError::joining(&config, error))?;
+                    joining.join(&config).map_err(|error| ServeError::joining(&config, error))?;
                 port.registry = joined.registry.take();
                 (joined.number, session.membership(joined), Some(session))
             }
@@ -135,6 +143,7 @@ impl Daemon {
         if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);
         }
+        drop(early);
         starting.open();
         daemon.start_threads(port, endpoints)?;
         daemon.api = Some(api::start(&daemon.node, doors)?);

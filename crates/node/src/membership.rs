@@ -55,24 +55,48 @@ pub(crate) struct Session {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Session {
-    /// Joins. Waits until the coordinator answers, which can take as long as it takes to start it. Until then those who ask this node's
-    /// part of the registry are answered at its `port`.
+/// A session before its first membership. Dropped, it ends.
+pub(crate) struct Joining {
+    /// Before the session: its thread ends when nobody waits for the membership.
+    first: oneshot::Receiver<Result<Joined, HomeError>>,
+    turn: oneshot::Sender<Config>,
+    session: Session,
+}
+
+impl Joining {
+    /// Joins with the disks of this configuration. Waits until the coordinator answers, which can take as long as it takes to start it.
     ///
     /// # Errors
     /// The coordinator refuses, or cannot be used.
+    pub(crate) fn join(self, config: &Config) -> Result<(Session, Joined), BeginError> {
+        let Self { first, turn, session } = self;
+        let _ = turn.send(config.clone());
+        match first.blocking_recv() {
+            Ok(Ok(joined)) => Ok((session, joined)),
+            Ok(Err(error)) => Err(BeginError::Home(Box::new(error))),
+            Err(_) => Err(std::io::Error::other("the thread of the coordinator has ended").into()),
+        }
+    }
+}
+
+impl Session {
+    /// Opens this node's part of the registry. From now until it has joined, those who ask that part are answered at its `port`.
+    ///
+    /// # Errors
+    /// `state_dir` cannot be used, or there is no thread.
     pub(crate) fn begin(
         config: &Config,
         home: &Home,
         own: Option<Arc<Own>>,
         port: &[TcpListener],
         starting: &Arc<Starting>,
-    ) -> Result<(Self, Joined), BeginError> {
+    ) -> Result<Joining, BeginError> {
         let state = StateFile::open(&config.state_dir).map_err(BeginError::StateDir)?;
         let port = port.iter().map(TcpListener::try_clone).collect::<Result<Vec<_>, _>>()?;
         let (orders, inbox) = mpsc::unbounded_channel();
         let node = Arc::default();
         let (joined, first) = oneshot::channel();
+        let (turn, comes) = oneshot::channel();
         let thread = {
             let (config, home, starting) = (config.clone(), home.clone(), Arc::clone(starting));
             let node = Arc::clone(&node);
@@ -88,7 +112,7 @@ impl Session {
                             own,
                             state,
                             (port, starting),
-                            joined,
+                            (comes, joined),
                             (inbox, node),
                         ));
                         // A registry that is written just now is closed before another daemon of this process opens it.
@@ -98,12 +122,7 @@ impl Session {
                 }
             })?
         };
-        let session = Self { orders, node, thread: Some(thread) };
-        match first.blocking_recv() {
-            Ok(Ok(joined)) => Ok((session, joined)),
-            Ok(Err(error)) => Err(BeginError::Home(Box::new(error))),
-            Err(_) => Err(std::io::Error::other("the thread of the coordinator has ended").into()),
-        }
+        Ok(Joining { first, turn, session: Self { orders, node, thread: Some(thread) } })
     }
 
     /// The membership, as the coordinator has said.

@@ -95,9 +95,14 @@ impl Starting {
     pub(crate) fn answer(&self, line: &[u8]) -> Reply {
         match cards_admin::parse_request(line) {
             Ok(Request::Status {}) => Reply::Status(Box::new(self.status())),
-            Ok(_) => Reply::Error(Refusal { kind: RefusalKind::Starting, message: self.status().headline() }),
+            Ok(_) => Reply::Error(Refusal { kind: RefusalKind::Starting, message: self.headline() }),
             Err(refusal) => Reply::Error(refusal),
         }
+    }
+
+    /// What is said to whoever asks for more than the status: one sentence.
+    pub(crate) fn headline(&self) -> String {
+        self.status().headline()
     }
 
     fn status(&self) -> Status {

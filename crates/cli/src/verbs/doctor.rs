@@ -107,7 +107,7 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
     let Some(config) = config else { return checks };
     let daemon = Daemon::of(&config);
     let running = daemon != Daemon::Away;
-    checks.push(("daemon", Box::new(move || vec![daemon.finding()])));
+    checks.push(("daemon", Box::new(move || daemon.findings())));
     let mut with = |name, check: fn(&Config, bool) -> Vec<Finding>| {
         let config = Arc::clone(&config);
         checks.push((name, Box::new(move || check(&config, running))));
@@ -137,7 +137,8 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
 enum Daemon {
     Away,
     Starting(Starting),
-    Runs,
+    /// With what it says is wrong in the cluster.
+    Runs(Vec<String>),
     /// It has its socket, and does not answer.
     Silent(String),
 }
@@ -148,21 +149,27 @@ impl Daemon {
             .and_then(|mut client| client.status_of_start());
         match status {
             Ok(status) if status.node != config.node || status.cluster != config.cluster => Self::Away,
-            Ok(status) => status.starting.map_or(Self::Runs, Self::Starting),
+            Ok(status) => status.starting.map_or(Self::Runs(status.problems), Self::Starting),
             Err(error @ ClientError::Io { .. }) => Self::Silent(error.to_string()),
             Err(_) => Self::Away,
         }
     }
 
-    fn finding(&self) -> Finding {
+    fn findings(&self) -> Vec<Finding> {
         match self {
-            Self::Away => Finding::ok("daemon", "does not run"),
-            Self::Runs => Finding::ok("daemon", "runs with this configuration"),
+            Self::Away => vec![Finding::ok("daemon", "does not run")],
+            Self::Runs(problems) if problems.is_empty() => {
+                vec![Finding::ok("daemon", "runs with this configuration")]
+            }
+            Self::Runs(problems) => {
+                let remedy = "`cards status` says when it is over";
+                problems.iter().map(|problem| Finding::warning("daemon", problem.as_str(), remedy)).collect()
+            }
             Self::Silent(said) => {
-                Finding::warning("daemon", said.as_str(), "leave it running until that is known")
+                vec![Finding::warning("daemon", said.as_str(), "leave it running until that is known")]
             }
             Self::Starting(starting) => {
-                Finding::warning("daemon", starting.to_string(), "it goes on when that is there")
+                vec![Finding::warning("daemon", starting.to_string(), "it goes on when that is there")]
             }
         }
     }

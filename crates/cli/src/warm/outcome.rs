@@ -84,7 +84,7 @@ impl Outcome {
         let right = |name| (name, Align::Right);
         let mut table = Table::new(&[
             ("node", Align::Left),
-            right("fetched"),
+            right("done"),
             right("from disk"),
             right("from nodes"),
             right("there"),

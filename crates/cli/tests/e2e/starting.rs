@@ -1,5 +1,7 @@
 //! A daemon that waits for its coordinator, or for its disk's server, says so to whoever asks.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -21,7 +23,10 @@ fn while_a_daemon_waits_for_its_coordinator_every_verb_says_so() {
         let length = manager.recv(&mut buffer).expect("the daemon says something");
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     };
-    let mut cluster = Cluster::down(Plan::new(dir.path(), 2).disk(Disk::file(&image)));
+    let mut plan = Plan::new(dir.path(), 2).disk(Disk::file(&image));
+    let page = free_port();
+    plan.nodes[1].nbd += &format!("[web]\nlisten = \"{page}\"\n");
+    let mut cluster = Cluster::down(plan);
     let sentence = format!("starting: waits for the coordinator at {} for ", cluster.plan.nodes[0].address);
     cluster.node(2).with(&format!("NOTIFY_SOCKET={}", notify.display()));
     cluster.node(2).spawn();
@@ -46,6 +51,17 @@ fn while_a_daemon_waits_for_its_coordinator_every_verb_says_so() {
     let error: serde_json::Value = serde_json::from_str(&refused.stdout).expect("an error in JSON");
     assert_eq!(error["error"]["kind"], "starting", "{refused}");
 
+    // So do its ports, at once.
+    let answer = get(page, "n2");
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(&headline), "{answer}");
+    assert!(answer.contains("\"kind\":\"starting\""), "{answer}");
+    let stranger = get(page, "elsewhere.example");
+    assert!(stranger.starts_with("HTTP/1.1 421 ") && !stranger.contains(&headline), "{stranger}");
+    let api = socket.replace("admin.sock", "api.sock");
+    let refused = run(&[CARDS, "lock", "list", "--json", "--socket", &api], SHORT).fails();
+    let error: serde_json::Value = serde_json::from_str(&refused.stdout).expect("an error in JSON");
+    assert_eq!(error["error"]["kind"], "starting", "{refused}");
+
     let config = dir.path().join("n2.toml").display().to_string();
     let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT);
     let line = |check: &str| doctor.stdout.lines().find(|line| line.contains(check)).unwrap_or_default();
@@ -63,9 +79,20 @@ fn while_a_daemon_waits_for_its_coordinator_every_verb_says_so() {
     }
     cluster.node(1).restart();
     cluster.node(2).wait_ready();
+    assert!(get(page, "n2").starts_with("HTTP/1.1 200 "), "the page is there");
     while hear() != "READY=1\nSTATUS=serving" {}
     let status = cluster.node(2).status();
     assert!(status["starting"].is_null() && status["members"].as_array().unwrap().len() == 2, "{status}");
+}
+
+/// What the page at an address answers who calls its node so.
+fn get(page: SocketAddr, host: &str) -> String {
+    let mut stream = TcpStream::connect(page).expect("it listens");
+    stream.set_read_timeout(Some(SHORT)).expect("a socket");
+    write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[test]

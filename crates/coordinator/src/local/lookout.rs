@@ -77,3 +77,42 @@ async fn kept_by(config: &RemoteConfig, route: &Route, own: Kept) -> Option<Kept
     let answer = connection.exchange(&peer, &ask, known).await.ok()?;
     serde_json::from_slice(&answer.body).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What others can know while this one is the only arbiter and has all that it voted for: nothing that was decided without it.
+    #[test]
+    fn a_lone_arbiter_that_has_forgotten_nothing_is_never_taken_for_old() {
+        let route = |node: &str| Route { node: node.into(), address: format!("{node}:1") };
+        let kept = |version, changes, arbiters: &[&str]| Kept {
+            version,
+            changes,
+            arbiters: arbiters.iter().map(|node| route(node)).collect(),
+            ..Kept::default()
+        };
+        let own = 7;
+        for version in 0..=own {
+            assert!(!is_later(&kept(version, false, &["n1"]), own), "as it was told {version}");
+            assert!(
+                !is_later(&kept(version, true, &["n1", "n2", "n3"]), own),
+                "a change that came to nothing"
+            );
+            assert!(
+                !is_later(&kept(version, false, &["n1", "n2", "n3"]), own),
+                "of the time before it was alone"
+            );
+        }
+        // They have voted for the next value, by which they are arbiters as well, and this one died before it had.
+        assert!(!is_later(&kept(own + 1, true, &["n1", "n2", "n3"]), own));
+        assert!(
+            !is_later(&Kept { version: 99, ..Kept::default() }, own),
+            "who knows of no arbiter knows nothing"
+        );
+        // Each of these takes its vote, which it has forgotten.
+        assert!(is_later(&kept(own + 1, false, &["n1"]), own));
+        assert!(is_later(&kept(own + 2, true, &["n1", "n2", "n3"]), own));
+        assert!(is_later(&kept(own + 2, false, &["n1", "n2", "n3"]), own));
+    }
+}

@@ -326,6 +326,12 @@ impl Blank {
         &self.config
     }
 
+    /// The node has a store, with nothing of a registry in it.
+    #[must_use]
+    pub const fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// The node was found to know of others that keep the registry.
     #[must_use]
     pub fn has_others(&self) -> bool {

@@ -5,7 +5,7 @@ use cards_client::body::{ErrorKind, Refused, RefusedError};
 use cards_locks::LockError;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ impl Failure {
             }
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::LeaseEnded => StatusCode::CONFLICT,
             ErrorKind::TooMuch => StatusCode::TOO_MANY_REQUESTS,
-            ErrorKind::NoCoordinator => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::NoCoordinator | ErrorKind::Starting => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::NoAnswer => StatusCode::GATEWAY_TIMEOUT,
             ErrorKind::Other => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -104,6 +104,14 @@ pub(super) fn refuse(failure: &Failure) -> Answer {
 pub(super) fn with_status(status: StatusCode, failure: &Failure) -> Answer {
     let error = RefusedError { kind: failure.kind, message: failure.message.clone() };
     json(status, &Refused { error })
+}
+
+/// The answer of a daemon that starts: what it waits for.
+pub(super) fn starting(headline: String) -> Answer {
+    let mut answer = refuse(&Failure::new(ErrorKind::Starting, headline));
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// The answer to a request without the token; the connection ends.

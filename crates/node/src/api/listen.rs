@@ -23,6 +23,7 @@ use crate::lobby::Permit;
 use crate::node::Node;
 use crate::places::{Place, Places};
 use crate::seldom::Seldom;
+use crate::starting::Starting;
 
 /// Connections of one socket at a time, of which idle ones give way: each request for a lock that waits has one.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -68,7 +69,7 @@ impl Listener {
     }
 
     /// Serves whoever comes; never ends.
-    pub(super) async fn serve(self, node: Arc<Node>) {
+    pub(super) async fn serve(self, daemon: Behind) {
         let most = match self {
             Self::Unix(_) | Self::Tcp(..) => CONNECTIONS_MAX,
             Self::Web(..) => VISITORS_MAX,
@@ -77,12 +78,12 @@ impl Listener {
         loop {
             match self.accept().await {
                 Ok((stream, door)) => {
-                    let (node, place) = (Arc::clone(&node), places.admit().await);
+                    let (daemon, place) = (daemon.clone(), places.admit().await);
                     tokio::spawn(async move {
                         tokio::select! {
                             biased;
                             () = place.evicted() => {}
-                            () = stream.serve(node, door, &place) => {}
+                            () = stream.serve(daemon, door, &place) => {}
                         }
                     });
                 }
@@ -95,6 +96,15 @@ impl Listener {
             }
         }
     }
+}
+
+/// What is behind a door.
+#[derive(Clone)]
+pub(super) enum Behind {
+    /// A daemon that serves.
+    Node(Arc<Node>),
+    /// One that starts.
+    Start(Arc<Starting>),
 }
 
 /// A connection.
@@ -113,12 +123,12 @@ impl Stream {
     }
 
     /// Serves it to its end.
-    async fn serve(self, node: Arc<Node>, door: Door, place: &Arc<Place>) {
+    async fn serve(self, daemon: Behind, door: Door, place: &Arc<Place>) {
         match self {
-            Self::Unix(stream) => talk(stream, node, door, place).await,
+            Self::Unix(stream) => talk(stream, daemon, door, place).await,
             Self::Tcp(stream, opening, Some(permit)) => {
                 if let Some(wire) = opening.begin(stream, permit).await {
-                    talk(wire, node, door, place).await;
+                    talk(wire, daemon, door, place).await;
                 }
             }
             // All who begin have been through in the meantime, or it would have had to go.
@@ -138,24 +148,25 @@ enum Door {
 }
 
 impl Door {
-    async fn answer(&self, node: &Arc<Node>, request: Request<Incoming>) -> Answer {
-        match self {
-            Self::Own => route::answer(node, request).await,
-            Self::Token(token) if token.is_in(request.headers()) => route::answer(node, request).await,
-            Self::Token(_) => answer::unauthorized(),
-            Self::Web(hosts) => visitors::answer(node, hosts, &request).await,
+    async fn answer(&self, daemon: &Behind, request: Request<Incoming>) -> Answer {
+        match (self, daemon) {
+            (Self::Token(token), _) if !token.is_in(request.headers()) => answer::unauthorized(),
+            (Self::Own | Self::Token(_), Behind::Node(node)) => route::answer(node, request).await,
+            (Self::Own | Self::Token(_), Behind::Start(starting)) => answer::starting(starting.headline()),
+            (Self::Web(hosts), Behind::Node(node)) => visitors::answer(node, hosts, &request).await,
+            (Self::Web(hosts), Behind::Start(starting)) => visitors::answer_early(starting, hosts, &request),
         }
     }
 }
 
 /// Answers the requests of one connection, which is busy from the last header of a request until its answer has been
 /// handed to the kernel: the answer is written in the turn in which it is there, or [`Patient`] is busy with the rest.
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, node: Arc<Node>, door: Door, place: &Arc<Place>) {
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, daemon: Behind, door: Door, place: &Arc<Place>) {
     let door = Arc::new(door);
     let service = service_fn(|request| {
-        let (node, door, busy) = (Arc::clone(&node), Arc::clone(&door), place.busy());
+        let (daemon, door, busy) = (daemon.clone(), Arc::clone(&door), place.busy());
         async move {
-            let answer = door.answer(&node, request).await;
+            let answer = door.answer(&daemon, request).await;
             drop(busy);
             Ok::<_, Infallible>(answer)
         }

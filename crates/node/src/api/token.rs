@@ -17,6 +17,7 @@ const BYTES_MAX: usize = 1_024;
 const OTHERS: u32 = 0o006;
 
 /// A secret.
+#[derive(Clone)]
 pub(super) struct Token(Vec<u8>);
 
 impl Token {

@@ -18,9 +18,10 @@ use hyper::header::{
 };
 use hyper::{Method, Request, StatusCode};
 
-use super::answer::{Answer, Failure, refuse, with_status};
+use super::answer::{self, Answer, Failure, refuse, with_status};
 use super::{ids, read, route};
 use crate::node::Node;
+use crate::starting::Starting;
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -83,7 +84,17 @@ fn is_certified(node: &Node, host: &str) -> bool {
 
 /// Answers a visitor's request.
 pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Answer {
-    let mut answer = look(node, hosts, request).await.unwrap_or_else(|refused| refused);
+    guarded(look(node, hosts, request).await.unwrap_or_else(|refused| refused))
+}
+
+/// Answers a visitor's request of a daemon that starts.
+pub(super) fn answer_early(starting: &Starting, hosts: &Hosts, request: &Request<Incoming>) -> Answer {
+    let refusal = stranger(hosts, |_| false, request);
+    guarded(refusal.unwrap_or_else(|| answer::starting(starting.headline())))
+}
+
+/// With what a browser has to know of an answer.
+fn guarded(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
@@ -93,18 +104,31 @@ pub(super) async fn answer(node: &Arc<Node>, hosts: &Hosts, request: &Request<In
     answer
 }
 
-async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
-    let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
+/// The refusal of a request that calls this node by no name of its own.
+fn stranger(
+    hosts: &Hosts,
+    is_certified: impl Fn(&str) -> bool,
+    request: &Request<Incoming>,
+) -> Option<Answer> {
+    let bad = ErrorKind::BadRequest;
     let Some(host) = host_of_request(request) else {
         let message = "a request needs one Host header with one host, such as `n1:7480`, `127.0.0.1:7480` or `[::1]:7480`";
-        return Err(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
+        return Some(closed(with_status(StatusCode::BAD_REQUEST, &Failure::new(bad, message))));
     };
-    if !hosts.has(&host) && !is_certified(node, &host) {
+    if !hosts.has(&host) && !is_certified(&host) {
         let message = format!(
             "{:?} is no name of this node; use its address, or add the name to web.hosts in its configuration",
             ids::clip(&host)
         );
-        return Err(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
+        return Some(closed(with_status(StatusCode::MISDIRECTED_REQUEST, &Failure::new(bad, message))));
+    }
+    None
+}
+
+async fn look(node: &Arc<Node>, hosts: &Hosts, request: &Request<Incoming>) -> Result<Answer, Answer> {
+    let (uri, bad) = (request.uri(), ErrorKind::BadRequest);
+    if let Some(refusal) = stranger(hosts, |host| is_certified(node, host), request) {
+        return Err(refusal);
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let message = format!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_admin::{MemberState, Status};
+use cards_admin::{MemberState, Status, VolumeState};
 
 use crate::node::history::event::{Event, Kind};
 
@@ -24,7 +24,9 @@ impl View {
     pub(super) fn of(status: &Status) -> Self {
         let members = status.members.iter();
         let volumes = status.volumes.iter();
-        let attached = volumes.clone().filter_map(|volume| {
+        // What the disk node refuses is asked for, and not attached.
+        let attached = volumes.clone().filter(|volume| volume.state != VolumeState::Refused);
+        let attached = attached.filter_map(|volume| {
             volume.attached.as_ref().map(|card| (volume.name.clone(), card.mode.name()))
         });
         let disk_nodes =
@@ -120,7 +122,11 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use cards_admin::Reply;
+    use cards_config::Config;
+
     use super::*;
+    use crate::starting::Starting;
 
     fn view(members: &[(&str, MemberState)]) -> View {
         let members = members.iter().map(|(name, state)| ((*name).into(), (*state, None))).collect();
@@ -129,6 +135,25 @@ mod tests {
 
     fn told(events: &[Event]) -> Vec<(Kind, &str, Option<&str>)> {
         events.iter().map(|event| (event.kind, event.node.as_str(), event.subject.as_deref())).collect()
+    }
+
+    #[test]
+    fn what_the_disk_node_refuses_is_not_attached() {
+        let starting = Starting::new(Config::new("lab", "n1"));
+        let Reply::Status(status) = starting.answer(br#"{"request":"status"}"#) else { panic!("a status") };
+        let attached = |state: &str| {
+            let card = serde_json::json!({"mode": "rw", "read_ahead": "off", "clients": 0});
+            let volume = serde_json::json!({
+                "name": "data", "disk_node": "n2", "size": 4096, "block": 4096, "policy": null, "coherence": null,
+                "read_only": false, "state": state, "attached": card, "cached_blocks": 0
+            });
+            let volume = serde_json::from_value(volume).expect("a volume");
+            View::of(&Status { volumes: vec![volume], ..(*status).clone() })
+        };
+        let (before, events) = View::default().then(attached("refused"), "n1", 1);
+        assert_eq!(told(&events), []);
+        let (_, events) = before.then(attached("ready"), "n1", 2);
+        assert_eq!(told(&events), [(Kind::Attached, "n1", Some("data"))]);
     }
 
     #[test]

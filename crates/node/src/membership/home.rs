@@ -13,7 +13,7 @@ use cards_coordinator::{
 use cards_tls::{Identity, Name};
 use tokio::sync::mpsc;
 
-use cards_config::{Config, Coordinator as Home, EmbeddedHome, EtcdHome};
+use cards_config::{Config, Coordinator as Home, EtcdHome};
 
 use super::patience::Patience;
 use super::state::State;
@@ -76,8 +76,8 @@ pub enum HomeError {
     /// The registry is gone, and it is not the first one.
     #[error(
         "the coordinator, {home}, has no registry, but this node had one or was a member (epoch {epoch}); bring the registry \
-         back, or if other nodes keep it, name one of them in [coordinator.embedded]. If it is lost for good, remove `membership.json`, \
-         `register*` and `registry*` in {} on all nodes, and a new one is made", state.display()
+         back, as `register.moved` in {}, or if other nodes keep it, name one of them in [coordinator.embedded]. If it is lost for good, remove `membership.json`, \
+         `register*` and `registry*` there on all nodes, and a new one is made", state.display()
     )]
     Lost {
         /// Where it should be.
@@ -89,31 +89,27 @@ pub enum HomeError {
     },
 }
 
-/// Opens the registry; makes a new one if there is none and `before` says that there never was. Waits for those that keep it.
-pub(super) async fn open(
-    config: &Config,
-    patience: &Patience<'_>,
-    identity: Option<&Identity>,
-    before: &State,
-) -> Result<Coordinator, HomeError> {
-    let home = patience.home;
-    match home {
-        Home::Embedded(embedded) => {
-            Ok(Coordinator::Local(open_local(config, patience, embedded, identity, before).await?))
-        }
-        Home::Etcd(etcd) => patience.wait(|| open_etcd(config, home, etcd, Epoch(before.epoch))).await,
-    }
+/// What this node has of the registry before it asks anybody.
+pub(super) enum Found {
+    /// A part that it keeps, and goes on with.
+    Part(Local),
+    /// The place for one, where nodes keep the registry.
+    Place(Box<Blank>),
+    /// None: it is in etcd.
+    Elsewhere(EtcdHome),
 }
 
-/// This node's part of a registry that nodes keep together.
-async fn open_local(
+/// Opens what is here; waits for nobody.
+pub(super) async fn find(
     config: &Config,
-    patience: &Patience<'_>,
-    embedded: &EmbeddedHome,
+    home: &Home,
     identity: Option<&Identity>,
     before: &State,
-) -> Result<Local, HomeError> {
-    let home = patience.home;
+) -> Result<Found, HomeError> {
+    let embedded = match home {
+        Home::Embedded(embedded) => embedded,
+        Home::Etcd(etcd) => return Ok(Found::Elsewhere(etcd.clone())),
+    };
     let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
     let mut remote = RemoteConfig::new(&embedded.address, &config.cluster);
     remote.patience = PATIENCE;
@@ -122,18 +118,43 @@ async fn open_local(
     remote.own.clone_from(&config.address);
     remote.others = before.arbiters.iter().filter(|route| route.node != config.node).cloned().collect();
     (remote.history, remote.seen) = (before.registry, Epoch(before.epoch));
-    let blank = match Local::open(LocalConfig::new(&config.register(), &config.node, remote))
-        .await
-        .map_err(failed)?
-    {
-        Opened::Keeps(local) => return Ok(local),
-        Opened::Missing(blank) if config.is_keeper() && !blank.has_others() => {
-            return begin(config, home, blank, before);
-        }
-        Opened::Blank(blank) | Opened::Missing(blank) => blank,
-    };
-    if let Some(lease) = blank.lease() {
-        return blank.enlist(lease).map_err(failed);
+    let local = LocalConfig::new(&config.register(), &config.node, remote);
+    match Local::open(local).await.map_err(failed)? {
+        Opened::Keeps(local) => Ok(Found::Part(local)),
+        Opened::Blank(blank) | Opened::Missing(blank) => match blank.lease() {
+            Some(lease) => Ok(Found::Part(blank.enlist(lease).map_err(failed)?)),
+            None => Ok(Found::Place(Box::new(blank))),
+        },
+    }
+}
+
+/// Opens the registry from what was found; makes a new one if there is none and `before` says that there never was. Waits for those that
+/// keep it.
+pub(super) async fn open(
+    config: &Config,
+    patience: &Patience<'_>,
+    before: &State,
+    found: Found,
+) -> Result<Coordinator, HomeError> {
+    let home = patience.home;
+    match found {
+        Found::Part(local) => Ok(Coordinator::Local(local)),
+        Found::Place(blank) => Ok(Coordinator::Local(take_place(config, patience, before, *blank).await?)),
+        Found::Elsewhere(etcd) => patience.wait(|| open_etcd(config, home, &etcd, Epoch(before.epoch))).await,
+    }
+}
+
+/// A part of the registry where there was none.
+async fn take_place(
+    config: &Config,
+    patience: &Patience<'_>,
+    before: &State,
+    blank: Blank,
+) -> Result<Local, HomeError> {
+    let home = patience.home;
+    let failed = |source: Error| HomeError::Coordinator { home: home.describe(), source };
+    if config.is_keeper() && !blank.has_store() && !blank.has_others() {
+        return begin(config, home, blank, before);
     }
     let mut reached = blank.config().remote.clone();
     reached.others.extend(blank.kept().arbiters.iter().cloned());

@@ -15,6 +15,8 @@ const KEEPERS: &str = "a node that keeps the registry";
 /// How a start deals with a coordinator that does not answer.
 pub(super) struct Patience<'a> {
     pub(super) home: &'a Home,
+    /// The name of this node.
+    pub(super) node: &'a str,
     pub(super) starting: &'a Starting,
     /// This node's part of the registry, once it is open.
     pub(super) part: Option<Local>,
@@ -26,7 +28,7 @@ impl Patience<'_> {
         &self,
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, HomeError> {
-        let Self { home, starting, part } = self;
+        let Self { home, starting, part, .. } = self;
         let mut said: Option<Instant> = None;
         let mut pause = Duration::from_millis(20);
         loop {
@@ -42,7 +44,7 @@ impl Patience<'_> {
                             let slow = part.as_ref().and_then(Local::slow);
                             let reason =
                                 cause(&source) + &slow.map(|slow| format!("; {slow}")).unwrap_or_default();
-                            starting.waits_for(called(home), Some(reason));
+                            starting.waits_for(self.called(), Some(reason));
                         }
                     }
                     tokio::time::sleep(pause).await;
@@ -55,13 +57,19 @@ impl Patience<'_> {
             }
         }
     }
-}
 
-/// The coordinator in the state of a start.
-fn called(home: &Home) -> String {
-    match home {
-        Home::Embedded(embedded) => format!("the coordinator at {}", embedded.address),
-        Home::Etcd(_) => format!("the coordinator, {}", home.describe()),
+    /// The coordinator in the state of a start: nodes that are waited for, never this one.
+    fn called(&self) -> String {
+        let kept = self.part.as_ref().map(|part| part.kept().arbiters).unwrap_or_default();
+        let others: Vec<String> =
+            kept.iter().filter(|route| route.node != self.node).map(ToString::to_string).collect();
+        match self.home {
+            _ if kept.len() > 1 && !others.is_empty() => {
+                format!("the coordinator at {}", others.join(" or "))
+            }
+            Home::Embedded(embedded) => format!("the coordinator at {}", embedded.address),
+            Home::Etcd(_) => format!("the coordinator, {}", self.home.describe()),
+        }
     }
 }
 

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant, SystemTime};
 use cards_config::{Config, Coordinator as Home};
 use cards_coordinator::{
     BootTime, Change, Coordinator, Epoch, Error, Incarnation, Join, Lease, MemberState, Office, Refusal,
-    RemoteError, Route, Seat, View, WallClock,
+    RemoteError, Route, Seat, View, Visit, WallClock,
 };
 use cards_core::NodeId;
 use cards_tls::{Fingerprint, Identity};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::home::{self, HomeError, RETRY};
+use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
@@ -81,11 +81,11 @@ pub(super) async fn run(
     own: Option<Arc<Own>>,
     state: StateFile,
     (port, starting): (Vec<TcpListener>, Arc<Starting>),
-    mut joined: oneshot::Sender<Result<Joined, HomeError>>,
+    (turn, mut joined): (oneshot::Receiver<Config>, oneshot::Sender<Result<Joined, HomeError>>),
     (orders, node): (mpsc::UnboundedReceiver<Order>, Arc<OnceLock<Arc<Node>>>),
 ) {
     let begun = tokio::select! {
-        begun = Session::begin(config, home, own, state, port, &starting) => begun,
+        begun = Session::begin(config, home, own, state, (port, turn), &starting) => begun,
         // Whoever started the session does not wait any more.
         () = joined.closed() => return,
     };
@@ -101,6 +101,24 @@ pub(super) async fn run(
 /// Ends with its owner.
 struct Vestibule(JoinHandle<()>);
 
+impl Vestibule {
+    fn open(port: &[TcpListener], own: Option<&Arc<Own>>, visits: mpsc::Sender<Visit>) -> Self {
+        let identity = own.map(|own| Identity::clone(own));
+        let port = port.iter().filter_map(|listener| listener.try_clone().ok()).collect();
+        Self(tokio::task::spawn_local(net::attend(port, identity, visits)))
+    }
+}
+
+/// Waits until the node may join: what it contributes is there, and in the configuration.
+async fn await_turn(turn: &mut Option<oneshot::Receiver<Config>>, config: &mut Config) {
+    // If it never comes, whoever would give it does not wait for the first membership any more.
+    if let Some(turn) = turn.take()
+        && let Ok(complete) = turn.await
+    {
+        *config = complete;
+    }
+}
+
 impl Drop for Vestibule {
     fn drop(&mut self) {
         self.0.abort();
@@ -109,17 +127,27 @@ impl Drop for Vestibule {
 
 impl Session {
     async fn begin(
-        config: Config,
+        mut config: Config,
         home: Home,
         own: Option<Arc<Own>>,
         mut state: StateFile,
-        port: Vec<TcpListener>,
+        (port, turn): (Vec<TcpListener>, oneshot::Receiver<Config>),
         starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
-        let patience = Patience { home: &home, starting, part: None };
+        let node = config.node.clone();
+        let patience = Patience { home: &home, node: &node, starting, part: None };
         let identity = own.as_ref().map(|own| Identity::clone(own));
-        let coordinator = home::open(&config, &patience, identity.as_ref(), &before).await?;
+        let found = home::find(&config, &home, identity.as_ref(), &before).await?;
+        let has_part = matches!(found, Found::Part(_));
+        let mut turn = Some(turn);
+        if !has_part {
+            // Nobody is answered by this node yet.
+            let (visits, _) = mpsc::channel(1);
+            let _vestibule = Vestibule::open(&port, own.as_ref(), visits);
+            await_turn(&mut turn, &mut config).await;
+        }
+        let coordinator = home::open(&config, &patience, &before, found).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
         // The certificate of a keeper that was off for long may have ended, and other nodes would refuse it; and the address is not
         // known yet when the first is made.
@@ -133,14 +161,14 @@ impl Session {
             Coordinator::Local(local) => Some(local.clone()),
             _ => None,
         };
-        // Others cannot elect a leader without this node, perhaps, and it joins when there is one; or they tell it who keeps the registry.
-        let keeps =
-            part.as_ref().is_some_and(|local| local.kept().arbiters.len() > 1 || local.aside().is_some());
+        let keeps = has_part || part.as_ref().is_some_and(|local| local.kept().arbiters.len() > 1);
         let patience = Patience { part, ..patience };
-        let _vestibule = registry.as_ref().filter(|_| keeps).map(|registry| {
-            let identity = own.as_ref().map(|own| Identity::clone(own));
-            Vestibule(tokio::task::spawn_local(net::attend(port, identity, registry.visits.clone())))
-        });
+        // Others cannot elect a leader without this node, perhaps, and it joins when there is one; or they tell it who keeps the registry.
+        let _vestibule = registry
+            .as_ref()
+            .filter(|_| keeps)
+            .map(|registry| Vestibule::open(&port, own.as_ref(), registry.visits.clone()));
+        await_turn(&mut turn, &mut config).await;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
         patience
             .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })

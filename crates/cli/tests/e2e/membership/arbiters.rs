@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{SEED, member_at};
 use crate::harness::cluster::{CARDS, Cluster};
-use crate::harness::plan::{Coordinator, Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
 use crate::harness::process::{run, sh};
 use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
@@ -162,8 +162,22 @@ fn without_most_of_them_io_goes_on_and_it_is_said_who_is_missing() {
         "{problem}"
     );
     cluster.export(2, "disk").check_all(SEED);
-    // A start waits for them, and can itself be what the others wait for.
+    let config = dir.path().join("n2.toml").display().to_string();
+    let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT).stdout;
+    assert!(doctor.contains("more than half") && doctor.contains("warning  daemon"), "{doctor}");
+    // A start waits for them, is not what it waits for itself, and can be what the others wait for.
+    let (own, others) = (cluster.plan.nodes[1].address, [0, 2].map(|at| cluster.plan.nodes[at].address));
+    cluster.node(2).kill();
+    cluster.node(2).spawn();
+    let socket = cluster.node(2).admin_socket();
+    eventually("n2 says whom it waits for", SHORT, || {
+        let said = run(&[CARDS, "status", "--socket", &socket], SHORT).stdout;
+        let names_all = others.iter().all(|other| said.contains(&other.to_string()));
+        (said.contains("waits for the coordinator at n1") && names_all && !said.contains(&own.to_string()))
+            .then_some(())
+    });
     cluster.node(3).spawn();
+    cluster.node(2).wait_ready();
     cluster.node(3).wait_ready();
     is(&mut cluster, 2, "n1", "dead");
     works(&mut cluster, 3);
@@ -427,4 +441,28 @@ fn a_registry_is_recovered_from_one_part_and_is_never_merged_with_the_lost_ones(
     is_well(&mut cluster, &[1, 2, 3, 4]);
     cluster.node(1).kill();
     works(&mut cluster, 4);
+}
+
+/// The server of an arbiter's disk is away when it starts. It waits, and what it votes is needed meanwhile.
+#[test]
+fn an_arbiter_whose_disk_is_away_at_its_start_keeps_its_part() {
+    let dir = scratch();
+    let mut cluster = three(dir.path());
+    cluster.node(3).terminate();
+    let file = dir.path().join("n3.toml");
+    let text = fs::read_to_string(&file).expect("the file of n3");
+    let uri = format!("nbd://{}/export", free_port());
+    fs::write(&file, format!("{text}\n[[disk]]\nname = \"far\"\nuri = \"{uri}\"\n")).expect("a file");
+    cluster.node(1).kill();
+    cluster.node(3).spawn();
+    let socket = cluster.node(3).admin_socket();
+    eventually("n3 waits for its disk", SHORT, || {
+        let done = run(&[CARDS, "status", "--socket", &socket], SHORT);
+        done.stdout.contains("waits for disk far").then_some(())
+    });
+    is(&mut cluster, 2, "n1", "dead");
+    works(&mut cluster, 2);
+    let status = cluster.node(3).status();
+    assert!(status["starting"]["waits_for"] == "disk far", "{status}");
+    assert!(cluster.node(3).terminate().success());
 }
