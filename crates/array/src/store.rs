@@ -255,7 +255,8 @@ impl Store {
     }
 
     /// Says which checksums the data of an unsure region have, from its start on without gaps. Between the reading of the
-    /// data and the answer no write of the region may be open. After its last unit the region is sure.
+    /// data and the answer no write of these units may be open. After its last unit the region is sure. If a write of the region
+    /// fails meanwhile, it begins anew: [`Store::unsure`] says so.
     pub fn resum(
         &mut self,
         ticket: Ticket,
@@ -503,8 +504,11 @@ impl Store {
             }
             Kind::Resum(_) => {
                 let region = *place.regions(&sizes).start();
-                let end = place.first + place.units - Place::of_region(&sizes, region).first;
-                if end == Place::of_region(&sizes, region).units {
+                let first = Place::of_region(&sizes, region).first;
+                let (begin, end) = (place.first - first, place.first + place.units - first);
+                if self.regions.unsure.get(&region) != Some(&begin) {
+                    // A write of the region has failed meanwhile: it begins anew.
+                } else if end == Place::of_region(&sizes, region).units {
                     self.regions.unsure.remove(&region);
                 } else {
                     self.regions.unsure.insert(region, end);

@@ -300,6 +300,38 @@ fn a_write_that_fails_is_an_error_and_its_region_gets_checksums_again() {
     assert_eq!(managed.scrub("data", 0, 4 * MIB).unwrap().damaged, 0);
 }
 
+/// Regions get their checksums again beside writes of the same region, of which some fail, too.
+#[test]
+fn writes_that_fail_again_and_again_leave_no_wrong_checksum() {
+    let (_dir, path) = image(4 * MIB);
+    let managed =
+        faulty(&path, "write-eio=20,write-eio=21,write-eio=47,write-eio=90,write-eio=133,write-eio=190");
+    let disk = volume(&managed, "data");
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let mut failed = 0;
+        for round in 1..=40_u8 {
+            let mut bytes: Vec<Vec<u8>> = (0..8).map(|_| vec![round; UNIT as usize]).collect();
+            for (i, bytes) in bytes.iter_mut().enumerate() {
+                let offset = (u64::from(round) * 7 + i as u64 * 31) % 256 * UNIT;
+                engine.submit(Job { tag: i as u64, op: Op::Write { offset, buf: lend(bytes), fua: false } });
+            }
+            let done = collect(&engine, 8).await;
+            failed += done.iter().filter(|done| done.result.is_err()).count();
+        }
+        assert_eq!(failed, 6);
+        // What is read is verified, or not known.
+        read(&engine, 0, 1 << 20).await.unwrap();
+    });
+    loop {
+        let scrub = managed.scrub("data", 0, 4 * MIB).unwrap();
+        assert_eq!(scrub.damaged, 0, "{scrub:?}");
+        if scrub.unverified == 0 {
+            break;
+        }
+    }
+}
+
 #[test]
 fn volumes_share_a_disk_and_what_one_leaves_the_next_does_not_see() {
     let (_dir, path) = image(20 * MIB);

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 use serde_json::Value;
 
@@ -374,4 +376,45 @@ fn a_volume_that_takes_the_place_of_another_is_not_read_for_it() {
         cards(&["volume", "attach", "log", "--socket", &socket]).status.success().then_some(())
     });
     assert!(cluster.export(2, "log").read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_writer_elsewhere_goes_on_over_kills_of_the_disk_node() {
+    let dir = scratch();
+    let path = disk(dir.path());
+    let mut cluster = Cluster::start(Plan { disk_wait: "60s", ..plan(dir.path(), 2, &path) });
+    let export = cluster.export(2, "data");
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut client = export.open();
+            for number in 0.. {
+                let at = number * 20 * KIB % SIZE;
+                let length = (20 * KIB).min(SIZE - at) as usize;
+                client.write(at, &content::bytes(at, length, SEED)).expect("a write");
+                if number % 64 == 63 {
+                    client.flush().expect("a flush");
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+                if stop.load(Ordering::SeqCst) && number * 20 * KIB > SIZE {
+                    break;
+                }
+            }
+            client.flush().expect("a flush");
+        });
+        for _ in 0..3 {
+            let from = done.load(Ordering::SeqCst);
+            eventually("writes go on", LONG, || {
+                (done.load(Ordering::SeqCst) > from + 100 || writer.is_finished()).then_some(())
+            });
+            cluster.node(1).kill();
+            cluster.node(1).spawn();
+        }
+        stop.store(true, Ordering::SeqCst);
+        writer.join().expect("no error");
+    });
+    export.check_all(SEED);
+    let socket = cluster.node(1).admin_socket();
+    let scrub = cards(&["volume", "scrub", "data", "--socket", &socket]).ok();
+    assert!(scrub.stdout.contains("damaged      nothing\n"), "{scrub}");
 }

@@ -38,14 +38,14 @@ pub(super) async fn run(driver: &Driver) {
 }
 
 async fn region(driver: &Driver, key: ColumnKey, at: u64, length: u64) -> Result<(), ManagedError> {
-    let _held = driver.ranges.take(key, at..at + length, true).await;
-    // A write that failed before it was this one's turn has the region begin anew.
-    if !driver.look(|store| store.unsure().any(|unsure| unsure == (key, at, length))) {
-        return Ok(());
-    }
     let end = at + length;
     for chunk in (at..end).step_by(CHUNK as usize) {
         let length = CHUNK.min(end - chunk) as usize;
+        let _held = driver.ranges.take(key, chunk..chunk + length as u64, true).await;
+        // A write that has failed meanwhile has the region begin anew.
+        if !driver.look(|store| store.unsure().any(|unsure| unsure == (key, chunk, end - chunk))) {
+            return Ok(());
+        }
         let buffer = Buffer::new(length);
         let (offset, _) = driver.look(|store| store.locate(key, chunk))?;
         let read = Op::Read { offset, buf: buffer.lend(0, length) };

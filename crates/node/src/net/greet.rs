@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cards_core::NodeId;
+use cards_core::{NodeId, VolumeSpec};
 use cards_tls::{HandshakeError, Name, Purpose, Shown, Wire};
 use cards_wire::peer::{self, FrameError, HEADER_SIZE, Hello, MAX_LANES, Mismatch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -304,12 +304,24 @@ fn check(node: &Node, theirs: &Hello, ours: &Hello) -> Result<u8, GreetError> {
     for disk in &theirs.disks {
         if let Some(card) = node.cards.of(disk.id).filter(|card| card.attach.volume != disk.name) {
             let (was, now) = (card.attach.volume.clone(), disk.name.clone());
+            forget_places(node, theirs);
             return Err(GreetError::Moved { node: theirs.node.clone(), was, now });
         }
     }
     let (theirs, who) =
         (theirs.versions, Some(format!("node {} of cluster {}", theirs.node, theirs.cluster)));
     Ok(ours.versions.agree(theirs).ok_or(FrameError::Version { theirs: theirs.newest, who })?)
+}
+
+/// Until the two meet, no card is attached in a place where a peer had a volume and has it no more.
+fn forget_places(node: &Node, theirs: &Hello) {
+    let Some((peer, _)) = node.members().find(&theirs.node) else { return };
+    let is_there = |spec: &&VolumeSpec| {
+        let control = node.control();
+        control.volumes().any(|known| known.id == spec.id && known.name == spec.name)
+    };
+    let there = theirs.disks.iter().filter(is_there).map(|spec| spec.id).collect();
+    node.links[usize::from(peer.0)].has_disks(there);
 }
 
 /// Whoever says to be a member has the membership that the coordinator knows of.

@@ -336,7 +336,9 @@ fn a_registry_that_is_lost_is_not_made_anew_and_a_damaged_one_is_refused() {
     std::fs::write(&registry, &whole[..whole.len() / 2]).unwrap();
     let error = Daemon::start(cluster.config(1).clone()).err().unwrap().to_string();
     assert!(error.contains("is damaged") && error.contains("/register"), "{error}");
-    std::fs::write(&registry, &whole).unwrap();
+    // It is brought back, and said to be the latest state: a copy alone is not believed.
+    std::fs::remove_file(&registry).unwrap();
+    std::fs::write(registry.with_extension("moved"), &whole).unwrap();
     cluster.restart(1);
     cluster.wait_ready(1);
 }

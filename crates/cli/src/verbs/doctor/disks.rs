@@ -202,6 +202,37 @@ mod tests {
     }
 
     #[test]
+    fn a_managed_disk_says_that_it_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let of = || disk(&cards_config::Disk::new("d", Origin::Managed(path.clone())), false);
+        let found = of();
+        assert_eq!(found.level, Level::Problem);
+        assert!(found.to_string().contains("is no managed disk: there is none"), "{found}");
+        assert!(found.to_string().contains("cards disk format"), "{found}");
+        let sizes = cards_layout::format::Sizes::choose(64 << 20).unwrap();
+        let superblock = Superblock {
+            sequence: 2,
+            disk: cards_layout::format::Uuid([7; 16]),
+            cluster: cards_layout::format::Uuid::default(),
+            cluster_name: None,
+            sizes,
+            closed: true,
+            journal_disk: None,
+            boot: cards_layout::format::Uuid::default(),
+            incarnation: 0,
+            node: None,
+            domain: None,
+            name: "d".parse().unwrap(),
+        };
+        let mut bytes = vec![0; 1 << 20];
+        bytes[65_536..65_536 + UNIT].copy_from_slice(&superblock.encode());
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(of().level, Level::Ok, "{}", of());
+    }
+
+    #[test]
     fn a_directory_that_is_missing_can_be_made() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(directory("runtime_dir", dir.path()).level, Level::Ok);
