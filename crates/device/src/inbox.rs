@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use crate::notifiers::Job;
+use crate::job::Job;
 use crate::session::{Connected, SessionError};
 
 /// What another thread says.

@@ -30,6 +30,7 @@ mod error;
 mod fuse;
 mod inbox;
 mod io_flusher;
+mod job;
 mod link;
 mod loop_device;
 pub mod mountinfo;

@@ -9,19 +9,10 @@ use std::time::Instant;
 
 use crate::fuse::Channel;
 use crate::inbox::{Input, Mailbox};
+use crate::job::Job;
 
 /// Most idle threads that are kept.
 const IDLE_MAX: usize = 2;
-
-/// A notification to make, and the way to the thread that makes it, which comes back with the report.
-#[derive(Debug)]
-pub(crate) struct Job {
-    token: u64,
-    range: Range<u64>,
-    /// Not before then.
-    start: Instant,
-    thread: Sender<Job>,
-}
 
 /// The threads. One at a time works on a notification that somebody waits for; the others are blocked by READs that
 /// arrived meanwhile, at most one thread by each. So there are no more threads than READs, and two.

@@ -14,7 +14,6 @@ use cards_wire::nbd::EXCLUSIVE;
 use cards_wire::nbd::Session;
 use cards_wire::nbd::client::{Handshake, HandshakeError, Ready, Step};
 
-use crate::inbox::{Input, Mailbox};
 use crate::link::Link;
 use crate::watch::Watch;
 
@@ -189,31 +188,31 @@ pub(crate) fn connect_within(target: &Target, limit: Duration) -> Result<Connect
     }
 }
 
-/// Reaches the daemon however long it takes, on a thread of its own, and tells `mailbox`; also, for the log, why not.
+/// Reaches the daemon however long it takes, on a thread of its own, and calls `tell`; also, for the log, why not.
 /// Gives up when `ended`, or when that [is final](SessionError::is_final).
 ///
 /// # Errors
 /// There is no thread for it.
-pub(crate) fn connect_again(target: Target, mailbox: Mailbox, ended: Arc<AtomicBool>) -> io::Result<()> {
+pub(crate) fn connect_again(
+    target: Target,
+    tell: impl Fn(Result<Connected, SessionError>) + Send + 'static,
+    ended: Arc<AtomicBool>,
+) -> io::Result<()> {
     let work = move || {
         let mut pause = PAUSE.0;
         let mut told = String::new();
         while !ended.load(Ordering::Relaxed) {
             let error = match connect(&target) {
-                Ok(connected) => {
-                    mailbox.send(Input::Connected(Box::new(connected)));
-                    return;
-                }
+                Ok(connected) => return tell(Ok(connected)),
                 Err(error) => error,
             };
             if error.is_final() {
-                mailbox.send(Input::NotConnected(error));
-                return;
+                return tell(Err(error));
             }
             let words = error.to_string();
             if words != told {
                 told = words;
-                mailbox.send(Input::NotConnected(error));
+                tell(Err(error));
             }
             thread::sleep(pause);
             pause = (pause * 2).min(PAUSE.1);

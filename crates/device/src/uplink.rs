@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cards_admin::Word;
 
-use crate::inbox::Mailbox;
+use crate::inbox::{Input, Mailbox};
 use crate::link::Lost;
 use crate::session::{Connected, SessionError, Target, connect_again};
 
@@ -101,7 +101,14 @@ impl Uplink {
             return Ok(());
         }
         self.gone = Some(Instant::now());
-        connect_again(self.settings.target.clone(), self.mailbox.clone(), self.ended.clone())
+        let mailbox = self.mailbox.clone();
+        let tell = move |reached| {
+            mailbox.send(match reached {
+                Ok(connected) => Input::Connected(Box::new(connected)),
+                Err(error) => Input::NotConnected(error),
+            });
+        };
+        connect_again(self.settings.target.clone(), tell, self.ended.clone())
     }
 
     /// When requests will have waited for long enough.
