@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`group`] | one placement group of copies: its map |
+//! | [`group`] | one placement group of copies: its map, its primary, its columns |
 //! | [`store`] | one managed disk: its tables, dirty regions, checksums, and the order in which they reach it |
 //!
 //! What is on a disk, to the byte, is `cards_layout::format`. A machine's inputs are requests and the ends of I/Os; its outputs are

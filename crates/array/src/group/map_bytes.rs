@@ -193,7 +193,7 @@ mod tests {
         let bytes = map().encode();
         assert_eq!(bytes.len(), HEAD + 4 * COLUMN);
         assert_eq!(Map::decode(&bytes), Ok(map()));
-        assert!(MAP_BYTES_MAX < 1024);
+        const { assert!(MAP_BYTES_MAX < 1024) };
     }
 
     #[test]

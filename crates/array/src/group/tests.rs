@@ -1,0 +1,7 @@
+//! A world of nodes, disks and clients, and what is judged in it.
+
+mod history;
+mod media;
+mod random;
+mod runs;
+mod world;
