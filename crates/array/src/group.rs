@@ -57,10 +57,11 @@ mod primary;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
-use cards_core::{Instant, NodeId};
+use cards_core::{Duration, Instant, NodeId};
 
 use column::Column;
 use io::Outputs;
@@ -245,7 +246,13 @@ impl<P: Clone> Group<P> {
 
     /// When the register is asked for a new primary: the present one has not been heard of for a promise.
     fn looks_at(&self) -> Instant {
-        self.look_after.max(self.column.heard + self.timing.promise() + self.timing.rank_delay * self.rank)
+        self.look_after.max(self.column.heard + self.patience() + self.timing.rank_delay * self.rank)
+    }
+
+    /// A primary that was not heard of for so long may be replaced.
+    fn patience(&self) -> Duration {
+        let is_hasty = self.made.is(Mistake::SealWithinPromise);
+        if is_hasty { self.timing.beacon() } else { self.timing.promise() }
     }
 
     fn read(&mut self) {
@@ -278,6 +285,11 @@ impl<P: Clone> Group<P> {
             Message::Resigned { member, term } => {
                 self.column.promise.release(member, term);
                 self.column.go_on_sealing(now, false, &mut self.out);
+            }
+            Message::HandOver(map) => {
+                if map.primary == self.me && self.primary.is_none() {
+                    self.found(now, *map);
+                }
             }
             Message::Refused { term } => {
                 if self.primary.as_ref().is_some_and(|primary| primary.map.term < term) {
@@ -315,8 +327,9 @@ impl<P: Clone> Group<P> {
                 continue;
             }
             primary.advance(now, &mut self.out, &self.column);
+            self.column.stable(primary.map.term, primary.floor(), &mut self.out);
             if matches!(self.asked, Asked::Nothing)
-                && let Some(map) = primary.wish(now, &mut self.out)
+                && let Some(map) = primary.wish(now, &mut self.out, &self.column)
             {
                 self.propose(map);
             }
@@ -330,7 +343,9 @@ impl<P: Clone> Group<P> {
     fn taken(&mut self, now: Instant, map: Map) {
         self.column.claims = false;
         if map.primary != self.me {
-            return self.step_down(now);
+            self.step_down(now);
+            let to = map.primary.node;
+            return self.out.send(to, Message::HandOver(Box::new(map)));
         }
         match &mut self.primary {
             Some(primary) => primary.begin(now, map, &mut self.out),
@@ -375,7 +390,7 @@ impl<P: Clone> Group<P> {
 
     /// Proposes this process for the next primary, if nothing forbids it.
     fn claim(&mut self, now: Instant, map: Map) {
-        let is_silent = self.column.heard + self.timing.promise() <= now;
+        let is_silent = self.column.heard + self.patience() <= now;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
         let Column { failed, is_outdated, .. } = self.column;

@@ -106,7 +106,7 @@ impl Column {
             is_admitting: false,
             failed: false,
             is_outdated: false,
-            heard: now,
+            heard: if forgets { Instant(0) } else { now },
         }
     }
 
@@ -279,9 +279,10 @@ impl Column {
             Message::Open { term, origins, missed } if self.passes(from, term, out) => {
                 self.open(from, term, *origins, &missed, out);
             }
-            Message::Harden { term, number, admits }
+            Message::Harden { term, number, floor, admits }
                 if self.passes(from, term, out) && !self.is_admitting && self.syncing.insert(number) =>
             {
+                self.stable(term, floor, out);
                 out.work(Work::Sync, Purpose::Harden { to: from, term, number, admits });
             }
             Message::CaughtUp { term, extents } if self.passes(from, term, out) => {

@@ -105,6 +105,8 @@ pub enum Message<P> {
         term: Term,
         /// The number of the request.
         number: u64,
+        /// All columns have the writes of the term up to this number.
+        floor: u64,
         /// The column has everything, and will be admitted.
         admits: bool,
     },
@@ -146,6 +148,8 @@ pub enum Message<P> {
         /// The term of the request.
         term: Term,
     },
+    /// The register holds this map: its primary, which is this node, goes on.
+    HandOver(Box<Map>),
     /// A process that was primary serves no more in this term, nor in those before.
     Resigned {
         /// The process.

@@ -5,7 +5,7 @@
 pub(super) enum Mistake {
     /// A primary serves after its right has ended.
     ServeWithoutRight,
-    /// A column seals for another node while its promise lasts.
+    /// A node takes over, and a column seals for another node, while its promise lasts.
     SealWithinPromise,
     /// A column has promised nothing after a start.
     ForgetPromise,

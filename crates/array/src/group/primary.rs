@@ -390,8 +390,8 @@ impl<P: Clone> Primary<P> {
 
     fn send_harden(&self, number: u64, harden: &Harden, out: &mut Outputs<P>) {
         for column in self.harden_targets(harden).without(harden.confirmed).columns() {
-            let admits = harden.token.is_none();
-            out.send(self.node(column), Message::Harden { term: self.map.term, number, admits });
+            let (term, floor, admits) = (self.map.term, self.floor(), harden.token.is_none());
+            out.send(self.node(column), Message::Harden { term, number, floor, admits });
         }
     }
 
@@ -409,7 +409,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// All writes up to this number are at all columns that get them.
-    fn floor(&self) -> u64 {
+    pub(super) fn floor(&self) -> u64 {
         self.puts.keys().next().copied().unwrap_or(self.next_number) - 1
     }
 
@@ -769,7 +769,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// The map that the primary wants next, if it wants another one. It is proposed at once.
-    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<Map> {
+    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<Map> {
         let sync: Mask = self.map.in_sync().collect();
         let mut silent = self.broken;
         for column in self.written().columns().filter(|column| *column != self.own) {
@@ -800,7 +800,7 @@ impl<P: Clone> Primary<P> {
         if let Some(column) = self.given_up.columns().next() {
             return self.map.without(self.me, column, 0).ok();
         }
-        self.drop_of(sync, silent).or_else(|| self.hand_over_of())
+        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
     }
 
     /// Whether the disk of a column in sync is an old copy: it was sealed for less than was opened elsewhere.
@@ -818,7 +818,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, sync: Mask, silent: Mask) -> Option<Map> {
+    fn drop_of(&self, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
@@ -827,8 +827,9 @@ impl<P: Clone> Primary<P> {
         }
         let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
-        let memory = sync.columns().filter_map(|column| Some(answer(&column)?.memory)).max();
-        let is_sound = is_open || memory.is_some_and(|memory| memory > Memory::Lossy);
+        // The own column may have been made the same as a sound one meanwhile.
+        let memories = sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([memory]);
+        let is_sound = is_open || memories.max() > Some(Memory::Lossy);
         if is_sound {
             let is_same = own.sealed_before.generation == generation;
             let since = if is_open {
@@ -847,7 +848,7 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    fn hand_over_of(&mut self) -> Option<Map> {
+    fn hand_over_of(&mut self, now: Instant) -> Option<Map> {
         let to = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
         let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
         if is_busy || !self.results.is_empty() {
@@ -856,6 +857,8 @@ impl<P: Clone> Primary<P> {
         self.hands_over = None;
         let map = self.map.handed_over(self.me, to).ok()?;
         self.is_silenced = true;
+        // The columns are told that all is complete, or the next primary would make them the same.
+        self.beacon_at = now;
         Some(map)
     }
 

@@ -1,5 +1,6 @@
 //! A world of nodes, disks and clients, and what is judged in it.
 
+mod directed;
 mod history;
 mod media;
 mod random;

@@ -20,7 +20,7 @@ pub(super) struct Media {
     pub(super) record: Record,
     /// Writes whose release has not come.
     held: [u32; UNITS],
-    dirty: [bool; UNITS],
+    pub(super) dirty: [bool; UNITS],
     pub(super) missed: [bool; UNITS],
 }
 

@@ -14,8 +14,8 @@ use super::media::{Media, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
-    Answer, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Memory, Message, Op, Origin,
-    Output, Size, State, Token, Work,
+    Answer, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Message, Op, Origin, Output,
+    Size, State, Term, Token, Work,
 };
 
 /// Microseconds of the world's time.
@@ -23,7 +23,7 @@ pub(super) type Time = u64;
 pub(super) const MS: Time = 1000;
 
 const LEASE: Time = 100 * MS;
-const CARD: Time = 80 * MS;
+const CARD: Time = 150 * MS;
 const CLIENTS: usize = 3;
 const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 2 };
 
@@ -60,8 +60,6 @@ pub(super) struct Node {
     /// Copies that clients were given: client and unit.
     copies: BTreeSet<(usize, usize)>,
     pub(super) serves: bool,
-    /// What was not synced is gone, and the column has not been made the same as others since.
-    pub(super) lost_power: bool,
     /// The disk as it was at some time.
     image: Option<Media>,
 }
@@ -116,6 +114,8 @@ pub(super) struct Counts {
     pub(super) in_doubt: u64,
     pub(super) power_lost: u64,
     pub(super) old_disks: u64,
+    /// Units that were copied from one node to another.
+    pub(super) copied: u64,
 }
 
 pub(super) struct World {
@@ -135,12 +135,16 @@ pub(super) struct World {
     next_token: u64,
     next_value: u32,
     histories: [History; UNITS],
+    /// Copies that have arrived.
+    copies: BTreeSet<(Term, u64, usize)>,
     mistake: Option<Mistake>,
     pub(super) wrong: Option<String>,
     pub(super) counts: Counts,
     pub(super) trace: Option<Vec<String>>,
     /// No faults come any more.
     pub(super) is_calm: bool,
+    /// Clients do nothing.
+    pub(super) clients_rest: bool,
     /// Down for good.
     pub(super) dead: Option<usize>,
 }
@@ -168,7 +172,6 @@ impl World {
             commands: BTreeMap::new(),
             copies: BTreeSet::new(),
             serves: false,
-            lost_power: false,
             image: None,
         });
         let clients = (0..CLIENTS).map(|n| Client {
@@ -196,11 +199,13 @@ impl World {
             next_token: 0,
             next_value: 0,
             histories: core::array::from_fn(|_| History::default()),
+            copies: BTreeSet::new(),
             mistake,
             wrong: None,
             counts: Counts::default(),
             trace: None,
             is_calm: false,
+            clients_rest: false,
             dead: None,
             random: Random(random.next()),
         };
@@ -275,6 +280,11 @@ impl World {
                     return;
                 }
                 self.tell(|| format!("n{to} <- n{from} {message:?}"));
+                if let Message::Put { origin: None, extent, term, number, .. } = &*message
+                    && self.copies.insert((*term, *number, to))
+                {
+                    self.counts.copied += extent.length;
+                }
                 self.with(to, |group, now| group.receive(now, NodeId(from as u16), *message));
             }
             Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
@@ -352,7 +362,8 @@ impl World {
                 (old, new) => self.fails(format!("column {number} became {new} and was {old}")),
             }
         }
-        let is_sound = |nodes: &[Node], map: &Map| map.in_sync().any(|c| !nodes[usize::from(c)].lost_power);
+        let is_sound =
+            |nodes: &[Node], map: &Map| map.in_sync().any(|c| !nodes[usize::from(c)].media.record.is_lossy);
         // A process that had lost nothing when it proposed may have ended since.
         let proposer = &self.nodes[usize::from(map.primary.node.0)];
         let is_same = proposer.incarnation == map.primary.incarnation;
@@ -365,7 +376,7 @@ impl World {
     /// M3: a column that is admitted has everything, and what was flushed durably.
     fn judge_admission(&mut self, column: usize) {
         let node = &self.nodes[column];
-        if node.lost_power {
+        if node.media.record.is_lossy {
             return;
         }
         for unit in 0..UNITS {
@@ -384,7 +395,7 @@ impl World {
 
     /// When all columns in sync have lost power, what was not flushed may be gone.
     fn judge_power(&mut self) {
-        if self.register.in_sync().all(|column| self.nodes[usize::from(column)].lost_power) {
+        if self.register.in_sync().all(|column| self.nodes[usize::from(column)].media.record.is_lossy) {
             self.counts.power_lost += 1;
             self.histories.iter_mut().for_each(History::power_lost);
         }
@@ -427,7 +438,6 @@ impl World {
         if cuts_power {
             let found = &mut self.nodes[node];
             found.media.cut(&mut self.random);
-            found.lost_power = true;
             self.judge_power();
         }
     }
@@ -441,9 +451,6 @@ impl World {
         let mut outputs = Vec::new();
         while let Some(output) = group.poll() {
             outputs.push(output);
-        }
-        if group.column.memory == Memory::Intact {
-            found.lost_power = false;
         }
         for output in outputs {
             self.carry_out(node, output);
@@ -614,7 +621,8 @@ impl World {
             Command::Write { extent, payload, .. } => {
                 for (unit, value) in units(extent).zip(payload) {
                     self.histories[unit].seen(value, self.now);
-                    for column in in_sync.iter().filter(|column| !self.nodes[**column].lost_power) {
+                    for column in in_sync.iter().filter(|column| !self.nodes[**column].media.record.is_lossy)
+                    {
                         let has = self.nodes[*column].media.current[unit];
                         if let Some(by) = self.histories[unit].overwritten(has, u64::MAX) {
                             let why = format!("M2: {by} is acknowledged, n{column} has {has} in unit {unit}");
@@ -642,6 +650,9 @@ impl World {
     fn client(&mut self, number: usize) {
         let pause = self.random.between(3 * MS, 25 * MS);
         self.at(pause, Event::Client(number));
+        if self.clients_rest {
+            return;
+        }
         let now = self.now;
         let count = self.nodes.len() as u64;
         if self.clients[number].open.is_none() {
@@ -830,9 +841,7 @@ impl World {
                 self.register_cuts.insert(node);
             }
             72..76 => {
-                let to = Member { node: NodeId(other as u16), incarnation: self.nodes[other].incarnation };
-                self.counts.hand_overs += u64::from(self.nodes[primary].serves);
-                self.with(primary, |group, now| group.hand_over(now, to));
+                self.hand_over(primary, other);
             }
             76..80 => self.nodes[node].image = Some(self.nodes[node].media.clone()),
             _ => {
@@ -841,6 +850,12 @@ impl World {
                 self.tell(|| "links are well".into());
             }
         }
+    }
+
+    pub(super) fn hand_over(&mut self, from: usize, to: usize) {
+        let to = Member { node: NodeId(to as u16), incarnation: self.nodes[to].incarnation };
+        self.counts.hand_overs += u64::from(self.nodes[from].serves);
+        self.with(from, |group, now| group.hand_over(now, to));
     }
 
     /// A process ends, and begins again after a while.
@@ -866,7 +881,6 @@ impl World {
         if let Some(image) = image.or(self.random.chance(300).then_some(blank)) {
             found.media = image;
             found.media.record.is_lossy = true;
-            found.lost_power = true;
             self.counts.old_disks += 1;
             self.tell(|| format!("n{node} has an old disk"));
         }
@@ -879,7 +893,11 @@ impl World {
         self.register_cuts.clear();
         self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
         let up = |world: &Self, except: usize| {
-            world.register.in_sync().map(usize::from).any(|n| n != except && !world.nodes[n].lost_power)
+            world
+                .register
+                .in_sync()
+                .map(usize::from)
+                .any(|n| n != except && !world.nodes[n].media.record.is_lossy)
         };
         let candidate = self.random.below(self.nodes.len() as u64) as usize;
         if self.random.chance(250) && up(self, candidate) {
@@ -905,6 +923,11 @@ impl World {
             return self
                 .fails(format!("client {client} does not go on; map {:?}; {primary:?}", self.register));
         }
+        self.judge_whole();
+    }
+
+    /// All columns are in sync, but one that is down for good.
+    pub(super) fn judge_whole(&mut self) {
         for (number, column) in self.register.columns.clone().into_iter().enumerate() {
             if self.dead != Some(number) && column.state != State::Sync {
                 return self.fails(format!("column {number} is {}", column.state));
