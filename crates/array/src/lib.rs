@@ -2,6 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
+//! | [`group`] | one placement group of copies: its map, its primary, its columns |
 //! | [`store`] | one managed disk: its tables, dirty regions, checksums, and the order in which they reach it |
 //!
 //! What is on a disk, to the byte, is `cards_layout::format`. A machine's inputs are requests and the ends of I/Os; its outputs are
@@ -15,4 +16,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod group;
 pub mod store;

@@ -1,0 +1,427 @@
+//! One placement group whose columns are copies of each other.
+//!
+//! There is a [`Group`] at each node that has a column, one for each start of its process. One of them is the primary: it orders
+//! the group's commands, writes to all columns, and tells a client that a write is done when every column in sync has it. Which node that
+//! is, and which columns are in sync, says the group's [`Map`], which a register keeps and which changes by compare-and-set only.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `map` | which node orders the group's writes, and which columns have all of them |
+//! | `map_bytes` | a map as the register holds it |
+//! | `extents` | ranges of bytes |
+//! | `origins` | which commands were applied |
+//! | `fence` | what keeps two primaries apart |
+//! | `message` | what nodes say to each other |
+//! | `io` | what the driver does |
+//! | `column` | a column at its node: what it takes, from which primary |
+//! | `primary` | the primary, from the first message of its term to the last |
+//! | `mistakes` | deliberate ones, for the tests |
+//!
+//! # Invariants
+//!
+//! - **M1** One epoch, one primary, one set of columns in sync: by the register.
+//! - **M2** A write is acknowledged when every column in sync has it in place.
+//! - **M3** A column becomes in sync only by *admit*, in an epoch in which it got every write, and after all before were copied
+//!   to it and made durable.
+//! - **M4** Only a primary serves or acknowledges whose term all columns in sync are sealed for, while it has the right.
+//! - **M5** A column takes nothing of a term below the one it is sealed for, which is durable before the primary is told.
+//! - **M6** When a primary serves, no earlier one has the right: some column in sync had promised it, and the promise is over.
+//! - **M7** A card of an earlier primary is void before a later one writes.
+//! - **M9** No range that was missed is cleared but after a confirmed copy of it, when the map with the column that missed it in sync
+//!   has been opened.
+//! - **M10** A flush is answered when every column in sync *then* has made durable all that was complete before it. A column that is
+//!   about to be admitted counts.
+//!
+//! M8 is of parity.
+//!
+//! # What the driver owes
+//!
+//! - Time is that of one clock that does not stop while the process does. What comes out is delivered at once, or
+//!   [`Group::serves`] is asked again before.
+//! - A region that [`Work::Write`] makes dirty stays so until its [`Output::Release`] *and* a sync of the disk. It is not enough that
+//!   it was synced: a write that another column has not got is known by nothing else after a restart.
+//! - After a proposal the answer [`Answer::Read`] is given only when the register can take that proposal no more, as a
+//!   proposer of `cards-register` does.
+//! - A process that was killed writes no more to its disk when the next one opens it.
+
+mod column;
+mod extents;
+mod fence;
+mod io;
+mod map;
+mod map_bytes;
+mod message;
+mod mistakes;
+mod origins;
+mod primary;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+
+use cards_core::{Duration, Instant, NodeId};
+
+use column::Column;
+use io::Outputs;
+use mistakes::{Made, Mistake};
+use primary::Primary;
+
+pub use extents::{Extent, Extents};
+pub use fence::GroupTiming;
+pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
+pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
+pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
+pub use message::{Memory, Message, Report};
+pub use origins::{Origin, Origins};
+pub use primary::Size;
+
+/// A group at a node that has one of its columns.
+///
+/// A driver calls one of the methods with the present time, then [`Group::poll`] until there is no output, and
+/// [`Group::timeout`] at [`Group::next_timeout`].
+#[derive(Debug)]
+pub struct Group<P> {
+    me: Member,
+    timing: GroupTiming,
+    size: Size,
+    made: Made,
+    column: Column,
+    primary: Option<Primary<P>>,
+    asked: Asked,
+    /// The own column's number, by the last map.
+    rank: u32,
+    /// The register is not read before.
+    look_after: Instant,
+    /// The last term in which this process was primary and gave it up.
+    retired: Option<Term>,
+    out: Outputs<P>,
+}
+
+/// What the register was asked.
+#[derive(Debug)]
+enum Asked {
+    Nothing,
+    Read,
+    Propose(Map),
+    /// What became of a proposal is not known: it is read.
+    Doubt(Map),
+    /// The same; it is read again at this time.
+    Retry(Map, Instant),
+}
+
+impl<P: Clone> Group<P> {
+    /// The group as process `me` finds it on its disk.
+    #[must_use]
+    pub fn new(me: Member, disk: Disk, size: Size, timing: GroupTiming, now: Instant) -> Self {
+        Self::making(me, disk, size, timing, now, Made::default())
+    }
+
+    fn making(me: Member, disk: Disk, size: Size, timing: GroupTiming, now: Instant, made: Made) -> Self {
+        Self {
+            me,
+            timing,
+            size,
+            made,
+            column: Column::new(me.node, disk, timing, made, now),
+            primary: None,
+            asked: Asked::Nothing,
+            rank: 0,
+            look_after: now,
+            retired: None,
+            out: Outputs::new(me.node),
+        }
+    }
+
+    /// Whether this node may tell anything to the group's clients now.
+    #[must_use]
+    pub fn serves(&self, now: Instant) -> bool {
+        self.primary.as_ref().is_some_and(|primary| primary.serves(now))
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output<P>> {
+        self.out.queue.pop_front()
+    }
+
+    /// A command of the core, or of a client by way of it.
+    pub fn command(&mut self, now: Instant, token: Token, command: Command<P>) {
+        match &mut self.primary {
+            Some(primary) => primary.command(now, token, command, &mut self.out, &self.column),
+            None => self.out.push(Output::Done { token, result: Err(CommandError::NotPrimary) }),
+        }
+        self.settle(now);
+    }
+
+    /// The cards of the last primary are void: writes may begin.
+    pub fn cards_void(&mut self, now: Instant) {
+        if let Some(primary) = &mut self.primary {
+            primary.cards_void(now);
+        }
+        self.settle(now);
+    }
+
+    /// Leaves the group to another node, when all commands that have begun are done. Others wait, for that node.
+    pub fn hand_over(&mut self, now: Instant, to: Member) {
+        if let Some(primary) = &mut self.primary {
+            primary.hand_over(to);
+        }
+        self.settle(now);
+    }
+
+    /// A message has arrived.
+    pub fn receive(&mut self, now: Instant, from: NodeId, message: Message<P>) {
+        self.deliver(now, from, message);
+        self.settle(now);
+    }
+
+    /// An operation of the own column has ended: with the bytes, if it was a read. After an error nothing more is asked of the
+    /// column.
+    pub fn done(&mut self, now: Instant, op: Op, result: Result<Option<P>, ()>) {
+        if let Some(purpose) = self.out.ops.remove(&op) {
+            self.column.done(now, purpose, result, &mut self.out);
+        }
+        self.settle(now);
+    }
+
+    /// The register has answered.
+    pub fn register(&mut self, now: Instant, answer: Answer) {
+        match (mem::replace(&mut self.asked, Asked::Nothing), answer) {
+            (Asked::Propose(map), Answer::Taken) => self.taken(now, map),
+            (Asked::Propose(_), Answer::NotTaken) => {
+                self.not_taken();
+                self.read();
+            }
+            (Asked::Propose(map) | Asked::Doubt(map), Answer::Read(found)) => {
+                if found == map {
+                    self.taken(now, map);
+                } else {
+                    self.not_taken();
+                    self.found(now, found);
+                }
+            }
+            (Asked::Propose(map), Answer::Unknown) => {
+                self.asked = Asked::Doubt(map);
+                self.out.push(Output::ReadMap);
+            }
+            (Asked::Doubt(map), _) => self.asked = Asked::Retry(map, now + self.timing.resend),
+            (Asked::Read, Answer::Read(map)) => self.found(now, map),
+            (Asked::Nothing | Asked::Read, _) => {}
+            (Asked::Retry(map, at), _) => self.asked = Asked::Retry(map, at),
+        }
+        self.settle(now);
+    }
+
+    /// When [`Group::timeout`] is wanted.
+    #[must_use]
+    pub fn next_timeout(&self, now: Instant) -> Instant {
+        let role = match (&self.primary, &self.asked) {
+            (Some(primary), _) => primary.next_timeout(),
+            (None, Asked::Nothing) => self.looks_at(),
+            (None, _) => Instant::NEVER,
+        };
+        let retry = if let Asked::Retry(_, at) = &self.asked { *at } else { Instant::NEVER };
+        role.min(retry).min(self.column.next_timeout(now).unwrap_or(Instant::NEVER))
+    }
+
+    /// Time has passed.
+    pub fn timeout(&mut self, now: Instant) {
+        match mem::replace(&mut self.asked, Asked::Nothing) {
+            Asked::Retry(map, at) if at <= now => {
+                self.asked = Asked::Doubt(map);
+                self.out.push(Output::ReadMap);
+            }
+            asked => self.asked = asked,
+        }
+        self.column.go_on_sealing(now, false, &mut self.out);
+        if let Some(primary) = &mut self.primary {
+            primary.tick(now, &mut self.out);
+        } else if self.looks_at() <= now && matches!(self.asked, Asked::Nothing) {
+            self.look_after = now + self.timing.lease;
+            self.read();
+        }
+        self.settle(now);
+    }
+
+    /// When the register is asked for a new primary: the present one has not been heard of for a promise.
+    fn looks_at(&self) -> Instant {
+        self.look_after.max(self.column.heard + self.patience() + self.timing.rank_delay * self.rank)
+    }
+
+    /// A primary that was not heard of for so long may be replaced.
+    fn patience(&self) -> Duration {
+        let is_hasty = self.made.is(Mistake::SealWithinPromise);
+        if is_hasty { self.timing.beacon() } else { self.timing.promise() }
+    }
+
+    fn read(&mut self) {
+        self.asked = Asked::Read;
+        self.out.push(Output::ReadMap);
+    }
+
+    fn propose(&mut self, map: Map) {
+        self.out.push(Output::Propose(map.clone()));
+        self.asked = Asked::Propose(map);
+    }
+
+    fn deliver(&mut self, now: Instant, from: NodeId, message: Message<P>) {
+        match message {
+            Message::Seal(map) => {
+                if self.primary.as_ref().is_some_and(|primary| primary.map.term < map.term) {
+                    self.step_down(now);
+                }
+                self.column.seal(now, *map, &mut self.out);
+            }
+            Message::Beacon { term, member, sequence, floor } => {
+                self.column.beacon(now, from, term, member, sequence, &mut self.out);
+                self.column.stable(term, floor, &mut self.out);
+            }
+            Message::Get { .. }
+            | Message::Put { .. }
+            | Message::Open { .. }
+            | Message::Harden { .. }
+            | Message::CaughtUp { .. } => self.column.request(from, message, &mut self.out),
+            Message::Resigned { member, term } => {
+                self.column.promise.release(member, term);
+                self.column.go_on_sealing(now, false, &mut self.out);
+            }
+            Message::HandOver(map) => {
+                if map.primary == self.me && self.primary.is_none() {
+                    self.found(now, *map);
+                }
+            }
+            Message::Refused { term } => {
+                if self.primary.as_ref().is_some_and(|primary| primary.map.term < term) {
+                    self.step_down(now);
+                }
+            }
+            Message::Here { disk, generation, in_sync_epoch } => {
+                if let Some(primary) = &mut self.primary
+                    && matches!(self.asked, Asked::Nothing)
+                    && let Some(map) = primary.here(from, disk, generation, in_sync_epoch)
+                {
+                    self.propose(map);
+                }
+            }
+            message => {
+                if let Some(primary) = &mut self.primary {
+                    primary.receive(now, from, message, &mut self.out, &self.column);
+                }
+            }
+        }
+    }
+
+    /// Goes on until there is nothing to do at this time.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            while let Some(message) = self.out.own.pop_front() {
+                self.deliver(now, self.me.node, message);
+            }
+            let Some(primary) = &mut self.primary else { return };
+            if primary.own_is_outdated() {
+                self.column.is_outdated = true;
+            }
+            if self.column.failed || self.column.is_outdated {
+                self.step_down(now);
+                continue;
+            }
+            primary.advance(now, &mut self.out, &self.column);
+            self.column.stable(primary.map.term, primary.floor(), &mut self.out);
+            if matches!(self.asked, Asked::Nothing)
+                && let Some(map) = primary.wish(now, &mut self.out, &self.column)
+            {
+                self.propose(map);
+            }
+            if self.out.own.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The register holds what this process has proposed.
+    fn taken(&mut self, now: Instant, map: Map) {
+        self.column.claims = false;
+        if map.primary != self.me {
+            self.step_down(now);
+            let to = map.primary.node;
+            return self.out.send(to, Message::HandOver(Box::new(map)));
+        }
+        match &mut self.primary {
+            Some(primary) => primary.begin(now, map, &mut self.out),
+            None => self.lead(now, map),
+        }
+    }
+
+    /// It does not.
+    fn not_taken(&mut self) {
+        self.column.claims = false;
+        if let Some(primary) = &mut self.primary {
+            primary.not_taken();
+        }
+    }
+
+    /// The register holds this map.
+    fn found(&mut self, now: Instant, map: Map) {
+        if let Some(primary) = &self.primary {
+            if primary.map.term < map.term {
+                self.step_down(now);
+            }
+            return;
+        }
+        let own = map
+            .column_at(self.me.node)
+            .filter(|number| map.column(*number).is_some_and(|column| column.disk == self.column.disk));
+        let Some(own) = own else { return };
+        self.rank = own.into();
+        let state = map.columns[usize::from(own)].state;
+        if map.primary == self.me {
+            if self.retired.is_none_or(|term| term < map.term) {
+                self.lead(now, map);
+            }
+        } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
+            self.claim(now, map);
+        } else {
+            let Record { generation, in_sync_epoch, .. } = self.column.record;
+            let disk = self.column.disk;
+            self.out.send(map.primary.node, Message::Here { disk, generation, in_sync_epoch });
+        }
+    }
+
+    /// Proposes this process for the next primary, if nothing forbids it.
+    fn claim(&mut self, now: Instant, map: Map) {
+        let is_silent = self.column.heard + self.patience() <= now;
+        let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
+            && !self.made.is(Mistake::SealWithinPromise);
+        let Column { failed, is_outdated, .. } = self.column;
+        if !is_silent || is_promised || failed || is_outdated {
+            return;
+        }
+        let mut map = map;
+        if self.made.is(Mistake::TakeOverStale) {
+            map.columns[self.rank as usize].state = State::Sync;
+        }
+        if let Ok(next) = map.taken_over(self.me) {
+            self.column.claims = true;
+            self.propose(next);
+        }
+    }
+
+    fn lead(&mut self, now: Instant, map: Map) {
+        let (timing, made, size) = (self.timing, self.made, self.size);
+        self.primary = Some(Primary::new(self.me, timing, made, size, map, now, &mut self.out));
+    }
+
+    /// Another process is the primary, or will be.
+    fn step_down(&mut self, now: Instant) {
+        let Some(primary) = self.primary.take() else { return };
+        let (member, term) = (self.me, primary.map.term);
+        let nodes: Vec<NodeId> = primary.others().collect();
+        for node in nodes {
+            self.out.send(node, Message::Resigned { member, term });
+        }
+        self.retired = Some(term);
+        self.column.heard = now;
+        self.out.push(Output::Stopped);
+    }
+}

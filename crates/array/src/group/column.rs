@@ -1,0 +1,421 @@
+//! A column at its node: what it takes, from which primary.
+//!
+//! A column takes requests of one term only, the one that it was *sealed* for in this process. It is sealed for a higher term than
+//! its disk names, after its promise to another node is over and its writes of earlier terms have ended; the term is durable
+//! before the primary is told. So a write of an earlier primary, however late, is refused, and none is still on its way to
+//! the disk when the next primary looks at the bytes.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::mem;
+
+use cards_core::{Instant, NodeId};
+use cards_layout::format::Uuid;
+
+use super::extents::{Extent, Extents};
+use super::fence::{GroupTiming, Promise};
+use super::io::{Disk, Output, Outputs, Purpose, Record, Work};
+use super::map::{Map, Member, State, Term};
+use super::message::{Memory, Message, Report};
+use super::mistakes::{Made, Mistake};
+use super::origins::Origins;
+
+#[derive(Debug)]
+pub(super) struct Column {
+    me: NodeId,
+    pub(super) disk: Uuid,
+    timing: GroupTiming,
+    made: Made,
+    /// What the disk says.
+    pub(super) record: Record,
+    /// The map that this process was sealed for.
+    pub(super) sealed: Option<Map>,
+    /// The map that it is to be sealed for.
+    sealing: Option<Map>,
+    /// The term that is being written to the disk.
+    writing: Option<Term>,
+    opening: Option<Opening>,
+    /// The term that is open: clients' writes may come.
+    opened: Option<Term>,
+    pub(super) promise: Promise,
+    /// No beacon is acknowledged: the node wants to be the primary itself.
+    pub(super) claims: bool,
+    pub(super) memory: Memory,
+    /// What the primary was told when the column was sealed.
+    report: Option<Report>,
+    /// Writes of the sealed term that are in place and may not be at other columns.
+    writes: BTreeMap<u64, Extent>,
+    busy: BTreeSet<u64>,
+    floor: u64,
+    /// The same of earlier terms and processes: each has a release of its own.
+    carried: Vec<Extent>,
+    missed: Extents,
+    pub(super) origins: Origins,
+    syncing: BTreeSet<u64>,
+    is_admitting: bool,
+    pub(super) failed: bool,
+    /// The disk is an old copy of itself: others have to say what it is.
+    pub(super) is_outdated: bool,
+    /// When the primary was heard of last.
+    pub(super) heard: Instant,
+}
+
+#[derive(Debug)]
+struct Opening {
+    term: Term,
+    origins: Origins,
+    record: Option<Record>,
+}
+
+/// Whether a request is taken.
+enum Gate {
+    Open,
+    Refused(Term),
+    Restarted,
+    Failed,
+    /// Of a term that the column is not sealed for yet.
+    Early,
+}
+
+impl Column {
+    pub(super) fn new(me: NodeId, disk: Disk, timing: GroupTiming, made: Made, now: Instant) -> Self {
+        let forgets = made.is(Mistake::ForgetPromise);
+        Self {
+            me,
+            disk: disk.disk,
+            timing,
+            made,
+            record: disk.record,
+            sealed: None,
+            sealing: None,
+            writing: None,
+            opening: None,
+            opened: None,
+            promise: if forgets { Promise::none() } else { Promise::unknown(now, &timing) },
+            claims: false,
+            memory: if disk.record.is_lossy { Memory::Lossy } else { Memory::Restarted },
+            report: None,
+            writes: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            floor: 0,
+            carried: disk.dirty.iter().collect(),
+            missed: disk.missed,
+            origins: Origins::default(),
+            syncing: BTreeSet::new(),
+            is_admitting: false,
+            failed: false,
+            is_outdated: false,
+            heard: if forgets { Instant(0) } else { now },
+        }
+    }
+
+    /// The term below which everything is refused.
+    pub(super) fn refused_below(&self) -> Term {
+        self.sealing.as_ref().map_or(self.record.term(), |map| map.term)
+    }
+
+    /// When the promise is over for which a primary waits.
+    pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        self.promise.blocks(now, self.sealing.as_ref()?.primary.node)
+    }
+
+    fn gate(&self, term: Term) -> Gate {
+        let sealed = self.sealed.as_ref().map(|map| map.term);
+        let below = self.refused_below();
+        if self.failed {
+            Gate::Failed
+        } else if term < below && !(self.made.is(Mistake::AcceptEarlierEpoch) && self.sealed.is_some()) {
+            Gate::Refused(below)
+        } else if sealed == Some(term) || term < below {
+            Gate::Open
+        } else if term == self.record.term() {
+            Gate::Restarted
+        } else {
+            Gate::Early
+        }
+    }
+
+    /// Whether a request of this term is taken; if not, its sender is told why.
+    fn passes<P>(&self, from: NodeId, term: Term, out: &mut Outputs<P>) -> bool {
+        match self.gate(term) {
+            Gate::Open => return true,
+            Gate::Refused(below) => out.send(from, Message::Refused { term: below }),
+            Gate::Restarted => out.send(from, Message::Restarted { term }),
+            Gate::Failed => out.send(from, Message::Failed { term }),
+            Gate::Early => {}
+        }
+        false
+    }
+
+    /// A primary begins a term.
+    pub(super) fn seal<P>(&mut self, now: Instant, map: Map, out: &mut Outputs<P>) {
+        let (term, primary) = (map.term, map.primary.node);
+        let state = map.column_at(self.me).and_then(|number| map.column(number));
+        let is_written = |state| matches!(state, State::Sync | State::Fill { .. });
+        if !state.is_some_and(|column| column.disk == self.disk && is_written(column.state)) {
+            return;
+        }
+        if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
+            return self.go_on_sealing(now, true, out);
+        }
+        match self.gate(term) {
+            Gate::Open => {
+                if let Some(report) = self.report.clone().map(Box::new) {
+                    out.send(primary, Message::Sealed { term, report });
+                }
+            }
+            Gate::Early => {
+                self.heard = now;
+                self.sealing = Some(map);
+                self.go_on_sealing(now, true, out);
+            }
+            Gate::Refused(below) => out.send(primary, Message::Refused { term: below }),
+            Gate::Restarted => out.send(primary, Message::Restarted { term }),
+            Gate::Failed => out.send(primary, Message::Failed { term }),
+        }
+    }
+
+    /// Seals the column if nothing is in the way any more.
+    pub(super) fn go_on_sealing<P>(&mut self, now: Instant, tells: bool, out: &mut Outputs<P>) {
+        let Some(map) = &self.sealing else { return };
+        let (term, primary) = (map.term, map.primary.node);
+        let is_promised = self.promise.blocks(now, primary).is_some();
+        let waits = is_promised && !self.made.is(Mistake::SealWithinPromise);
+        let is_busy =
+            !self.busy.is_empty() || self.opening.is_some() || self.is_admitting || self.writing.is_some();
+        if waits || is_busy || self.failed {
+            if tells {
+                out.send(primary, Message::Waiting { term });
+            }
+            return;
+        }
+        self.writing = Some(term);
+        out.work(Work::SetRecord(self.record_of(term)), Purpose::Seal);
+        if self.made.is(Mistake::SealBeforeDurable) {
+            self.is_sealed(out);
+        }
+    }
+
+    /// What the disk is to say when the column is sealed for a term.
+    const fn record_of(&self, term: Term) -> Record {
+        let is_same = term.generation == self.record.generation;
+        let in_sync_epoch = if is_same { self.record.in_sync_epoch } else { 0 };
+        Record { generation: term.generation, sealed_epoch: term.epoch, in_sync_epoch, ..self.record }
+    }
+
+    /// The term is durable.
+    fn is_sealed<P>(&mut self, out: &mut Outputs<P>) {
+        let Some(map) = self.sealing.take() else { return };
+        self.carried.extend(mem::take(&mut self.writes).into_values());
+        self.floor = 0;
+        self.opened = None;
+        self.syncing.clear();
+        let report = Report {
+            memory: self.memory,
+            sealed_before: self.record.term(),
+            in_sync_epoch: self.record.in_sync_epoch,
+            unstable: self.carried.iter().copied().collect(),
+            missed: self.missed.clone(),
+            origins: self.origins.clone(),
+        };
+        self.record = self.record_of(map.term);
+        self.report = Some(report.clone());
+        out.send(map.primary.node, Message::Sealed { term: map.term, report: Box::new(report) });
+        self.sealed = Some(map);
+    }
+
+    /// A primary asks for the right to serve.
+    pub(super) fn beacon<P>(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        term: Term,
+        member: Member,
+        sequence: u64,
+        out: &mut Outputs<P>,
+    ) {
+        let is_primary = self.sealed.as_ref().is_some_and(|map| map.primary == member);
+        if self.failed || !is_primary || self.sealing.is_some() {
+            if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
+                self.passes(from, term, out);
+            }
+        } else if !self.claims && term >= self.refused_below() {
+            self.heard = now;
+            self.promise.renew(now, member, term, &self.timing);
+            out.send(from, Message::BeaconAck { member, sequence });
+        }
+    }
+
+    /// All columns have the writes of the term up to `floor`.
+    pub(super) fn stable<P>(&mut self, term: Term, floor: u64, out: &mut Outputs<P>) {
+        if self.sealed.as_ref().is_none_or(|map| map.term != term) || floor <= self.floor {
+            return;
+        }
+        self.floor = floor;
+        let later = self.writes.split_off(&(floor + 1));
+        for extent in mem::replace(&mut self.writes, later).into_values() {
+            out.push(Output::Release(extent));
+        }
+    }
+
+    /// Requests of a primary.
+    pub(super) fn request<P: Clone>(&mut self, from: NodeId, message: Message<P>, out: &mut Outputs<P>) {
+        match message {
+            Message::Get { term, number, extent } if self.passes(from, term, out) => {
+                out.work(Work::Read { extent }, Purpose::Get { to: from, term, number });
+            }
+            Message::Put { term, number, floor, extent, payload, missed, origin }
+                if self.passes(from, term, out) =>
+            {
+                self.stable(term, floor, out);
+                if number <= self.floor || self.writes.contains_key(&number) {
+                    out.send(from, Message::PutDone { term, number });
+                } else if self.busy.insert(number) {
+                    let purpose = Purpose::Put { to: from, number, extent, missed, origin };
+                    out.work(Work::Write { extent, payload, missed }, purpose);
+                }
+            }
+            Message::Open { term, origins, missed } if self.passes(from, term, out) => {
+                self.open(from, term, *origins, &missed, out);
+            }
+            Message::Harden { term, number, floor, admits }
+                if self.passes(from, term, out) && !self.is_admitting && self.syncing.insert(number) =>
+            {
+                self.stable(term, floor, out);
+                out.work(Work::Sync, Purpose::Harden { to: from, term, number, admits });
+            }
+            Message::CaughtUp { term, extents } if self.passes(from, term, out) => {
+                extents.iter().for_each(|extent| self.missed.remove(extent));
+                out.push(Output::CaughtUp(*extents));
+            }
+            _ => {}
+        }
+    }
+
+    fn open<P>(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        origins: Origins,
+        missed: &Extents,
+        out: &mut Outputs<P>,
+    ) {
+        if self.opened == Some(term) {
+            out.send(from, Message::Opened { term });
+        } else if self.opening.is_none() && self.sealing.is_none() {
+            let record = self.is_in_sync().then_some(Record {
+                in_sync_epoch: term.epoch,
+                is_lossy: false,
+                ..self.record
+            });
+            self.opening = Some(Opening { term, origins, record });
+            self.missed.unite(missed);
+            out.work(Work::MarkMissed(missed.clone()), Purpose::Open);
+        }
+    }
+
+    /// A step of opening the term is durable.
+    fn go_on_opening<P>(&mut self, out: &mut Outputs<P>) {
+        let Some(opening) = &mut self.opening else { return };
+        if let Some(record) = opening.record.take() {
+            self.record = record;
+            return out.work(Work::SetRecord(record), Purpose::Open);
+        }
+        let Some(Opening { term, origins, .. }) = self.opening.take() else { return };
+        self.origins = origins;
+        self.opened = Some(term);
+        self.report = None;
+        if self.is_in_sync() {
+            self.agrees(out);
+        }
+        if let Some(map) = &self.sealed {
+            out.send(map.primary.node, Message::Opened { term });
+        }
+    }
+
+    fn is_in_sync(&self) -> bool {
+        self.sealed.as_ref().is_some_and(|map| {
+            let own = map.column_at(self.me).and_then(|number| map.column(number));
+            own.is_some_and(|column| column.state == State::Sync)
+        })
+    }
+
+    /// The column has what the others have.
+    fn agrees<P>(&mut self, out: &mut Outputs<P>) {
+        self.memory = Memory::Intact;
+        self.is_outdated = false;
+        for extent in mem::take(&mut self.carried) {
+            out.push(Output::Release(extent));
+        }
+    }
+
+    /// An operation has ended.
+    pub(super) fn done<P>(
+        &mut self,
+        now: Instant,
+        purpose: Purpose,
+        result: Result<Option<P>, ()>,
+        out: &mut Outputs<P>,
+    ) {
+        let Ok(payload) = result else {
+            self.failed = true;
+            if let Some(map) = &self.sealed {
+                out.send(map.primary.node, Message::Failed { term: map.term });
+            }
+            return;
+        };
+        match purpose {
+            Purpose::Get { to, term, number } => {
+                if let Some(payload) = payload {
+                    out.send(to, Message::Got { term, number, payload });
+                }
+            }
+            Purpose::Put { to, number, extent, missed, origin } => {
+                self.busy.remove(&number);
+                // All that was busy has ended before the column is sealed anew.
+                let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
+                self.writes.insert(number, extent);
+                if missed {
+                    self.missed.insert(extent);
+                }
+                if let Some(origin) = origin {
+                    self.origins.insert(origin);
+                }
+                out.send(to, Message::PutDone { term, number });
+                self.go_on_sealing(now, false, out);
+            }
+            Purpose::Harden { to, term, number, admits } => {
+                if self.sealed.as_ref().is_none_or(|map| map.term != term) {
+                    return;
+                }
+                self.syncing.remove(&number);
+                if admits && self.sealing.is_none() {
+                    self.is_admitting = true;
+                    self.record.is_lossy = false;
+                    out.work(Work::SetRecord(self.record), Purpose::Admit { to, term, number });
+                } else if !admits {
+                    out.send(to, Message::Hardened { term, number });
+                }
+            }
+            Purpose::Admit { to, term, number } => {
+                self.is_admitting = false;
+                self.agrees(out);
+                out.send(to, Message::Hardened { term, number });
+                self.go_on_sealing(now, false, out);
+            }
+            Purpose::Seal => {
+                let written = self.writing.take();
+                // A later term may have come meanwhile.
+                if self.sealing.as_ref().is_some_and(|map| Some(map.term) == written) {
+                    self.is_sealed(out);
+                }
+                self.go_on_sealing(now, false, out);
+            }
+            Purpose::Open => {
+                self.go_on_opening(out);
+                self.go_on_sealing(now, false, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Ranges of bytes of a group.
+
+use alloc::collections::BTreeMap;
+
+/// A range of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Extent {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length; not 0.
+    pub length: u64,
+}
+
+impl Extent {
+    /// Where it ends.
+    #[must_use]
+    pub const fn end(self) -> u64 {
+        self.offset + self.length
+    }
+
+    /// Whether a byte is in both.
+    #[must_use]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.offset < other.end() && other.offset < self.end()
+    }
+}
+
+/// A set of bytes, as ranges that neither overlap nor touch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Extents(BTreeMap<u64, u64>);
+
+impl Extents {
+    /// Adds a range.
+    pub fn insert(&mut self, extent: Extent) {
+        let (mut offset, mut end) = (extent.offset, extent.end());
+        while let Some((&start, &stop)) = self.0.range(..=end).next_back() {
+            if stop < offset {
+                break;
+            }
+            self.0.remove(&start);
+            (offset, end) = (offset.min(start), end.max(stop));
+        }
+        self.0.insert(offset, end);
+    }
+
+    /// Removes a range.
+    pub fn remove(&mut self, extent: Extent) {
+        while let Some((&start, &stop)) = self.0.range(..extent.end()).next_back() {
+            if stop <= extent.offset {
+                break;
+            }
+            self.0.remove(&start);
+            if start < extent.offset {
+                self.0.insert(start, extent.offset);
+            }
+            if stop > extent.end() {
+                self.0.insert(extent.end(), stop);
+            }
+        }
+    }
+
+    /// Adds the ranges of another set.
+    pub fn unite(&mut self, other: &Self) {
+        other.iter().for_each(|extent| self.insert(extent));
+    }
+
+    /// Whether no byte is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ranges, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.0.iter().map(|(&offset, &end)| Extent { offset, length: end - offset })
+    }
+
+    /// The ranges in pieces of at most `length` bytes, ascending.
+    pub fn pieces(&self, length: u64) -> impl Iterator<Item = Extent> + '_ {
+        self.0.iter().flat_map(move |(&offset, &end)| {
+            let starts = (offset..end).step_by(usize::try_from(length).unwrap_or(usize::MAX));
+            starts.map(move |offset| Extent { offset, length: length.min(end - offset) })
+        })
+    }
+}
+
+impl FromIterator<Extent> for Extents {
+    fn from_iter<I: IntoIterator<Item = Extent>>(extents: I) -> Self {
+        let mut set = Self::default();
+        extents.into_iter().for_each(|extent| set.insert(extent));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn extents_are_the_bytes_that_were_inserted_and_not_removed(
+            changes in prop::collection::vec((any::<bool>(), 0_u64..40, 1_u64..12), 0..30),
+        ) {
+            let (mut set, mut bytes) = (Extents::default(), [false; 64]);
+            for (inserts, offset, length) in changes {
+                let extent = Extent { offset, length };
+                if inserts { set.insert(extent) } else { set.remove(extent) }
+                bytes[offset as usize..extent.end() as usize].fill(inserts);
+            }
+            let ranges: Vec<_> = set.iter().collect();
+            for pair in ranges.windows(2) {
+                prop_assert!(pair[0].end() < pair[1].offset);
+            }
+            for (at, is_in) in bytes.into_iter().enumerate() {
+                let byte = Extent { offset: at as u64, length: 1 };
+                prop_assert_eq!(ranges.iter().any(|range| range.overlaps(byte)), is_in);
+            }
+            let pieces: Extents = set.pieces(5).collect();
+            prop_assert!(set.pieces(5).all(|piece| piece.length <= 5));
+            prop_assert_eq!(pieces, set);
+        }
+    }
+}

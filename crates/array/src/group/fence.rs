@@ -1,0 +1,190 @@
+//! What keeps two primaries apart: a primary's right to serve, and the promise of a column that has acknowledged it.
+//!
+//! A primary sends beacons. It has the right while every other column in sync has acknowledged one that was *sent* less than a lease ago,
+//! by the primary's clock. A column that acknowledges one promises to seal for no other node until a lease and a half after it
+//! *arrived*, by the column's clock. While no clock runs more than a third faster than another the right ends first.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use cards_core::{Duration, Instant, NodeId};
+
+use super::map::{Member, Term};
+
+/// The times of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct GroupTiming {
+    /// How long an acknowledged beacon gives the primary the right to serve.
+    pub lease: Duration,
+    /// A message without an answer is repeated after this.
+    pub resend: Duration,
+    /// A column that does not confirm a write for so long is dropped, although its node answers.
+    pub put_timeout: Duration,
+    /// The columns' nodes look for a new primary one after the other, so much apart.
+    pub rank_delay: Duration,
+    /// How long a new primary holds back writes because cards of the last one may be valid: one and a half leases of cards.
+    pub grace: Duration,
+}
+
+impl Default for GroupTiming {
+    /// 1.5 s, 200 ms, 2 s, 200 ms, and the 1.5 s that fit cards' leases of 1 s.
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_millis(1500),
+            resend: Duration::from_millis(200),
+            put_timeout: Duration::from_secs(2),
+            rank_delay: Duration::from_millis(200),
+            grace: Duration::from_millis(1500),
+        }
+    }
+}
+
+impl GroupTiming {
+    /// How long a promise lasts.
+    #[must_use]
+    pub fn promise(&self) -> Duration {
+        self.lease + self.lease / 2
+    }
+
+    /// A column that says nothing for so long is dropped.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.lease / 2
+    }
+
+    /// The pause between beacons.
+    #[must_use]
+    pub fn beacon(&self) -> Duration {
+        self.lease / 4
+    }
+}
+
+/// A column's promise to seal for no other node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Promise {
+    /// None: the node was started, and what its last process promised is not known.
+    to: Option<Member>,
+    term: Term,
+    until: Instant,
+}
+
+impl Promise {
+    /// What a process has to keep that has just been started.
+    pub(super) fn unknown(now: Instant, timing: &GroupTiming) -> Self {
+        Self { to: None, term: Term::default(), until: now + timing.promise() }
+    }
+
+    pub(super) const fn none() -> Self {
+        Self { to: None, term: Term { generation: 0, epoch: 0 }, until: Instant(0) }
+    }
+
+    /// A beacon of `member` is acknowledged, which is primary in `term`.
+    pub(super) fn renew(&mut self, now: Instant, member: Member, term: Term, timing: &GroupTiming) {
+        *self = Self { to: Some(member), term, until: now + timing.promise() };
+    }
+
+    /// Until when the column must not seal for `node`, if it must not. A process of the node to which it promised has an
+    /// earlier one's place, which is over.
+    pub(super) fn blocks(&self, now: Instant, node: NodeId) -> Option<Instant> {
+        let is_to = self.to.is_some_and(|to| to.node == node);
+        (now < self.until && !is_to).then_some(self.until)
+    }
+
+    /// `member` serves no more in `term`, nor in those before.
+    pub(super) fn release(&mut self, member: Member, term: Term) {
+        if self.to == Some(member) && self.term <= term {
+            self.until = Instant(0);
+        }
+    }
+}
+
+/// A primary's right to serve.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Right {
+    sequence: u64,
+    /// Beacons that may still be acknowledged, and when they were sent.
+    sent: VecDeque<(u64, Instant)>,
+    /// When the last beacon was sent that the node has acknowledged.
+    acknowledged: BTreeMap<NodeId, Instant>,
+}
+
+impl Right {
+    /// The number of a new beacon.
+    pub(super) fn beacon(&mut self, now: Instant) -> u64 {
+        self.sequence += 1;
+        self.sent.push_back((self.sequence, now));
+        if self.sent.len() > 8 {
+            self.sent.pop_front();
+        }
+        self.sequence
+    }
+
+    pub(super) fn acknowledge(&mut self, node: NodeId, sequence: u64) {
+        if let Some((_, at)) = self.sent.iter().find(|(number, _)| *number == sequence) {
+            let last = self.acknowledged.entry(node).or_default();
+            *last = (*at).max(*last);
+        }
+    }
+
+    /// Whether each of the nodes has given the right.
+    pub(super) fn lasts(
+        &self,
+        now: Instant,
+        mut nodes: impl Iterator<Item = NodeId>,
+        timing: &GroupTiming,
+    ) -> bool {
+        nodes.all(|node| self.acknowledged.get(&node).is_some_and(|sent| now < *sent + timing.lease))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: GroupTiming = GroupTiming {
+        lease: Duration::from_millis(100),
+        resend: Duration::from_millis(10),
+        put_timeout: Duration::from_millis(200),
+        rank_delay: Duration::from_millis(20),
+        grace: Duration::from_millis(150),
+    };
+
+    fn ms(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn member(node: u16) -> Member {
+        Member { node: NodeId(node), incarnation: 1 }
+    }
+
+    #[test]
+    fn the_right_lasts_a_lease_from_when_the_beacon_was_sent() {
+        let mut right = Right::default();
+        let nodes = || [NodeId(1), NodeId(2)].into_iter();
+        let first = right.beacon(ms(10));
+        let second = right.beacon(ms(40));
+        right.acknowledge(NodeId(1), second);
+        assert!(!right.lasts(ms(50), nodes(), &TIMING));
+        right.acknowledge(NodeId(2), first);
+        right.acknowledge(NodeId(1), first);
+        assert!(right.lasts(ms(109), nodes(), &TIMING));
+        assert!(!right.lasts(ms(110), nodes(), &TIMING));
+        assert!(right.lasts(ms(139), [NodeId(1)].into_iter(), &TIMING));
+        assert!(right.lasts(ms(999), [].into_iter(), &TIMING));
+    }
+
+    #[test]
+    fn a_promise_blocks_all_other_nodes_for_a_lease_and_a_half() {
+        let term = Term { generation: 1, epoch: 4 };
+        let mut promise = Promise::unknown(ms(0), &TIMING);
+        assert_eq!(promise.blocks(ms(149), NodeId(1)), Some(ms(150)));
+        assert_eq!(promise.blocks(ms(150), NodeId(1)), None);
+        promise.renew(ms(200), member(1), term, &TIMING);
+        assert_eq!(promise.blocks(ms(349), NodeId(2)), Some(ms(350)));
+        assert_eq!(promise.blocks(ms(349), NodeId(1)), None);
+        promise.release(member(1), Term { generation: 1, epoch: 3 });
+        promise.release(member(2), term);
+        assert_eq!(promise.blocks(ms(349), NodeId(2)), Some(ms(350)));
+        promise.release(member(1), term);
+        assert_eq!(promise.blocks(ms(201), NodeId(2)), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! Messages between the nodes of a group. All may be lost, repeated, delayed and overtaken.
+
+use alloc::boxed::Box;
+
+use cards_layout::format::Uuid;
+
+use super::extents::{Extent, Extents};
+use super::map::{Map, Member, Term};
+use super::origins::{Origin, Origins};
+
+/// A message; `P` stands for the bytes of a write or a copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message<P> {
+    /// A primary asks for the right to serve.
+    Beacon {
+        /// Its map's.
+        term: Term,
+        /// The primary.
+        member: Member,
+        /// The number of the beacon, which its acknowledgement names.
+        sequence: u64,
+        /// All columns have the writes of the term up to this number.
+        floor: u64,
+    },
+    /// A column's node promises to seal for no other one.
+    BeaconAck {
+        /// The primary that asked.
+        member: Member,
+        /// The number of the beacon.
+        sequence: u64,
+    },
+    /// A primary begins a term.
+    Seal(Box<Map>),
+    /// The column will be sealed, when its promise is over and its writes of earlier terms have ended.
+    Waiting {
+        /// The term.
+        term: Term,
+    },
+    /// The column refuses all earlier terms from now on, durably.
+    Sealed {
+        /// The term.
+        term: Term,
+        /// What it has.
+        report: Box<Report>,
+    },
+    /// A primary wants bytes.
+    Get {
+        /// Its term.
+        term: Term,
+        /// The number of the request.
+        number: u64,
+        /// Which.
+        extent: Extent,
+    },
+    /// The bytes.
+    Got {
+        /// The term of the request.
+        term: Term,
+        /// Its number.
+        number: u64,
+        /// The bytes.
+        payload: P,
+    },
+    /// A primary has bytes written: those of a command, or a copy.
+    Put {
+        /// Its term.
+        term: Term,
+        /// The number of the write in the term.
+        number: u64,
+        /// All columns have the writes of the term up to this number.
+        floor: u64,
+        /// Where.
+        extent: Extent,
+        /// The bytes.
+        payload: P,
+        /// Some column does not get this write.
+        missed: bool,
+        /// The command, if it is one that its client may repeat.
+        origin: Option<Origin>,
+    },
+    /// The bytes are in place.
+    PutDone {
+        /// The term of the write.
+        term: Term,
+        /// Its number.
+        number: u64,
+    },
+    /// All columns in sync agree, and clients are served from now on.
+    Open {
+        /// The primary's term.
+        term: Term,
+        /// Commands that were applied.
+        origins: Box<Origins>,
+        /// What columns that are not in sync have missed.
+        missed: Box<Extents>,
+    },
+    /// The column has noted it, durably.
+    Opened {
+        /// The term.
+        term: Term,
+    },
+    /// A primary has everything made durable that the column has.
+    Harden {
+        /// Its term.
+        term: Term,
+        /// The number of the request.
+        number: u64,
+        /// All columns have the writes of the term up to this number.
+        floor: u64,
+        /// The column has everything, and will be admitted.
+        admits: bool,
+    },
+    /// It is durable.
+    Hardened {
+        /// The term of the request.
+        term: Term,
+        /// Its number.
+        number: u64,
+    },
+    /// Copies of the missed ranges are confirmed.
+    CaughtUp {
+        /// The primary's term.
+        term: Term,
+        /// The ranges.
+        extents: Box<Extents>,
+    },
+    /// A node with a column that gets no writes is back.
+    Here {
+        /// Its disk.
+        disk: Uuid,
+        /// Of which generation the disk is.
+        generation: u32,
+        /// The last epoch in which it was in sync, as it says.
+        in_sync_epoch: u64,
+    },
+    /// The column is sealed, or being sealed, for a later term.
+    Refused {
+        /// That term.
+        term: Term,
+    },
+    /// The column was sealed for the term, and its process was started again since.
+    Restarted {
+        /// The term.
+        term: Term,
+    },
+    /// The column's disk has failed.
+    Failed {
+        /// The term of the request.
+        term: Term,
+    },
+    /// The register holds this map: its primary, which is this node, goes on.
+    HandOver(Box<Map>),
+    /// A process that was primary serves no more in this term, nor in those before.
+    Resigned {
+        /// The process.
+        member: Member,
+        /// The term.
+        term: Term,
+    },
+}
+
+/// What a process of a column's node remembers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Memory {
+    /// Its machine lost power: what was not made durable may be lost.
+    Lossy,
+    /// It was started after the last write: what was written is there, which commands these were is not known.
+    Restarted,
+    /// All.
+    Intact,
+}
+
+/// What a column has when it is sealed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// What its process remembers.
+    pub memory: Memory,
+    /// The term that it was sealed for before.
+    pub sealed_before: Term,
+    /// The last epoch of that generation in which it was in sync.
+    pub in_sync_epoch: u64,
+    /// What it has in place and other columns may not have.
+    pub unstable: Extents,
+    /// What columns have missed that were not in sync.
+    pub missed: Extents,
+    /// Commands that were applied.
+    pub origins: Origins,
+}

@@ -1,0 +1,899 @@
+//! The primary of a group, from the moment when the register names it until another one takes over.
+//!
+//! | stage | leaves when |
+//! |---|---|
+//! | `Sealing` | all columns that get writes are sealed; one in sync that says nothing is dropped, and the next term begins |
+//! | `Reconciling` | what was not complete is the same at all columns in sync |
+//! | `Opening` | all of them have noted which commands were applied and what others have missed |
+//! | `Reading` | cards of the last primary are void; reads are served |
+//! | `Serving` | the map changes: the next term begins with `Sealing` |
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::mem;
+
+use cards_core::{Instant, NodeId};
+use cards_layout::format::Uuid;
+
+use super::column::Column;
+use super::extents::{Extent, Extents};
+use super::fence::{GroupTiming, Right};
+use super::io::{Command, CommandError, Output, Outputs, Token};
+use super::map::{COLUMNS_MAX, Map, Member, State, Term};
+use super::message::{Memory, Message, Report};
+use super::mistakes::{Made, Mistake};
+use super::origins::{Known, Origin, Origins};
+
+/// What a group is, beside its map.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Size {
+    /// Bytes of a column.
+    pub bytes: u64,
+    /// Bytes of one copy from a column to another.
+    pub copy_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Stage {
+    Sealing,
+    Reconciling,
+    Opening,
+    Reading,
+    Serving,
+}
+
+/// Columns, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Mask(u8);
+
+impl Mask {
+    const fn insert(&mut self, column: u8) {
+        self.0 |= 1 << column;
+    }
+
+    const fn has(self, column: u8) -> bool {
+        self.0 & 1 << column != 0
+    }
+
+    const fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    fn columns(self) -> impl Iterator<Item = u8> {
+        (0..COLUMNS_MAX as u8).filter(move |column| self.has(*column))
+    }
+}
+
+impl FromIterator<u8> for Mask {
+    fn from_iter<I: IntoIterator<Item = u8>>(columns: I) -> Self {
+        let mut mask = Self::default();
+        columns.into_iter().for_each(|column| mask.insert(column));
+        mask
+    }
+}
+
+/// What bytes are moved for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    Command(Token),
+    Reconcile,
+    Fill,
+}
+
+#[derive(Clone, Debug)]
+struct Put<P> {
+    extent: Extent,
+    payload: P,
+    origin: Option<Origin>,
+    reason: Reason,
+    targets: Mask,
+    confirmed: Mask,
+    /// All columns that must have it have it.
+    is_complete: bool,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Get {
+    extent: Extent,
+    from: u8,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Harden {
+    /// None: the column being filled is to be admitted.
+    token: Option<Token>,
+    confirmed: Mask,
+}
+
+/// The column that is being filled.
+#[derive(Debug)]
+struct Fill {
+    column: u8,
+    /// What is not copied yet.
+    todo: VecDeque<Extent>,
+    /// What it has missed and has confirmed.
+    copied: Extents,
+    step: FillStep,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum FillStep {
+    Copying,
+    /// Copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
+    /// has to be durable there when it is.
+    Hardening,
+    Hardened,
+    /// The map that admits it is proposed: it has to give the right, as it may be in sync already.
+    Proposed,
+}
+
+#[derive(Debug)]
+pub(super) struct Primary<P> {
+    me: Member,
+    timing: GroupTiming,
+    made: Made,
+    size: Size,
+    pub(super) map: Map,
+    own: u8,
+    stage: Stage,
+    right: Right,
+    beacon_at: Instant,
+    resend_at: Instant,
+    /// When a column said something last.
+    heard: [Instant; COLUMNS_MAX],
+    /// Columns that have failed, or were started again since they were sealed.
+    broken: Mask,
+    /// The same, or columns being filled that were silent: nothing is awaited of them in this term.
+    given_up: Mask,
+    reports: BTreeMap<u8, Report>,
+    opened: Mask,
+    source: u8,
+    reconcile: VecDeque<Extent>,
+    missed: Extents,
+    origins: Origins,
+    next_number: u64,
+    puts: BTreeMap<u64, Put<P>>,
+    gets: BTreeMap<u64, Get>,
+    hardens: BTreeMap<u64, Harden>,
+    waiting: VecDeque<(Token, Command<P>)>,
+    /// Results that are told while the right lasts.
+    results: VecDeque<(Token, Option<P>)>,
+    fill: Option<Fill>,
+    /// What the column that was admitted last had missed.
+    caught_up: Extents,
+    /// Cards of the last primary are void then.
+    writes_at: Option<Instant>,
+    hands_over: Option<Member>,
+    /// Nothing is served: the map that names another primary is proposed.
+    is_silenced: bool,
+}
+
+impl<P: Clone> Primary<P> {
+    pub(super) fn new(
+        me: Member,
+        timing: GroupTiming,
+        made: Made,
+        size: Size,
+        map: Map,
+        now: Instant,
+        out: &mut Outputs<P>,
+    ) -> Self {
+        let mut primary = Self {
+            me,
+            timing,
+            made,
+            size,
+            map: map.clone(),
+            own: 0,
+            stage: Stage::Sealing,
+            right: Right::default(),
+            beacon_at: now,
+            resend_at: now,
+            heard: [now; COLUMNS_MAX],
+            broken: Mask::default(),
+            given_up: Mask::default(),
+            reports: BTreeMap::new(),
+            opened: Mask::default(),
+            source: 0,
+            reconcile: VecDeque::new(),
+            missed: Extents::default(),
+            origins: Origins::default(),
+            next_number: 1,
+            puts: BTreeMap::new(),
+            gets: BTreeMap::new(),
+            hardens: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            results: VecDeque::new(),
+            fill: None,
+            caught_up: Extents::default(),
+            writes_at: None,
+            hands_over: None,
+            is_silenced: false,
+        };
+        primary.begin(now, map, out);
+        primary
+    }
+
+    /// A term begins. What is open goes on in it.
+    pub(super) fn begin(&mut self, now: Instant, map: Map, out: &mut Outputs<P>) {
+        self.own = map.column_at(self.me.node).unwrap_or_default();
+        self.map = map;
+        self.stage = Stage::Sealing;
+        self.heard = [now; COLUMNS_MAX];
+        self.broken = Mask::default();
+        self.given_up = Mask::default();
+        self.reports.clear();
+        self.opened = Mask::default();
+        self.next_number = 1;
+        self.is_silenced = false;
+        let mut again = VecDeque::new();
+        for put in mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete) {
+            if let Reason::Command(token) = put.reason {
+                let Put { extent, payload, origin, .. } = put;
+                again.push_back((token, Command::Write { extent, payload, origin }));
+            }
+        }
+        for get in mem::take(&mut self.gets).into_values() {
+            if let Reason::Command(token) = get.reason {
+                again.push_back((token, Command::Read { extent: get.extent }));
+            }
+        }
+        let hardens = mem::take(&mut self.hardens).into_values();
+        again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
+        again.append(&mut self.waiting);
+        self.waiting = again;
+        // The column that was filled last is in sync, or has to be filled again.
+        if let Some(fill) = self.fill.take()
+            && self.map.column(fill.column).is_some_and(|column| column.state == State::Sync)
+            && !self.made.is(Mistake::ClearWhenSent)
+        {
+            self.caught_up = fill.copied;
+        }
+        self.resend_at = now;
+        self.tick(now, out);
+    }
+
+    /// Columns that have every acknowledged write, and one that may have become such a column.
+    fn must(&self) -> Mask {
+        self.map.in_sync().collect::<Mask>().with(self.filled(FillStep::Proposed))
+    }
+
+    /// Columns without which no write is complete.
+    fn needed(&self) -> Mask {
+        self.must().with(self.filled(FillStep::Hardening))
+    }
+
+    /// The column being filled, if that has come so far.
+    fn filled(&self, step: FillStep) -> Mask {
+        self.fill.as_ref().filter(|fill| fill.step >= step).map(|fill| fill.column).into_iter().collect()
+    }
+
+    /// Columns that get every write.
+    fn written(&self) -> Mask {
+        self.map.written().collect::<Mask>().without(self.given_up)
+    }
+
+    fn node(&self, column: u8) -> NodeId {
+        self.map.columns[usize::from(column)].node
+    }
+
+    /// Whether the primary may tell anything to its clients now.
+    pub(super) fn serves(&self, now: Instant) -> bool {
+        let others = self.must().columns().filter(|column| *column != self.own);
+        let nodes = others.map(|column| self.node(column));
+        let has_right =
+            self.right.lasts(now, nodes, &self.timing) || self.made.is(Mistake::ServeWithoutRight);
+        self.stage >= Stage::Reading && has_right && !self.is_silenced
+    }
+
+    /// Writes go on: cards of the last primary are void.
+    pub(super) const fn cards_void(&mut self, now: Instant) {
+        if let Some(at) = &mut self.writes_at {
+            *at = now;
+        }
+    }
+
+    pub(super) const fn hand_over(&mut self, to: Member) {
+        self.hands_over = Some(to);
+    }
+
+    pub(super) fn command(
+        &mut self,
+        now: Instant,
+        token: Token,
+        command: Command<P>,
+        out: &mut Outputs<P>,
+        column: &Column,
+    ) {
+        self.waiting.push_back((token, command));
+        self.pump(now, out, column);
+    }
+
+    /// When [`Self::tick`] is wanted.
+    pub(super) fn next_timeout(&self) -> Instant {
+        let at = self.beacon_at.min(self.resend_at);
+        self.writes_at.filter(|_| self.stage == Stage::Reading).map_or(at, |writes| at.min(writes))
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant, out: &mut Outputs<P>) {
+        if self.beacon_at <= now {
+            self.beacon_at = now + self.timing.beacon();
+            let (term, member, floor) = (self.map.term, self.me, self.floor());
+            let sequence = self.right.beacon(now);
+            for column in self.written().columns() {
+                if column == self.own {
+                    self.heard[usize::from(column)] = now;
+                }
+                out.send(self.node(column), Message::Beacon { term, member, sequence, floor });
+            }
+        }
+        if self.resend_at <= now {
+            self.resend_at = now + self.timing.resend;
+            self.resend(out);
+        }
+        if self.stage == Stage::Reading && self.writes_at.is_some_and(|at| at <= now) {
+            self.stage = Stage::Serving;
+        }
+    }
+
+    /// Sends again what has no answer.
+    fn resend(&self, out: &mut Outputs<P>) {
+        match self.stage {
+            Stage::Sealing => {
+                for column in self.written().columns().filter(|column| !self.reports.contains_key(column)) {
+                    out.send(self.node(column), Message::Seal(Box::new(self.map.clone())));
+                }
+            }
+            Stage::Opening => self.send_open(out),
+            Stage::Reconciling | Stage::Reading | Stage::Serving => {}
+        }
+        for (number, put) in &self.puts {
+            self.send_put(*number, put, out);
+        }
+        for (number, get) in &self.gets {
+            self.send_get(*number, get, out);
+        }
+        for (number, harden) in &self.hardens {
+            self.send_harden(*number, harden, out);
+        }
+    }
+
+    fn send_put(&self, number: u64, put: &Put<P>, out: &mut Outputs<P>) {
+        for column in put.targets.without(put.confirmed).without(self.given_up).columns() {
+            let Put { extent, payload, origin, .. } = put.clone();
+            let (term, floor, missed) = (self.map.term, self.floor(), !self.map.is_whole());
+            let put = Message::Put { term, number, floor, extent, payload, missed, origin };
+            out.send(self.node(column), put);
+        }
+    }
+
+    fn send_get(&self, number: u64, get: &Get, out: &mut Outputs<P>) {
+        let get_it = Message::Get { term: self.map.term, number, extent: get.extent };
+        out.send(self.node(get.from), get_it);
+    }
+
+    fn send_harden(&self, number: u64, harden: &Harden, out: &mut Outputs<P>) {
+        for column in self.harden_targets(harden).without(harden.confirmed).columns() {
+            let (term, floor, admits) = (self.map.term, self.floor(), harden.token.is_none());
+            out.send(self.node(column), Message::Harden { term, number, floor, admits });
+        }
+    }
+
+    fn send_open(&self, out: &mut Outputs<P>) {
+        for column in self.written().without(self.opened).columns() {
+            let (origins, missed) = (Box::new(self.origins.clone()), Box::new(self.missed.clone()));
+            out.send(self.node(column), Message::Open { term: self.map.term, origins, missed });
+        }
+    }
+
+    fn harden_targets(&self, harden: &Harden) -> Mask {
+        let filled = self.filled(FillStep::Hardening);
+        let targets = if harden.token.is_none() { filled } else { self.must().with(filled) };
+        if self.made.is(Mistake::AdmitBeforeHardened) { self.must() } else { targets }.without(self.given_up)
+    }
+
+    /// All writes up to this number are at all columns that get them.
+    pub(super) fn floor(&self) -> u64 {
+        self.puts.keys().next().copied().unwrap_or(self.next_number) - 1
+    }
+
+    /// A column has said something of this term.
+    fn hear(&mut self, now: Instant, column: u8) {
+        self.heard[usize::from(column)] = now;
+    }
+
+    /// The answer of a column.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        message: Message<P>,
+        out: &mut Outputs<P>,
+        own: &Column,
+    ) {
+        let Some(column) = self.map.column_at(from) else { return };
+        let term = self.map.term;
+        match message {
+            Message::BeaconAck { member, sequence } if member == self.me => {
+                self.right.acknowledge(from, sequence);
+                self.hear(now, column);
+            }
+            Message::Waiting { term: of } if of == term => self.hear(now, column),
+            Message::Sealed { term: of, report } if of == term => {
+                self.hear(now, column);
+                if self.stage == Stage::Sealing {
+                    self.reports.insert(column, *report);
+                }
+            }
+            Message::Opened { term: of } if of == term => {
+                self.hear(now, column);
+                self.opened.insert(column);
+            }
+            Message::Got { term: of, number, payload } if of == term => {
+                self.hear(now, column);
+                self.got(now, number, payload, out);
+            }
+            Message::PutDone { term: of, number } if of == term => {
+                self.hear(now, column);
+                if let Some(put) = self.puts.get_mut(&number) {
+                    put.confirmed.insert(column);
+                }
+            }
+            Message::Hardened { term: of, number } if of == term => {
+                self.hear(now, column);
+                if let Some(harden) = self.hardens.get_mut(&number) {
+                    harden.confirmed.insert(column);
+                }
+            }
+            Message::Restarted { term: of } | Message::Failed { term: of } if of == term => {
+                self.broken.insert(column);
+            }
+            _ => {}
+        }
+        self.advance(now, out, own);
+    }
+
+    /// Goes on as far as it can.
+    pub(super) fn advance(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) {
+        self.settle_puts();
+        self.settle_hardens();
+        if self.stage == Stage::Sealing && self.written().columns().all(|c| self.reports.contains_key(&c)) {
+            self.reconcile();
+        }
+        if self.stage == Stage::Reconciling {
+            self.go_on_reconciling(now, out);
+        }
+        if self.stage == Stage::Opening && self.opened.covers(self.written()) {
+            self.stage = Stage::Reading;
+            self.writes_at = Some(self.writes_at.unwrap_or(now + self.timing.grace));
+            if self.made.is(Mistake::SkipGrace) {
+                self.writes_at = Some(now);
+            }
+            out.push(Output::Serves(self.map.term));
+            self.clear_missed(out);
+            self.begin_fill(out);
+            self.tick(now, out);
+        }
+        self.pump(now, out, own);
+        while let Some((token, payload)) = self.serves(now).then(|| self.results.pop_front()).flatten() {
+            out.push(Output::Done { token, result: Ok(payload) });
+        }
+    }
+
+    /// Puts that are complete, or that nothing is awaited of any more.
+    fn settle_puts(&mut self) {
+        let (must, given_up) = (self.needed().without(self.given_up), self.given_up);
+        let majority = self.made.is(Mistake::MajorityAcknowledges);
+        let forgets = self.made.is(Mistake::ForgetFillWrites);
+        let mut fill = self.fill.as_mut();
+        let results = &mut self.results;
+        self.puts.retain(|_, put| {
+            let needed = put.targets.without(Mask(!must.0));
+            let enough = put.confirmed.covers(needed)
+                || majority && 2 * put.confirmed.without(Mask(!must.0)).count() > must.count();
+            if let Reason::Command(token) = put.reason
+                && enough
+                && !put.is_complete
+            {
+                put.is_complete = true;
+                results.push_back((token, None));
+            }
+            let mut awaited = put.targets.without(given_up);
+            if forgets && put.is_complete {
+                awaited = needed;
+            }
+            let is_open = !(put.confirmed.covers(awaited) || majority && put.is_complete);
+            if !is_open
+                && let Some(fill) = &mut fill
+                && put.confirmed.has(fill.column)
+            {
+                fill.copied.insert(put.extent);
+            }
+            is_open
+        });
+    }
+
+    fn settle_hardens(&mut self) {
+        let mut done = Vec::new();
+        for (number, harden) in &self.hardens {
+            if harden.confirmed.covers(self.harden_targets(harden)) {
+                done.push(*number);
+            }
+        }
+        for number in done {
+            match self.hardens.remove(&number).and_then(|harden| harden.token) {
+                Some(token) => self.results.push_back((token, None)),
+                None => {
+                    if let Some(fill) = &mut self.fill {
+                        fill.step = fill.step.max(FillStep::Hardened);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All columns are sealed: what has to be made the same, and by which column.
+    fn reconcile(&mut self) {
+        let in_sync: Mask = self.map.in_sync().collect();
+        let reports: Vec<_> = self.reports.iter().filter(|(column, _)| in_sync.has(**column)).collect();
+        // A column that has every acknowledged write and its memory, best of all the own one.
+        let own = self.own;
+        let best = reports.iter().max_by_key(|(column, report)| (report.memory, **column == own));
+        let Some((source, report)) = best else { return };
+        let is_intact = report.memory == Memory::Intact;
+        self.source = **source;
+        self.origins = match report.origins.clone() {
+            _ if self.made.is(Mistake::ForgetOrigins) => Origins::default(),
+            origins if is_intact => origins,
+            _ => Origins::beginning(self.map.term.epoch),
+        };
+        let mut unstable = Extents::default();
+        self.missed = Extents::default();
+        for (_, report) in &reports {
+            unstable.unite(&report.unstable);
+            self.missed.unite(&report.missed);
+        }
+        if !self.map.is_whole() && !self.made.is(Mistake::ForgetUnstable) {
+            self.missed.unite(&unstable);
+        }
+        let skips = reports.len() == 1 || self.made.is(Mistake::SkipReconciliation);
+        self.reconcile = unstable.pieces(self.size.copy_bytes).filter(|_| !skips).collect();
+        self.stage = Stage::Reconciling;
+    }
+
+    fn go_on_reconciling(&mut self, now: Instant, out: &mut Outputs<P>) {
+        if !self.gets.is_empty() || !self.puts.is_empty() {
+            return;
+        }
+        if let Some(extent) = self.reconcile.pop_front() {
+            self.get(Get { extent, from: self.source, reason: Reason::Reconcile }, out);
+        } else {
+            self.stage = Stage::Opening;
+            self.resend_at = now + self.timing.resend;
+            self.send_open(out);
+        }
+    }
+
+    /// What a column has that this primary has filled is missed no more.
+    fn clear_missed(&mut self, out: &mut Outputs<P>) {
+        let caught_up = mem::take(&mut self.caught_up);
+        if self.map.is_whole() && !caught_up.is_empty() {
+            self.send_caught_up(&caught_up, out);
+        }
+    }
+
+    fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
+        for column in self.written().columns() {
+            let extents = Box::new(extents.clone());
+            out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+        }
+    }
+
+    fn begin_fill(&mut self, out: &mut Outputs<P>) {
+        let is_fill = |column: &u8| !self.must().has(*column);
+        let Some(column) = self.written().columns().find(is_fill) else { return };
+        let (State::Fill { since }, Some(report)) =
+            (self.map.columns[usize::from(column)].state, self.reports.get(&column))
+        else {
+            return;
+        };
+        let is_same = report.sealed_before.generation == self.map.term.generation;
+        let fits = since > 0 && is_same && report.in_sync_epoch >= since;
+        let mut todo = Extents::default();
+        if fits || self.made.is(Mistake::TrustDisk) && report.in_sync_epoch > 0 {
+            todo.unite(&self.missed);
+            todo.unite(&report.unstable);
+            if self.made.is(Mistake::ClearAtLetIn) {
+                self.send_caught_up(&todo, out);
+            }
+        } else {
+            todo.insert(Extent { offset: 0, length: self.size.bytes });
+        }
+        let todo = todo.pieces(self.size.copy_bytes).collect();
+        self.fill = Some(Fill { column, todo, copied: Extents::default(), step: FillStep::Copying });
+    }
+
+    /// The next step of a fill, and the map that is to be proposed.
+    fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<Map> {
+        let node = self.node(self.fill.as_ref()?.column);
+        let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
+        let fill = self.fill.as_mut()?;
+        if self.given_up.has(fill.column) {
+            self.fill = None;
+            return None;
+        }
+        let column = fill.column;
+        let is_copying = self.puts.values().any(|put| put.reason == Reason::Fill)
+            || self.gets.values().any(|get| get.reason == Reason::Fill);
+        // A write that was acknowledged without the column must reach it first.
+        let is_behind =
+            |put: &Put<P>| put.is_complete && put.targets.has(column) && !put.confirmed.has(column);
+        match fill.step {
+            FillStep::Copying if is_copying => {}
+            FillStep::Copying => match fill.todo.front().copied() {
+                Some(extent) if self.puts.values().any(|put| put.extent.overlaps(extent)) => {}
+                Some(extent) => {
+                    fill.todo.pop_front();
+                    if self.made.is(Mistake::ClearWhenSent) {
+                        self.send_caught_up(&[extent].into_iter().collect(), out);
+                    }
+                    self.get(Get { extent, from: self.own, reason: Reason::Fill }, out);
+                }
+                None if !self.puts.values().any(is_behind) => {
+                    fill.step = FillStep::Hardening;
+                    if self.made.is(Mistake::AdmitBeforeHardened) {
+                        fill.step = FillStep::Hardened;
+                    } else {
+                        self.harden(None, out);
+                    }
+                }
+                None => {}
+            },
+            // The column has to give the right from then on.
+            FillStep::Hardened if gives_right => {
+                return self.map.admitted(self.me, column).ok();
+            }
+            FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
+        }
+        None
+    }
+
+    fn get(&mut self, get: Get, out: &mut Outputs<P>) {
+        let number = self.number();
+        self.send_get(number, &get, out);
+        self.gets.insert(number, get);
+    }
+
+    fn put(&mut self, put: Put<P>, out: &mut Outputs<P>) {
+        let number = self.number();
+        self.puts.insert(number, put);
+        self.send_put(number, &self.puts[&number], out);
+    }
+
+    fn harden(&mut self, token: Option<Token>, out: &mut Outputs<P>) {
+        let number = self.number();
+        let harden = Harden { token, confirmed: Mask::default() };
+        self.send_harden(number, &harden, out);
+        self.hardens.insert(number, harden);
+    }
+
+    const fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Bytes are here.
+    fn got(&mut self, now: Instant, number: u64, payload: P, out: &mut Outputs<P>) {
+        let Some(Get { extent, from, reason }) = self.gets.remove(&number) else { return };
+        let mut targets: Mask = match reason {
+            Reason::Command(token) => return self.results.push_back((token, Some(payload))),
+            Reason::Reconcile => self.map.in_sync().collect(),
+            Reason::Fill => self.fill.as_ref().map(|fill| fill.column).into_iter().collect(),
+        };
+        targets = targets.without([from].into_iter().collect());
+        let (origin, confirmed, since) = (None, Mask::default(), now);
+        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete: false, since }, out);
+    }
+
+    /// Begins commands that nothing open is in the way of.
+    fn pump(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) {
+        if self.stage < Stage::Reading || self.is_silenced || self.hands_over.is_some() {
+            return;
+        }
+        let mut behind: Vec<(Extent, bool)> = Vec::new();
+        for (token, command) in mem::take(&mut self.waiting) {
+            let (extent, writes) = match &command {
+                Command::Flush => {
+                    self.harden(Some(token), out);
+                    continue;
+                }
+                Command::Read { extent } => (*extent, false),
+                Command::Write { extent, .. } => (*extent, true),
+            };
+            let is_in_way =
+                |other: Extent, other_writes: bool| other.overlaps(extent) && (writes || other_writes);
+            let waits = behind.iter().any(|(other, other_writes)| is_in_way(*other, *other_writes))
+                || self.puts.values().any(|put| is_in_way(put.extent, true))
+                || self.gets.values().any(|get| is_in_way(get.extent, get.reason == Reason::Fill))
+                || writes && self.stage < Stage::Serving;
+            if waits {
+                behind.push((extent, writes));
+                self.waiting.push_back((token, command));
+                continue;
+            }
+            match command {
+                Command::Flush => {}
+                Command::Read { extent } => {
+                    self.get(Get { extent, from: self.own, reason: Reason::Command(token) }, out);
+                }
+                Command::Write { extent, payload, origin } => {
+                    match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
+                        Known::Applied => self.results.push_back((token, None)),
+                        Known::Answered => refuse(token, CommandError::Answered, out),
+                        Known::InDoubt => refuse(token, CommandError::InDoubt, out),
+                        Known::New => {
+                            let (targets, confirmed) = (self.written(), Mask::default());
+                            let (reason, is_complete, since) = (Reason::Command(token), false, now);
+                            let put = Put {
+                                extent,
+                                payload,
+                                origin,
+                                reason,
+                                targets,
+                                confirmed,
+                                is_complete,
+                                since,
+                            };
+                            self.put(put, out);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The map that the primary wants next, if it wants another one. It is proposed at once.
+    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<Map> {
+        let sync: Mask = self.map.in_sync().collect();
+        let mut silent = self.broken;
+        for column in self.written().columns().filter(|column| *column != self.own) {
+            let awaits = |put: &Put<P>| {
+                put.targets.has(column)
+                    && !put.confirmed.has(column)
+                    && put.since + self.timing.put_timeout < now
+            };
+            let last = self.heard[usize::from(column)];
+            if last + self.timing.silence() < now || self.puts.values().any(awaits) {
+                silent.insert(column);
+            }
+        }
+        // A column being filled counts for nothing: it is given up at once, unless it may be in sync already.
+        let gone = silent.without(self.must());
+        if !self.given_up.covers(gone) {
+            self.given_up = self.given_up.with(gone);
+            self.settle_puts();
+        }
+        if self.stage == Stage::Serving
+            && let Some(map) = self.go_on_filling(now, out)
+        {
+            if let Some(fill) = &mut self.fill {
+                fill.step = FillStep::Proposed;
+            }
+            return Some(map);
+        }
+        if let Some(column) = self.given_up.columns().next() {
+            return self.map.without(self.me, column, 0).ok();
+        }
+        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
+    }
+
+    /// Whether the disk of a column in sync is an old copy: it was sealed for less than was opened elsewhere.
+    fn is_outdated(&self, column: u8) -> bool {
+        let generation = self.map.term.generation;
+        let in_sync = self.map.in_sync().filter_map(|column| self.reports.get(&column));
+        let same = in_sync.filter(|report| report.sealed_before.generation == generation);
+        let newest = same.map(|report| Term { generation, epoch: report.in_sync_epoch }).max();
+        self.reports.get(&column).is_some_and(|report| Some(report.sealed_before) < newest)
+    }
+
+    /// Whether the own disk is an old copy.
+    pub(super) fn own_is_outdated(&self) -> bool {
+        self.is_outdated(self.own)
+    }
+
+    /// A column in sync is dropped, if one has to be and may be.
+    fn drop_of(&self, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
+        let own = self.reports.get(&self.own)?;
+        let is_open = self.stage >= Stage::Reading;
+        let generation = self.map.term.generation;
+        if let Some(column) = sync.columns().find(|column| self.is_outdated(*column)) {
+            return self.map.without(self.me, column, 0).ok();
+        }
+        let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
+        let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
+        // The own column may have been made the same as a sound one meanwhile.
+        let memories = sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([memory]);
+        let is_sound = is_open || memories.max() > Some(Memory::Lossy);
+        if is_sound {
+            let is_same = own.sealed_before.generation == generation;
+            let since = if is_open {
+                self.map.term.epoch
+            } else if is_same {
+                own.in_sync_epoch
+            } else {
+                0
+            };
+            self.map.without(self.me, column, since).ok()
+        } else if self.broken.has(column) {
+            // It is back, and what it has may be all there is: it is sealed in another term.
+            self.map.taken_over(self.me).ok()
+        } else {
+            None
+        }
+    }
+
+    fn hand_over_of(&mut self, now: Instant) -> Option<Map> {
+        let to = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
+        let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
+        if is_busy || !self.results.is_empty() {
+            return None;
+        }
+        self.hands_over = None;
+        let map = self.map.handed_over(self.me, to).ok()?;
+        self.is_silenced = true;
+        // The columns are told that all is complete, or the next primary would make them the same.
+        self.beacon_at = now;
+        Some(map)
+    }
+
+    /// The map that was proposed is not the register's, and never will be.
+    pub(super) fn not_taken(&mut self) {
+        self.is_silenced = false;
+        if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
+            fill.step = FillStep::Hardened;
+        }
+    }
+
+    /// A node with a stale column is back.
+    pub(super) fn here(
+        &mut self,
+        from: NodeId,
+        disk: Uuid,
+        generation: u32,
+        in_sync_epoch: u64,
+    ) -> Option<Map> {
+        let fills = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
+        if self.stage != Stage::Serving || fills {
+            return None;
+        }
+        let column = self.map.column_at(from)?;
+        let said = (generation == self.map.term.generation).then_some(in_sync_epoch);
+        self.map.let_in(self.me, column, disk, said).ok()
+    }
+
+    /// Other nodes of the group.
+    pub(super) fn others(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let nodes = self.map.columns.iter().filter(|column| column.state != State::None);
+        nodes.map(|column| column.node)
+    }
+}
+
+fn refuse<P>(token: Token, error: CommandError, out: &mut Outputs<P>) {
+    out.push(Output::Done { token, result: Err(error) });
+}

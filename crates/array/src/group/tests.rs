@@ -1,0 +1,8 @@
+//! A world of nodes, disks and clients, and what is judged in it.
+
+mod directed;
+mod history;
+mod media;
+mod random;
+mod runs;
+mod world;

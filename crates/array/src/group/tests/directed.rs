@@ -1,0 +1,161 @@
+//! Schedules for what random ones seldom meet.
+
+use alloc::string::String;
+
+use super::media::UNITS;
+use super::world::{Faults, MS, World};
+use crate::group::State;
+use crate::group::mistakes::Mistake;
+
+const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+
+/// A world in which a primary serves, and its node.
+fn serving(seed: u64, columns: usize, mistake: Option<Mistake>) -> (World, usize) {
+    let mut world = World::new(seed, columns, QUIET, mistake);
+    world.is_calm = true;
+    world.run(500 * MS);
+    let primary = usize::from(world.register.primary.node.0);
+    assert!(world.nodes[primary].serves, "seed {seed}");
+    (world, primary)
+}
+
+/// The first of some seeds in which the schedule finds the mistake; without the mistake all are well.
+fn finds(mistake: Mistake, schedule: impl Fn(u64, Option<Mistake>) -> Option<String>) {
+    for seed in 0..40 {
+        assert_eq!(schedule(seed, None), None, "seed {seed}");
+    }
+    assert!((0..40).any(|seed| schedule(seed, Some(mistake)).is_some()), "{mistake:?}");
+}
+
+/// The only witness of the primary's right is started again at once, and does not reach the primary.
+#[test]
+fn a_promise_outlives_the_process_that_gave_it() {
+    finds(Mistake::ForgetPromise, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 2, mistake);
+        let witness = 1 - primary;
+        world.cuts.insert((witness, primary));
+        world.register_cuts.insert(primary);
+        world.crash(witness, false);
+        world.start(witness);
+        world.run(900 * MS);
+        world.wrong
+    });
+}
+
+/// The primary's beacons come late to the only witness, whose acknowledgements it still counts.
+#[test]
+fn nobody_takes_over_while_its_promise_lasts() {
+    finds(Mistake::SealWithinPromise, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 2, mistake);
+        let witness = 1 - primary;
+        world.cuts.insert((witness, primary));
+        world.cuts.insert((primary, witness));
+        world.register_cuts.insert(primary);
+        world.run(900 * MS);
+        world.wrong
+    });
+}
+
+/// A column is dropped twice, and comes back from the second absence with the disk that it had before the first.
+#[test]
+fn an_old_disk_is_filled_whole() {
+    finds(Mistake::TrustDisk, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 2, mistake);
+        let away = 1 - primary;
+        let image = world.nodes[away].media.clone();
+        for absence in 0..2 {
+            world.clients_rest = false;
+            world.run(world.now + 60 * MS);
+            world.crash(away, false);
+            world.run(world.now + 90 * MS);
+            world.clients_rest = true;
+            world.run(world.now + 60 * MS);
+            if world.wrong.is_some() {
+                return world.wrong;
+            }
+            assert!(matches!(world.register.columns[away].state, State::Stale { .. }), "seed {seed}");
+            if absence == 1 {
+                world.nodes[away].media = image.clone();
+                world.nodes[away].media.record.is_lossy = true;
+            }
+            world.start(away);
+            world.run(world.now + 600 * MS);
+        }
+        world.judge_whole();
+        world.wrong
+    });
+}
+
+/// The group is handed over while clients have copies of the last primary's.
+#[test]
+fn copies_of_the_last_primary_are_void_before_the_next_one_writes() {
+    finds(Mistake::SkipGrace, |seed, mistake| {
+        let (mut world, _) = serving(seed, 2, mistake);
+        for _ in 0..6 {
+            let primary = usize::from(world.register.primary.node.0);
+            world.hand_over(primary, 1 - primary);
+            world.run(world.now + 250 * MS);
+        }
+        world.wrong
+    });
+}
+
+/// Handed over, the group is served by the other node in a fraction of a lease.
+#[test]
+fn a_group_that_is_handed_over_goes_on_at_once() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 3, None);
+        world.hand_over(primary, (primary + 1) % 3);
+        world.run(world.now + 100 * MS);
+        assert_eq!(world.wrong, None);
+        assert!(world.nodes[(primary + 1) % 3].serves, "seed {seed}");
+    }
+}
+
+/// The primary is gone for good: another node serves, and writes.
+#[test]
+fn the_death_of_a_primary_is_a_pause() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2 + seed as usize % 2, None);
+        world.dead = Some(primary);
+        world.crash(primary, true);
+        let (begun, writes) = (world.now, world.counts.writes);
+        while world.counts.writes == writes && world.wrong.is_none() {
+            world.run(world.now + 5 * MS);
+        }
+        // A promise and its node's rank, sealing, dropping the dead column, and the grace of cards; all by slow clocks.
+        assert_eq!(world.wrong, None, "seed {seed}");
+        let pause = (world.now - begun) / MS;
+        assert!(pause < 750, "seed {seed}: {pause} ms");
+    }
+}
+
+/// What was written while a column was away is copied, and nothing else.
+#[test]
+fn a_short_absence_is_a_short_copy() {
+    let mut all = 0;
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let away = 1 - primary;
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        world.crash(away, false);
+        world.run(world.now + 120 * MS);
+        world.clients_rest = false;
+        world.run(world.now + 15 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 20 * MS);
+        let count = |set: [bool; UNITS]| set.iter().filter(|is_in| **is_in).count() as u64;
+        let missed = count(world.nodes[primary].media.missed);
+        let dirty = count(world.nodes[away].media.dirty);
+        world.counts.copied = 0;
+        world.start(away);
+        world.run(world.now + 600 * MS);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.copied <= missed + dirty, "seed {seed}: {} copied", world.counts.copied);
+        assert!(world.nodes[primary].media.missed.iter().all(|missed| !missed), "seed {seed}");
+        all += world.counts.copied;
+    }
+    assert!(0 < all && all < 40 * UNITS as u64, "{all} units copied");
+}

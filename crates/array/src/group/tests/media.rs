@@ -1,0 +1,124 @@
+//! The disk of a node: what is in place, what is durable, and what its tables say.
+
+use alloc::vec::Vec;
+
+use cards_layout::format::Uuid;
+
+use super::random::Random;
+use crate::group::{Disk, Extent, Extents, Record, Work};
+
+/// Units of a group: one value each.
+pub(super) const UNITS: usize = 6;
+
+#[derive(Clone)]
+pub(super) struct Media {
+    pub(super) disk: Uuid,
+    pub(super) current: [u32; UNITS],
+    pub(super) durable: [u32; UNITS],
+    /// Written since the last sync.
+    unsynced: [Vec<u32>; UNITS],
+    pub(super) record: Record,
+    /// Writes whose release has not come.
+    held: [u32; UNITS],
+    pub(super) dirty: [bool; UNITS],
+    pub(super) missed: [bool; UNITS],
+}
+
+pub(super) fn units(extent: Extent) -> core::ops::Range<usize> {
+    extent.offset as usize..extent.end() as usize
+}
+
+fn extents(set: &[bool; UNITS]) -> Extents {
+    let units = set.iter().enumerate().filter(|(_, is_in)| **is_in);
+    units.map(|(unit, _)| Extent { offset: unit as u64, length: 1 }).collect()
+}
+
+impl Media {
+    pub(super) fn new(number: u8) -> Self {
+        Self {
+            disk: Uuid([number; 16]),
+            current: [0; UNITS],
+            durable: [0; UNITS],
+            unsynced: Default::default(),
+            record: Record::default(),
+            held: [0; UNITS],
+            dirty: [false; UNITS],
+            missed: [false; UNITS],
+        }
+    }
+
+    /// What the next process finds.
+    pub(super) fn open(&mut self) -> Disk {
+        let dirty = extents(&self.dirty);
+        self.held = [0; UNITS];
+        for extent in dirty.iter() {
+            units(extent).for_each(|unit| self.held[unit] = 1);
+        }
+        Disk { disk: self.disk, record: self.record, dirty, missed: extents(&self.missed) }
+    }
+
+    /// What is done before a write is on its way.
+    pub(super) fn begin(&mut self, work: &Work<Vec<u32>>) {
+        if let Work::Write { extent, missed, .. } = work {
+            for unit in units(*extent) {
+                self.held[unit] += 1;
+                self.dirty[unit] = true;
+                self.missed[unit] |= missed;
+            }
+        }
+    }
+
+    /// The work is done.
+    pub(super) fn apply(&mut self, work: &Work<Vec<u32>>) -> Option<Vec<u32>> {
+        match work {
+            Work::Read { extent } => return Some(self.current[units(*extent)].to_vec()),
+            Work::Write { extent, payload, .. } => {
+                for (unit, value) in units(*extent).zip(payload) {
+                    self.current[unit] = *value;
+                    self.unsynced[unit].push(*value);
+                }
+            }
+            Work::Sync => self.sync(),
+            Work::SetRecord(record) => self.record = *record,
+            Work::MarkMissed(extents) => {
+                extents.iter().flat_map(units).for_each(|unit| self.missed[unit] = true);
+            }
+        }
+        None
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.durable = self.current;
+        self.unsynced = Default::default();
+        self.clean();
+    }
+
+    /// Regions become clean that may.
+    fn clean(&mut self) {
+        for unit in 0..UNITS {
+            self.dirty[unit] &= self.held[unit] > 0 || !self.unsynced[unit].is_empty();
+        }
+    }
+
+    pub(super) fn release(&mut self, extent: Extent) {
+        for unit in units(extent) {
+            self.held[unit] = self.held[unit].checked_sub(1).expect("a release for each write");
+        }
+        self.clean();
+    }
+
+    pub(super) fn caught_up(&mut self, extents: &Extents) {
+        extents.iter().flat_map(units).for_each(|unit| self.missed[unit] = false);
+    }
+
+    /// Power is cut: any of the writes since the last sync are left.
+    pub(super) fn cut(&mut self, random: &mut Random) {
+        for unit in 0..UNITS {
+            let written = core::mem::take(&mut self.unsynced[unit]);
+            let choice = random.below(written.len() as u64 + 1) as usize;
+            let value = written.get(choice).copied().unwrap_or(self.durable[unit]);
+            (self.current[unit], self.durable[unit]) = (value, value);
+        }
+        self.record.is_lossy = true;
+    }
+}

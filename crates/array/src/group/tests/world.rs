@@ -1,0 +1,937 @@
+//! Nodes whose clocks differ, their disks, a register, and clients; and what is judged at each event.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use cards_core::{Duration, Instant, NodeId};
+use cards_layout::format::Uuid;
+
+use super::history::History;
+use super::media::{Media, UNITS, units};
+use super::random::Random;
+use crate::group::mistakes::{Made, Mistake};
+use crate::group::{
+    Answer, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Message, Op, Origin, Output,
+    Size, State, Term, Token, Work,
+};
+
+/// Microseconds of the world's time.
+pub(super) type Time = u64;
+pub(super) const MS: Time = 1000;
+
+const LEASE: Time = 100 * MS;
+const CARD: Time = 150 * MS;
+const CLIENTS: usize = 3;
+const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 2 };
+
+pub(super) fn timing() -> GroupTiming {
+    GroupTiming {
+        lease: Duration::from_micros(LEASE),
+        resend: Duration::from_micros(20 * MS),
+        put_timeout: Duration::from_micros(150 * MS),
+        rank_delay: Duration::from_micros(20 * MS),
+        grace: Duration::from_micros(CARD + CARD / 2),
+    }
+}
+
+/// How links and the register fail.
+#[derive(Clone, Copy)]
+pub(super) struct Faults {
+    pub(super) loss: u64,
+    pub(super) repeats: u64,
+    pub(super) late: u64,
+    pub(super) register_loss: u64,
+}
+
+pub(super) struct Node {
+    pub(super) group: Option<Group<Vec<u32>>>,
+    pub(super) media: Media,
+    pub(super) incarnation: u64,
+    rate: u64,
+    offset: u64,
+    pub(super) paused_until: Time,
+    /// Operations of the disk that are on their way.
+    works: BTreeMap<Op, Work<Vec<u32>>>,
+    timer: Time,
+    commands: BTreeMap<Token, (usize, u64, Extent)>,
+    /// Copies that clients were given: client and unit.
+    copies: BTreeSet<(usize, usize)>,
+    pub(super) serves: bool,
+    /// The disk as it was at some time.
+    image: Option<Media>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Message { to: usize, from: usize, message: Box<Message<Vec<u32>>> },
+    Work { node: usize, incarnation: u64, op: Op },
+    Timer { node: usize, incarnation: u64 },
+    Register { node: usize, incarnation: u64, number: u64, proposal: Option<Map>, answers: bool },
+    Answered { node: usize, incarnation: u64, number: u64, answer: Answer },
+    Start(usize),
+    Client(usize),
+    Command { node: usize, client: usize, request: u64, command: Command<Vec<u32>> },
+    Reply { client: usize, request: u64, node: usize, epoch: u64, result: Reply },
+    Fault,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Done { card: bool, values: Option<Vec<u32>> },
+    Failed(CommandError),
+}
+
+struct Client {
+    rate: u64,
+    request: u64,
+    /// The command that is open, when it was begun, and when it was sent first to the node that it was sent to last.
+    open: Option<(Command<Vec<u32>>, Time, Time)>,
+    /// Since when it asks this node.
+    asks_since: Time,
+    node: usize,
+    epoch: u64,
+    /// Copies: value, and until when by the world's time.
+    copies: BTreeMap<usize, (u32, Time, usize)>,
+    done: u64,
+}
+
+/// What was drawn and what came of it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counts {
+    pub(super) events: u64,
+    pub(super) terms: u64,
+    pub(super) take_overs: u64,
+    pub(super) drops: u64,
+    pub(super) admissions: u64,
+    pub(super) hand_overs: u64,
+    pub(super) writes: u64,
+    pub(super) reads: u64,
+    pub(super) copies_read: u64,
+    pub(super) flushes: u64,
+    pub(super) in_doubt: u64,
+    pub(super) power_lost: u64,
+    pub(super) old_disks: u64,
+    /// Units that were copied from one node to another.
+    pub(super) copied: u64,
+}
+
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) now: Time,
+    pub(super) nodes: Vec<Node>,
+    pub(super) register: Map,
+    register_number: u64,
+    /// Proposals of a node with lower numbers are taken no more.
+    fenced: Vec<u64>,
+    pub(super) cuts: BTreeSet<(usize, usize)>,
+    pub(super) register_cuts: BTreeSet<usize>,
+    pub(super) faults: Faults,
+    events: BTreeMap<(Time, u64), Event>,
+    next_event: u64,
+    clients: Vec<Client>,
+    next_token: u64,
+    next_value: u32,
+    histories: [History; UNITS],
+    /// Copies that have arrived.
+    copies: BTreeSet<(Term, u64, usize)>,
+    mistake: Option<Mistake>,
+    pub(super) wrong: Option<String>,
+    pub(super) counts: Counts,
+    pub(super) trace: Option<Vec<String>>,
+    /// No faults come any more.
+    pub(super) is_calm: bool,
+    /// Clients do nothing.
+    pub(super) clients_rest: bool,
+    /// Down for good.
+    pub(super) dead: Option<usize>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, count: usize, faults: Faults, mistake: Option<Mistake>) -> Self {
+        let mut random = Random(seed);
+        let disks: Vec<_> = (0..count).map(|n| (Uuid([n as u8 + 1; 16]), NodeId(n as u16))).collect();
+        let primary = Member { node: NodeId(0), incarnation: 0 };
+        let register = Map::first(Uuid([9; 16]), 0, primary, &disks).unwrap();
+        // The slowest clock and the fastest differ as much as is allowed, and a little less than by a third.
+        let mut rates: Vec<u64> = (0..count + CLIENTS).map(|_| random.between(1000, 1311)).collect();
+        let slow = random.below(rates.len() as u64) as usize;
+        rates[slow] = 1000;
+        rates[(slow + 1) % (count + CLIENTS)] = 1310;
+        let nodes = (0..count).map(|n| Node {
+            group: None,
+            media: Media::new(n as u8 + 1),
+            incarnation: 0,
+            rate: rates[n],
+            offset: random.below(1_000_000_000),
+            paused_until: 0,
+            works: BTreeMap::new(),
+            timer: Time::MAX,
+            commands: BTreeMap::new(),
+            copies: BTreeSet::new(),
+            serves: false,
+            image: None,
+        });
+        let clients = (0..CLIENTS).map(|n| Client {
+            rate: rates[count + n],
+            request: 0,
+            open: None,
+            asks_since: 0,
+            node: n % count,
+            epoch: 0,
+            copies: BTreeMap::new(),
+            done: 0,
+        });
+        let mut world = Self {
+            now: 0,
+            nodes: nodes.collect(),
+            register,
+            register_number: 0,
+            fenced: alloc::vec![0; count],
+            cuts: BTreeSet::new(),
+            register_cuts: BTreeSet::new(),
+            faults,
+            events: BTreeMap::new(),
+            next_event: 0,
+            clients: clients.collect(),
+            next_token: 0,
+            next_value: 0,
+            histories: core::array::from_fn(|_| History::default()),
+            copies: BTreeSet::new(),
+            mistake,
+            wrong: None,
+            counts: Counts::default(),
+            trace: None,
+            is_calm: false,
+            clients_rest: false,
+            dead: None,
+            random: Random(random.next()),
+        };
+        for node in 0..count {
+            world.start(node);
+        }
+        for client in 0..CLIENTS {
+            world.at(10 * MS, Event::Client(client));
+        }
+        world
+    }
+
+    pub(super) fn at(&mut self, after: Time, event: Event) {
+        self.next_event += 1;
+        self.events.insert((self.now + after, self.next_event), event);
+    }
+
+    pub(super) fn fails(&mut self, why: String) {
+        if self.wrong.is_none() {
+            self.wrong = Some(format!("{}.{:03} ms: {why}", self.now / 1000, self.now % 1000));
+        }
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>9.3} {}", self.now as f64 / 1000.0, line()));
+        }
+    }
+
+    /// Runs until `end`, or until something is wrong.
+    pub(super) fn run(&mut self, end: Time) {
+        while self.wrong.is_none()
+            && let Some(((at, number), _)) = self.events.first_key_value().filter(|((at, _), _)| *at <= end)
+        {
+            let key = (*at, *number);
+            self.now = self.now.max(key.0);
+            let event = self.events.remove(&key).expect("it is first");
+            self.counts.events += 1;
+            self.happen(event);
+        }
+        if self.wrong.is_none() {
+            self.now = end;
+        }
+    }
+
+    /// The event waits while its node stands still.
+    fn is_paused(&mut self, event: &Event) -> bool {
+        let node = match event {
+            Event::Message { to, .. } => *to,
+            Event::Work { node, .. }
+            | Event::Timer { node, .. }
+            | Event::Answered { node, .. }
+            | Event::Command { node, .. } => *node,
+            _ => return false,
+        };
+        let until = self.nodes[node].paused_until;
+        if until > self.now {
+            let after = until - self.now + self.random.below(MS);
+            self.at(after, event.clone());
+            return true;
+        }
+        false
+    }
+
+    fn happen(&mut self, event: Event) {
+        if self.is_paused(&event) {
+            return;
+        }
+        match event {
+            Event::Message { to, from, message } => {
+                if self.cuts.contains(&(from, to)) {
+                    return;
+                }
+                self.tell(|| format!("n{to} <- n{from} {message:?}"));
+                if let Message::Put { origin: None, extent, term, number, .. } = &*message
+                    && self.copies.insert((*term, *number, to))
+                {
+                    self.counts.copied += extent.length;
+                }
+                self.with(to, |group, now| group.receive(now, NodeId(from as u16), *message));
+            }
+            Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
+                let Some(work) = self.nodes[node].works.remove(&op) else { return };
+                let payload = self.nodes[node].media.apply(&work);
+                self.with(node, |group, now| group.done(now, op, Ok(payload)));
+            }
+            Event::Timer { node, incarnation } if incarnation == self.nodes[node].incarnation => {
+                self.nodes[node].timer = Time::MAX;
+                self.with(node, |group, now| group.timeout(now));
+            }
+            Event::Register { node, incarnation, number, proposal, answers } => {
+                self.ask(node, incarnation, number, proposal, answers);
+            }
+            Event::Answered { node, incarnation, number, answer }
+                // Only the first answer to a question counts.
+                if incarnation == self.nodes[node].incarnation && self.fenced[node] <= number =>
+            {
+                self.fenced[node] = number + 1;
+                self.tell(|| format!("n{node} register {answer:?}"));
+                self.with(node, |group, now| group.register(now, answer));
+            }
+            Event::Start(node) if self.nodes[node].group.is_none() && self.dead != Some(node) => {
+                self.start(node);
+            }
+            Event::Client(client) => self.client(client),
+            Event::Command { node, client, request, command } => self.command(node, client, request, command),
+            Event::Reply { client, request, node, epoch, result } => {
+                self.reply(client, request, node, epoch, result);
+            }
+            Event::Fault => self.fault(),
+            _ => {}
+        }
+    }
+
+    /// A question to the register arrives there.
+    fn ask(&mut self, node: usize, incarnation: u64, number: u64, proposal: Option<Map>, answers: bool) {
+        if self.register_cuts.contains(&node) || self.fenced[node] > number {
+            return;
+        }
+        let answer = match proposal {
+            None => Answer::Read(self.register.clone()),
+            Some(map) if map.term.epoch == self.register.term.epoch + 1 => {
+                self.changed(map);
+                Answer::Taken
+            }
+            Some(_) => Answer::NotTaken,
+        };
+        if answers {
+            let after = self.random.between(200, 3 * MS);
+            self.at(after, Event::Answered { node, incarnation, number, answer });
+        }
+    }
+
+    /// The register holds another map.
+    fn changed(&mut self, map: Map) {
+        self.tell(|| format!("map {map:?}"));
+        let before = core::mem::replace(&mut self.register, map.clone());
+        self.counts.terms += 1;
+        self.counts.take_overs += u64::from(before.primary != map.primary);
+        let allowed =
+            |map: &Map| map.term.generation == before.term.generation && map.in_sync().next().is_some();
+        if !allowed(&map) {
+            self.fails(format!("no such change: {map:?}"));
+        }
+        for (number, (old, new)) in before.columns.iter().zip(&map.columns).enumerate() {
+            match (old.state, new.state) {
+                (old, new) if old == new => {}
+                (State::Sync | State::Fill { .. }, State::Stale { .. }) => self.counts.drops += 1,
+                (State::Stale { .. }, State::Fill { .. }) => {}
+                (State::Fill { .. }, State::Sync) => {
+                    self.counts.admissions += 1;
+                    self.judge_admission(number);
+                }
+                (old, new) => self.fails(format!("column {number} became {new} and was {old}")),
+            }
+        }
+        let is_sound =
+            |nodes: &[Node], map: &Map| map.in_sync().any(|c| !nodes[usize::from(c)].media.record.is_lossy);
+        // A process that had lost nothing when it proposed may have ended since.
+        let proposer = &self.nodes[usize::from(map.primary.node.0)];
+        let is_same = proposer.incarnation == map.primary.incarnation;
+        if is_same && is_sound(&self.nodes, &before) && !is_sound(&self.nodes, &map) {
+            self.fails(format!("only columns that have lost something are left in sync: {map:?}"));
+        }
+        self.judge_power();
+    }
+
+    /// M3: a column that is admitted has everything, and what was flushed durably.
+    fn judge_admission(&mut self, column: usize) {
+        let node = &self.nodes[column];
+        if node.media.record.is_lossy {
+            return;
+        }
+        for unit in 0..UNITS {
+            let (history, media) = (&self.histories[unit], &node.media);
+            if let Some(by) = history.overwritten(media.current[unit], u64::MAX) {
+                let has = media.current[unit];
+                return self
+                    .fails(format!("M3: n{column} is admitted with {has} and not {by} in unit {unit}"));
+            }
+            if let Some(by) = history.flush_lost(media.durable[unit]) {
+                return self
+                    .fails(format!("M10: n{column} is admitted, and {by} of unit {unit} is not durable"));
+            }
+        }
+    }
+
+    /// When all columns in sync have lost power, what was not flushed may be gone.
+    fn judge_power(&mut self) {
+        if self.register.in_sync().all(|column| self.nodes[usize::from(column)].media.record.is_lossy) {
+            self.counts.power_lost += 1;
+            self.histories.iter_mut().for_each(History::power_lost);
+        }
+    }
+
+    pub(super) fn local(&self, node: usize) -> Instant {
+        let Node { rate, offset, .. } = self.nodes[node];
+        Instant((offset + self.now * rate / 1000) * 1000)
+    }
+
+    /// Starts a process.
+    pub(super) fn start(&mut self, node: usize) {
+        let now = self.local(node);
+        let found = &mut self.nodes[node];
+        found.incarnation += 1;
+        found.timer = Time::MAX;
+        let me = Member { node: NodeId(node as u16), incarnation: found.incarnation };
+        let disk = found.media.open();
+        let made = self.mistake.map_or_else(Made::default, Made::new);
+        found.group = Some(Group::making(me, disk, SIZE, timing(), now, made));
+        self.tell(|| format!("n{node} starts"));
+        self.with(node, |_, _| {});
+    }
+
+    /// The process ends, and its machine with it or not.
+    pub(super) fn crash(&mut self, node: usize, cuts_power: bool) {
+        let found = &mut self.nodes[node];
+        found.group = None;
+        found.serves = false;
+        found.commands.clear();
+        found.copies.clear();
+        found.incarnation += 1;
+        // Any part of what was on its way has been done.
+        for work in core::mem::take(&mut found.works).into_values() {
+            if self.random.chance(500) {
+                found.media.apply(&work);
+            }
+        }
+        self.tell(|| format!("n{node} ends, power {cuts_power}"));
+        if cuts_power {
+            let found = &mut self.nodes[node];
+            found.media.cut(&mut self.random);
+            self.judge_power();
+        }
+    }
+
+    /// Something happens at a node that is up.
+    pub(super) fn with(&mut self, node: usize, act: impl FnOnce(&mut Group<Vec<u32>>, Instant)) {
+        let now = self.local(node);
+        let found = &mut self.nodes[node];
+        let Some(group) = &mut found.group else { return };
+        act(group, now);
+        let mut outputs = Vec::new();
+        while let Some(output) = group.poll() {
+            outputs.push(output);
+        }
+        for output in outputs {
+            self.carry_out(node, output);
+        }
+        let found = &mut self.nodes[node];
+        let Some(group) = &found.group else { return };
+        found.serves = group.serves(now);
+        let next = group.next_timeout(now);
+        if next != Instant::NEVER {
+            let after = next.0.saturating_sub(now.0) / found.rate + 1;
+            let incarnation = found.incarnation;
+            if self.now + after < found.timer {
+                found.timer = self.now + after;
+                self.at(after, Event::Timer { node, incarnation });
+            }
+        }
+        self.judge_serving();
+    }
+
+    /// M1, M4, M6: one serves at a time.
+    fn judge_serving(&mut self) {
+        let serving: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| {
+                let group = self.nodes[*node].group.as_ref();
+                self.nodes[*node].serves && group.is_some_and(|group| group.serves(self.local(*node)))
+            })
+            .collect();
+        if serving.len() > 1 {
+            self.fails(format!("M6: {serving:?} serve at a time"));
+        }
+    }
+
+    fn carry_out(&mut self, node: usize, output: Output<Vec<u32>>) {
+        match output {
+            Output::Send { to, message } => {
+                self.judge_message(node, &message);
+                self.send(node, usize::from(to.0), message);
+            }
+            Output::Work { op, work } => {
+                self.nodes[node].media.begin(&work);
+                self.nodes[node].works.insert(op, work);
+                let slow = self.random.chance(20) && !self.is_calm;
+                let after = self.random.between(50, if slow { 60 * MS } else { 2 * MS });
+                let incarnation = self.nodes[node].incarnation;
+                self.at(after, Event::Work { node, incarnation, op });
+            }
+            Output::Release(extent) => self.nodes[node].media.release(extent),
+            Output::CaughtUp(extents) => {
+                extents.iter().flat_map(units).for_each(|unit| self.judge_cleared(node, unit));
+                self.nodes[node].media.caught_up(&extents);
+            }
+            Output::ReadMap => self.question(node, None),
+            Output::Propose(map) => self.question(node, Some(map)),
+            Output::Serves(term) => self.tell(|| format!("n{node} serves {term:?}")),
+            Output::Stopped => {
+                self.tell(|| format!("n{node} stops"));
+                self.nodes[node].commands.clear();
+            }
+            Output::Done { token, result } => self.done(node, token, result),
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: Message<Vec<u32>>) {
+        let Faults { loss, repeats, late, .. } = self.faults;
+        let copies = if self.random.chance(loss) { 0 } else { 1 + u64::from(self.random.chance(repeats)) };
+        for _ in 0..copies {
+            let is_late = self.random.chance(late);
+            let after = self.random.between(100, if is_late { 5 * LEASE } else { 3 * MS });
+            self.at(after, Event::Message { to, from, message: Box::new(message.clone()) });
+        }
+    }
+
+    fn question(&mut self, node: usize, proposal: Option<Map>) {
+        self.register_number += 1;
+        let (number, incarnation) = (self.register_number, self.nodes[node].incarnation);
+        // What was asked before has no effect any more.
+        self.fenced[node] = number;
+        let (is_lost, answers) = {
+            let loss = self.faults.register_loss;
+            (self.random.chance(loss), !self.random.chance(loss))
+        };
+        if !is_lost {
+            let after = self.random.between(200, 4 * MS);
+            self.at(after, Event::Register { node, incarnation, number, proposal, answers });
+        }
+        self.at(30 * MS, Event::Answered { node, incarnation, number, answer: Answer::Unknown });
+    }
+
+    /// M5.
+    fn judge_message(&mut self, node: usize, message: &Message<Vec<u32>>) {
+        let durable = self.nodes[node].media.record.term();
+        let (what, term) = match message {
+            Message::Sealed { term, .. } if durable < *term => ("sealed", *term),
+            Message::PutDone { term, .. } if *term < durable => ("written", *term),
+            _ => return,
+        };
+        self.fails(format!("M5: n{node} says {what} for {term:?}, and its disk says {durable:?}"));
+    }
+
+    /// M9: no column in the map needs a copy that is not known any more.
+    fn judge_cleared(&mut self, node: usize, unit: usize) {
+        let in_sync = self.register.in_sync().any(|column| usize::from(column) == node);
+        if !self.nodes[node].media.missed[unit] || !in_sync {
+            return;
+        }
+        for (column, state) in self.register.columns.iter().enumerate().map(|(n, c)| (n, c.state)) {
+            let has = self.nodes[column].media.current[unit];
+            if state != State::Sync
+                && let Some(by) = self.histories[unit].overwritten(has, u64::MAX)
+            {
+                return self
+                    .fails(format!("M9: n{node} clears unit {unit}, and n{column} has {has} and not {by}"));
+            }
+        }
+    }
+
+    /// A command has ended at a primary.
+    fn done(&mut self, node: usize, token: Token, result: Result<Option<Vec<u32>>, CommandError>) {
+        let Some((client, request, extent)) = self.nodes[node].commands.remove(&token) else { return };
+        let serves = |other: usize| {
+            let group = self.nodes[other].group.as_ref();
+            other != node && group.is_some_and(|group| group.serves(self.local(other)))
+        };
+        if result.is_ok()
+            && let Some(other) = (0..self.nodes.len()).find(|other| serves(*other))
+        {
+            self.fails(format!("M4: n{node} answers, and n{other} serves"));
+        }
+        let result = match result {
+            Err(error) => Reply::Failed(error),
+            Ok(None) => Reply::Done { card: false, values: None },
+            Ok(Some(values)) => {
+                // No copies are given of what is being written.
+                let is_written =
+                    self.nodes[node].commands.values().any(|(_, _, other)| other.overlaps(extent));
+                if !is_written {
+                    units(extent).for_each(|unit| {
+                        self.nodes[node].copies.insert((client, unit));
+                    });
+                }
+                Reply::Done { card: !is_written, values: Some(values) }
+            }
+        };
+        let epoch = self.epoch_of(node);
+        let after = self.random.between(100, 3 * MS);
+        if !self.random.chance(self.faults.loss) {
+            if matches!(result, Reply::Done { .. }) {
+                self.judge_done(client, request);
+            }
+            self.at(after, Event::Reply { client, request, node, epoch, result });
+        }
+    }
+
+    fn epoch_of(&self, node: usize) -> u64 {
+        let primary = self.nodes[node].group.as_ref().and_then(|group| group.primary.as_ref());
+        primary.map_or(0, |primary| primary.map.term.epoch)
+    }
+
+    /// M2 and M10, when a command is acknowledged.
+    fn judge_done(&mut self, client: usize, request: u64) {
+        if self.clients[client].request != request {
+            return;
+        }
+        let Some((command, begun, _)) = self.clients[client].open.clone() else { return };
+        let in_sync: Vec<usize> = self.register.in_sync().map(usize::from).collect();
+        match command {
+            Command::Read { .. } => {}
+            Command::Write { extent, payload, .. } => {
+                for (unit, value) in units(extent).zip(payload) {
+                    self.histories[unit].seen(value, self.now);
+                    for column in in_sync.iter().filter(|column| !self.nodes[**column].media.record.is_lossy)
+                    {
+                        let has = self.nodes[*column].media.current[unit];
+                        if let Some(by) = self.histories[unit].overwritten(has, u64::MAX) {
+                            let why = format!("M2: {by} is acknowledged, n{column} has {has} in unit {unit}");
+                            return self.fails(why);
+                        }
+                    }
+                }
+            }
+            Command::Flush => {
+                for unit in 0..UNITS {
+                    for column in &in_sync {
+                        let has = self.nodes[*column].media.durable[unit];
+                        if let Some(by) = self.histories[unit].overwritten(has, begun) {
+                            let why = format!("M10: {by} is flushed, n{column} has {has} in unit {unit}");
+                            return self.fails(why);
+                        }
+                    }
+                }
+                self.histories.iter_mut().for_each(|history| history.flushed(begun));
+            }
+        }
+    }
+
+    /// A client goes on.
+    fn client(&mut self, number: usize) {
+        let pause = self.random.between(3 * MS, 25 * MS);
+        self.at(pause, Event::Client(number));
+        if self.clients_rest {
+            return;
+        }
+        let now = self.now;
+        let count = self.nodes.len() as u64;
+        if self.clients[number].open.is_none() {
+            self.begin(number);
+        }
+        let client = &mut self.clients[number];
+        let Some((_, _, sent)) = &mut client.open else { return };
+        // Nothing was heard for some time: it tries another node.
+        if client.asks_since + 60 * MS < now {
+            client.asks_since = now;
+            client.node = self.random.below(count) as usize;
+        } else if *sent != 0 && !self.random.chance(300) {
+            return;
+        }
+        *sent = now;
+        self.send_command(number);
+    }
+
+    fn begin(&mut self, number: usize) {
+        let offset = self.random.below(UNITS as u64);
+        let length = if offset + 1 < UNITS as u64 { self.random.between(1, 3) } else { 1 };
+        let extent = Extent { offset, length };
+        let what = self.random.below(100);
+        let unit = offset as usize;
+        let now = self.now;
+        if what < 50
+            && let Some((value, until, _)) = self.clients[number].copies.get(&unit).copied()
+            && now < until
+        {
+            self.counts.copies_read += 1;
+            return self.judge_read(unit, value, now);
+        }
+        let client = &mut self.clients[number];
+        client.request += 1;
+        let command = if what < 55 {
+            Command::Read { extent }
+        } else if what < 95 {
+            let mut payload = Vec::new();
+            for unit in units(extent) {
+                self.next_value += 1;
+                self.histories[unit].invoked(self.next_value, now);
+                payload.push(self.next_value);
+            }
+            let origin = Some(Origin {
+                client: Member { node: NodeId(100 + number as u16), incarnation: 1 },
+                request: client.request,
+                oldest: client.request,
+                first_epoch: client.epoch,
+            });
+            Command::Write { extent, payload, origin }
+        } else {
+            Command::Flush
+        };
+        client.open = Some((command, now, 0));
+        client.asks_since = now;
+    }
+
+    fn send_command(&mut self, number: usize) {
+        let client = &self.clients[number];
+        let Some((command, ..)) = &client.open else { return };
+        let event = Event::Command {
+            node: client.node,
+            client: number,
+            request: client.request,
+            command: command.clone(),
+        };
+        let Faults { loss, repeats, late, .. } = self.faults;
+        let copies = if self.random.chance(loss) { 0 } else { 1 + u64::from(self.random.chance(repeats)) };
+        for _ in 0..copies {
+            let is_late = self.random.chance(late);
+            let after = self.random.between(100, if is_late { 5 * LEASE } else { 3 * MS });
+            self.at(after, event.clone());
+        }
+    }
+
+    /// A command arrives at a node.
+    fn command(&mut self, node: usize, client: usize, request: u64, command: Command<Vec<u32>>) {
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        let extent = match &command {
+            Command::Read { extent } => *extent,
+            Command::Flush => Extent { offset: 0, length: UNITS as u64 },
+            Command::Write { extent, .. } => {
+                // Copies are invalidated before a write begins.
+                for unit in units(*extent) {
+                    for client in 0..CLIENTS {
+                        if self.nodes[node].copies.remove(&(client, unit))
+                            && self.clients[client].copies.get(&unit).is_some_and(|copy| copy.2 == node)
+                        {
+                            self.clients[client].copies.remove(&unit);
+                        }
+                    }
+                }
+                *extent
+            }
+        };
+        self.nodes[node].commands.insert(token, (client, request, extent));
+        self.with(node, |group, now| group.command(now, token, command));
+    }
+
+    fn reply(&mut self, number: usize, request: u64, node: usize, epoch: u64, result: Reply) {
+        let now = self.now;
+        let client = &mut self.clients[number];
+        if client.request != request {
+            return;
+        }
+        let Some((command, begun, _)) = client.open.clone() else { return };
+        client.epoch = client.epoch.max(epoch);
+        match result {
+            Reply::Failed(CommandError::NotPrimary) => {
+                if client.node == node {
+                    client.asks_since = now;
+                    client.node = self.random.below(self.nodes.len() as u64) as usize;
+                }
+                return;
+            }
+            // It is given up: it may have been done, and may be seen or not.
+            Reply::Failed(CommandError::InDoubt | CommandError::Answered) => self.counts.in_doubt += 1,
+            Reply::Done { card, values } => match command {
+                Command::Read { extent } => {
+                    self.counts.reads += 1;
+                    for (unit, value) in units(extent).zip(values.unwrap_or_default()) {
+                        self.judge_read(unit, value, begun);
+                        let has_card = card && self.nodes[node].copies.contains(&(number, unit));
+                        let until = begun + CARD * 1000 / self.clients[number].rate;
+                        if has_card && now < until {
+                            self.clients[number].copies.insert(unit, (value, until, node));
+                        }
+                    }
+                }
+                Command::Write { .. } => self.counts.writes += 1,
+                Command::Flush => self.counts.flushes += 1,
+            },
+        }
+        let client = &mut self.clients[number];
+        client.open = None;
+        client.done += 1;
+    }
+
+    fn judge_read(&mut self, unit: usize, value: u32, begun: Time) {
+        if let Some(by) = self.histories[unit].overwritten(value, begun) {
+            self.fails(format!("a client reads {value} of unit {unit}, where {by} was seen before"));
+        }
+        self.histories[unit].seen(value, self.now);
+    }
+
+    /// Something goes wrong, or is well again.
+    fn fault(&mut self) {
+        if self.is_calm {
+            return;
+        }
+        let count = self.nodes.len();
+        let after = self.random.between(20 * MS, 160 * MS);
+        self.at(after, Event::Fault);
+        let node = self.random.below(count as u64) as usize;
+        let other = self.random.below(count as u64) as usize;
+        let primary = usize::from(self.register.primary.node.0);
+        let node = if self.random.chance(300) { primary } else { node };
+        match self.random.below(100) {
+            0..20 => self.fall(node, false),
+            20..32 => self.fall(node, true),
+            32..34 => (0..count).for_each(|node| self.fall(node, true)),
+            34..48 => {
+                let until = self.now + self.random.between(20 * MS, 4 * LEASE);
+                self.nodes[node].paused_until = until;
+                self.tell(|| format!("n{node} stands still until {until}"));
+            }
+            48..62 => {
+                self.cuts.insert((node, other));
+                if self.random.chance(500) {
+                    self.cuts.insert((other, node));
+                }
+                self.tell(|| format!("cut n{node} -> n{other}"));
+            }
+            62..68 => {
+                (0..count).filter(|other| *other != node).for_each(|other| {
+                    self.cuts.insert((node, other));
+                    self.cuts.insert((other, node));
+                });
+                if self.random.chance(500) {
+                    self.register_cuts.insert(node);
+                }
+                self.tell(|| format!("n{node} is cut off"));
+            }
+            68..72 => {
+                self.register_cuts.insert(node);
+            }
+            72..76 => {
+                self.hand_over(primary, other);
+            }
+            76..80 => self.nodes[node].image = Some(self.nodes[node].media.clone()),
+            _ => {
+                self.cuts.clear();
+                self.register_cuts.clear();
+                self.tell(|| "links are well".into());
+            }
+        }
+    }
+
+    pub(super) fn hand_over(&mut self, from: usize, to: usize) {
+        let to = Member { node: NodeId(to as u16), incarnation: self.nodes[to].incarnation };
+        self.counts.hand_overs += u64::from(self.nodes[from].serves);
+        self.with(from, |group, now| group.hand_over(now, to));
+    }
+
+    /// A process ends, and begins again after a while.
+    fn fall(&mut self, node: usize, cuts_power: bool) {
+        if self.nodes[node].group.is_none() {
+            return;
+        }
+        self.crash(node, cuts_power);
+        if self.random.chance(300) {
+            self.swap_disk(node);
+        }
+        let is_fast = self.random.chance(400);
+        let after = self.random.between(MS, if is_fast { 20 * MS } else { 6 * LEASE });
+        self.at(after, Event::Start(node));
+    }
+
+    /// An old image of the disk takes its place, or a blank one, while the column is stale.
+    fn swap_disk(&mut self, node: usize) {
+        let State::Stale { since } = self.register.columns[node].state else { return };
+        let found = &mut self.nodes[node];
+        let blank = Media::new(node as u8 + 1);
+        let image = found.image.take().filter(|image| image.record.in_sync_epoch < since);
+        if let Some(image) = image.or(self.random.chance(300).then_some(blank)) {
+            found.media = image;
+            found.media.record.is_lossy = true;
+            self.counts.old_disks += 1;
+            self.tell(|| format!("n{node} has an old disk"));
+        }
+    }
+
+    /// Nothing fails any more.
+    pub(super) fn calm(&mut self) {
+        self.is_calm = true;
+        self.cuts.clear();
+        self.register_cuts.clear();
+        self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+        let up = |world: &Self, except: usize| {
+            world
+                .register
+                .in_sync()
+                .map(usize::from)
+                .any(|n| n != except && !world.nodes[n].media.record.is_lossy)
+        };
+        let candidate = self.random.below(self.nodes.len() as u64) as usize;
+        if self.random.chance(250) && up(self, candidate) {
+            self.dead = Some(candidate);
+            self.crash(candidate, true);
+        }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].paused_until = 0;
+            if self.nodes[node].group.is_none() && self.dead != Some(node) {
+                self.start(node);
+            }
+        }
+        self.clients.iter_mut().for_each(|client| client.done = 0);
+    }
+
+    /// After the calm all goes on, and all columns are the same.
+    pub(super) fn judge_end(&mut self) {
+        if self.wrong.is_some() {
+            return;
+        }
+        if let Some(client) = self.clients.iter().position(|client| client.done < 3) {
+            let primary = self.register.primary;
+            return self
+                .fails(format!("client {client} does not go on; map {:?}; {primary:?}", self.register));
+        }
+        self.judge_whole();
+    }
+
+    /// All columns are in sync, but one that is down for good.
+    pub(super) fn judge_whole(&mut self) {
+        for (number, column) in self.register.columns.clone().into_iter().enumerate() {
+            if self.dead != Some(number) && column.state != State::Sync {
+                return self.fails(format!("column {number} is {}", column.state));
+            }
+        }
+    }
+}
