@@ -1,6 +1,6 @@
 //! Pictures of a figure: lines, bars side by side, or bars on top of each other.
 
-use cards_sim::plot::{Anchor, Axis, Canvas, GRID, INK, number, style, width_of};
+use cards_sim::plot::{Anchor, Axis, Canvas, GRID, INK, Style, number, style, width_of};
 
 /// Values over categories.
 pub(crate) struct Chart {
@@ -41,8 +41,8 @@ impl Series {
         Self { is_dashed: true, ..Self::new(name, colour, values) }
     }
 
-    fn style(&self) -> (&'static str, &'static str) {
-        (style(self.colour).0, if self.is_dashed { "6 4" } else { "" })
+    fn style(&self) -> Style {
+        Style { dashes: if self.is_dashed { "6 4" } else { "" }, ..style(self.colour) }
     }
 }
 
@@ -111,7 +111,7 @@ impl Chart {
         for (place, series) in self.series.iter().enumerate() {
             for (i, &value) in series.values.iter().enumerate() {
                 let x = LEFT + slot * (i as f64 + 0.1) + bar * place as f64;
-                canvas.bar((x, axis.at(value)), (bar - 1.0, BOTTOM - axis.at(value)), series.style().0);
+                canvas.bar((x, axis.at(value)), (bar - 1.0, BOTTOM - axis.at(value)), series.style().colour);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Chart {
                 let value = series.values.get(i).copied().unwrap_or(0.0);
                 let (top, bottom) = (axis.at(below + value), axis.at(below));
                 let x = LEFT + slot * (i as f64 + 0.15);
-                canvas.bar((x, top), (slot * 0.7, bottom - top), series.style().0);
+                canvas.bar((x, top), (slot * 0.7, bottom - top), series.style().colour);
                 below += value;
             }
         }
@@ -132,10 +132,13 @@ impl Chart {
     fn legend(&self, canvas: &mut Canvas, x: f64) {
         for (i, series) in self.series.iter().enumerate() {
             let y = TOP + 10.0 + 22.0 * i as f64;
-            let (colour, dashes) = series.style();
+            let style = series.style();
             match self.kind {
-                Kind::Lines => canvas.line((x, y), (x + 26.0, y), colour, dashes, 2.0),
-                Kind::Bars | Kind::Stack => canvas.bar((x + 6.0, y - 7.0), (14.0, 14.0), colour),
+                Kind::Lines => {
+                    canvas.line((x, y), (x + 26.0, y), style.colour, style.dashes, 2.0);
+                    canvas.marker((x + 13.0, y), style);
+                }
+                Kind::Bars | Kind::Stack => canvas.bar((x + 6.0, y - 7.0), (14.0, 14.0), style.colour),
             }
             canvas.text(x + 34.0, y + 4.5, Anchor::Start, &series.name);
         }
@@ -160,10 +163,12 @@ mod tests {
 
     #[test]
     fn every_kind_draws_all_values() {
-        assert_eq!(chart(Kind::Lines).matches("<circle").count(), 4);
+        // Two of them in the legend.
+        assert_eq!(chart(Kind::Lines).matches("<circle").count(), 6);
         // A white one behind all, two of the legend, four values.
         assert_eq!(chart(Kind::Bars).matches("<rect").count(), 7);
         assert_eq!(chart(Kind::Stack).matches("<rect").count(), 7);
+        assert!(!chart(Kind::Lines).contains("=\"\""), "SVG has no empty values");
         assert!(chart(Kind::Lines).contains("6 4") && !chart(Kind::Bars).contains("a < b"));
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::report::Report;
 
 pub use axis::{Axis, number};
-pub use svg::{Anchor, Canvas, GRID, INK, style, width_of};
+pub use svg::{Anchor, Canvas, GRID, INK, Marker, Style, style, width_of};
 
 /// A study to be drawn.
 #[derive(Clone, PartialEq, Debug)]
@@ -167,7 +167,9 @@ mod tests {
         assert!(lines.contains("<polyline") && lines.contains("1 MiB") && lines.contains("2 MiB"));
         let bars = Plot::new(&[report("rd", 1 << 20, 20), report("hscc", 1 << 20, 40)]).to_svg();
         assert!(!bars.contains("<polyline") && bars.contains(">hscc<"));
+        assert!(lines.contains("logarithmic scale"), "{lines}");
         for svg in [lines, bars, Plot::new(&[]).to_svg()] {
+            assert!(!svg.contains("=\"\""), "SVG has no empty values: {svg}");
             assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
             assert!(!svg.contains("a<b>") && !svg.contains("NaN") && !svg.contains("inf"));
         }

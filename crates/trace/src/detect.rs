@@ -14,6 +14,10 @@ pub(crate) fn detect(path: &Path, head: &[u8]) -> Result<Format, TraceError> {
         return Err(TraceError::Empty { path: path.to_owned(), skipped: String::new() });
     }
     let candidates = if is_text(head) { text(head) } else { binary(head) };
+    // Bare numbers look like nothing, so a name has to say it.
+    if let (Some(format @ (Format::U32 | Format::U64)), false) = (by_name(path), is_text(head)) {
+        return Ok(format);
+    }
     match candidates[..] {
         // These have nothing of their own: other files may look the same.
         [Format::Alibaba | Format::Tencent] => {}
@@ -165,6 +169,8 @@ fn by_name(path: &Path) -> Option<Format> {
         "vscsi" => Format::Vscsi,
         "bin" | "oraclegeneral" => Format::OracleGeneral,
         "spc" => Format::Spc,
+        "u32" => Format::U32,
+        "u64" => Format::U64,
         _ => return None,
     })
 }

@@ -33,6 +33,17 @@ pub enum TraceError {
         /// What was left out, with the reasons.
         skipped: String,
     },
+    /// The file is packed in a way that is not read.
+    #[error(
+        "{}: packed with {program}, which is not read: unpack it first (`{program} -dk`), or pack it with gzip or zstd",
+        path.display()
+    )]
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// What has packed it.
+        program: &'static str,
+    },
     /// The content does not say what format it is.
     #[error("{}: {problem}; name the format with --format: {formats}", path.display())]
     Unrecognized {

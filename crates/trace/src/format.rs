@@ -38,11 +38,15 @@ pub enum Format {
     Arc,
     /// The LIRS paper's.
     Lirs,
+    /// Block numbers of 32 bits.
+    U32,
+    /// Block numbers of 64 bits.
+    U64,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Cards,
         Self::Csv,
         Self::Msr,
@@ -57,6 +61,8 @@ impl Format {
         Self::DiskSim,
         Self::Arc,
         Self::Lirs,
+        Self::U32,
+        Self::U64,
     ];
 
     /// The name in options.
@@ -77,6 +83,8 @@ impl Format {
             Self::DiskSim => "disksim",
             Self::Arc => "arc",
             Self::Lirs => "lirs",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
         }
     }
 
@@ -100,6 +108,8 @@ impl Format {
             Self::DiskSim => "DiskSim and MQSim ascii: time device sector sectors type",
             Self::Arc => "ARC .lis: block blocks ignored number",
             Self::Lirs => "LIRS: a block number per line",
+            Self::U32 => "bare block numbers, u32 little-endian",
+            Self::U64 => "bare block numbers, u64 little-endian",
         }
     }
 

@@ -6,8 +6,8 @@ use crate::detect::detect;
 use crate::format::{BlkAction, DxtLevel};
 use crate::input::Input;
 use crate::readers::{
-    Alibaba, Arc, Blkparse, Checked, Csv, Decode, DiskSim, Dxt, Fio, Fixed, Lines, Lirs, Msr, OracleGeneral,
-    Parse, Records, Sorted, Spc, Tencent, vscsi_version_of,
+    Alibaba, Arc, Blkparse, Blocks, Checked, Csv, Decode, DiskSim, Dxt, Fio, Fixed, Lines, Lirs, Msr,
+    OracleGeneral, Parse, Records, Sorted, Spc, Tencent, vscsi_version_of,
 };
 use crate::{Format, Source, TraceError, generate, recording};
 
@@ -21,9 +21,12 @@ pub struct Options {
     /// [`Format::Blkparse`]: which events.
     pub action: BlkAction,
     /// Bytes of the unit of formats that count blocks of a size they do not tell. Otherwise 512 for
-    /// [`Format::Arc`] and [`Format::OracleGeneral`], 4096 for [`Format::Lirs`].
+    /// [`Format::Arc`] and [`Format::OracleGeneral`], 4096 for [`Format::Lirs`], [`Format::U32`] and [`Format::U64`].
     pub block_bytes: Option<u32>,
 }
+
+/// Programs whose files are not unpacked, and how these start.
+const PACKERS: [(&str, &[u8]); 3] = [("xz", b"\xfd7zXZ\0"), ("bzip2", b"BZh"), ("lz4", b"\x04\x22\x4d\x18")];
 
 /// Opens a trace file, packed with gzip or Zstandard or not, or a generator: `gen:NAME` or
 /// `gen:NAME:KEY=VALUE,KEY=VALUE`.
@@ -40,6 +43,9 @@ pub fn open(spec: &str, options: &Options) -> Result<Box<dyn Source>, TraceError
         return Err(TraceError::setting("block size", 0, "blocks have at least 1 byte"));
     }
     let (input, head) = Input::open(path)?;
+    if let Some((program, _)) = PACKERS.iter().find(|(_, magic)| head.starts_with(magic)) {
+        return Err(TraceError::Packed { path: path.to_owned(), program });
+    }
     let format = match options.format {
         Some(_) if head.is_empty() => {
             return Err(TraceError::Empty { path: path.to_owned(), skipped: String::new() });
@@ -69,6 +75,8 @@ pub fn open(spec: &str, options: &Options) -> Result<Box<dyn Source>, TraceError
         Format::DiskSim => lines(input, DiskSim::default()),
         Format::Arc => lines(input, Arc::new(block_bytes(512))),
         Format::Lirs => lines(input, Lirs::new(block_bytes(4096))),
+        Format::U32 => fixed(input, Blocks::of_32_bits(block_bytes(4096))),
+        Format::U64 => fixed(input, Blocks::of_64_bits(block_bytes(4096))),
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod arc;
 mod blkparse;
+mod blocks;
 mod checked;
 mod cloud;
 mod columns;
@@ -22,6 +23,7 @@ mod vscsi;
 
 pub(crate) use arc::Arc;
 pub(crate) use blkparse::Blkparse;
+pub(crate) use blocks::Blocks;
 pub(crate) use checked::{Checked, NODES_MAX, Records};
 pub(crate) use cloud::{Alibaba, Tencent};
 pub(crate) use csv::Csv;

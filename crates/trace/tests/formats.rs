@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cards_trace::{BlkAction, DxtLevel, Format, Op, Options, Request, open};
 
-use crate::support::{read, read_with, request, sample};
+use crate::support::{content, drain, read, read_with, request, sample};
 
 const S: u64 = 1_000_000;
 
@@ -62,6 +62,46 @@ fn formats_without_operations_read_everything() {
     let blocks = [4096, 0, 1 << 20, 4096].map(|offset| request(0, Op::Read, offset, 4096));
     assert_eq!(read("blocks.lirs"), blocks);
     assert!(!open(&sample("blocks.lirs"), &Options::default()).unwrap().has_times());
+}
+
+/// They look like nothing: the format is named, by an option or by the end of the file's name.
+#[test]
+fn bare_block_numbers_of_32_and_64_bits_are_read() {
+    let numbers = [1u32, 0, 256, 1, u32::MAX];
+    let wide: Vec<u8> = numbers.iter().flat_map(|&number| u64::from(number).to_le_bytes()).collect();
+    let narrow: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let directory = tempfile::tempdir().unwrap();
+    for (bytes, format, name) in [(&narrow, Format::U32, "a.u32"), (&wide, Format::U64, "a.u64")] {
+        let expected: Vec<Request> =
+            (numbers.iter()).map(|&number| request(0, Op::Read, u64::from(number) * 4096, 4096)).collect();
+        let options = Options { format: Some(format), ..Options::default() };
+        assert_eq!(content(bytes, &options).unwrap().0, expected);
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut source = open(path.to_str().unwrap(), &Options::default()).unwrap();
+        assert!(!source.has_times() && drain(&mut *source).unwrap() == expected, "{name}");
+    }
+    let options = Options { format: Some(Format::U32), block_bytes: Some(512), ..Options::default() };
+    assert_eq!(content(&narrow, &options).unwrap().0[2], request(0, Op::Read, 256 * 512, 512));
+    assert!(
+        content(&narrow[..7], &options).unwrap_err().contains("record 2"),
+        "the file ends within a number"
+    );
+    let options = Options { format: Some(Format::U64), ..Options::default() };
+    let error = content(&u64::MAX.to_le_bytes(), &options).unwrap_err();
+    assert!(error.contains("record 1: block 18446744073709551615 lies beyond"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_packed_in_another_way_is_named_as_such() {
+    for (magic, program) in
+        [(&b"\xfd7zXZ\0\0\x04"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")]
+    {
+        for format in [None, Some(Format::Lirs)] {
+            let error = content(magic, &Options { format, ..Options::default() }).unwrap_err();
+            assert!(error.contains(&format!("packed with {program}")) && error.contains("-dk"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -107,6 +107,11 @@ fn json_has_exactly_the_names_of_the_reference() {
         names.sort_unstable();
         assert_eq!(names, expected);
     }
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/sim.md")).unwrap();
+    for name in expected.into_iter().chain(rows[0]["more"].as_object().unwrap().keys().map(String::as_str)) {
+        assert!(page.contains(&format!("`{name}`")), "docs/reference/sim.md does not say what `{name}` is");
+    }
     let row = &rows[0];
     assert_eq!((&row["trace"], &row["policy"], &row["seed"]), (&TRACE.into(), &"hscc".into(), &7.into()));
     assert_eq!((&row["cache_bytes"], &row["requests"]), (&(256 << 10).into(), &3000.into()));

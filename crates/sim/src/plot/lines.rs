@@ -24,25 +24,41 @@ pub(super) fn draw(plot: &Plot, sizes: &BTreeSet<u64>) -> String {
     canvas.title(LEFT, 24.0, &plot.title);
 
     let points = || plot.series.iter().flat_map(|series| &series.points);
-    let least = points().map(|point| point.hits() * 100.0).fold(100.0, f64::min);
-    // Differences matter more than the empty part of the scale.
-    let low = if least < 60.0 { 0.0 } else { (least / 10.0).floor() * 10.0 };
-    let hits = Axis::round(low, 100.0, TOP + PANEL_HEIGHT, TOP);
-    panel(&mut canvas, plot, sizes, &hits, ("global hit ratio, %", TOP), |point| point.hits() * 100.0);
+    let percent = |point: &Point| point.hits() * 100.0;
+    let (low, high) = range(points().map(percent));
+    let hits = Axis::round(low, high, TOP + PANEL_HEIGHT, TOP);
+    panel(&mut canvas, plot, sizes, &hits, (&titled("global hit ratio, %", &hits), TOP), percent);
 
-    let slowest = points().map(|point| point.read_us).fold(0.0, f64::max);
+    let (fastest, slowest) = range(points().map(|point| point.read_us));
     let (unit, us) = time_unit(slowest);
     let top = TOP + PITCH;
-    let times = Axis::round(0.0, slowest / us, top + PANEL_HEIGHT, top);
-    let name = format!("mean time of a read, {unit}");
+    let times = Axis::round(fastest / us, slowest / us, top + PANEL_HEIGHT, top);
+    let name = titled(&format!("mean time of a read, {unit}"), &times);
     panel(&mut canvas, plot, sizes, &times, (&name, top), |point| point.read_us / us);
 
     for (i, series) in plot.series.iter().enumerate() {
-        let (y, (colour, dashes)) = (TOP + 10.0 + 22.0 * i as f64, style(i));
-        canvas.line((legend, y), (legend + 26.0, y), colour, dashes, 2.0);
+        let (y, style) = (TOP + 10.0 + 22.0 * i as f64, style(i));
+        canvas.line((legend, y), (legend + 26.0, y), style.colour, style.dashes, 2.0);
+        canvas.marker((legend + 13.0, y), style);
         canvas.text(legend + 34.0, y + 4.5, Anchor::Start, &series.name);
     }
     canvas.finish()
+}
+
+/// What an axis shows of these values, none negative: from 0, unless they lie together in the upper half, where differences matter
+/// more than the empty part of the scale.
+fn range(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let high = values.clone().fold(0.0, f64::max);
+    let low = values.fold(high, f64::min);
+    (if low > high / 2.0 && low < high { low } else { 0.0 }, high)
+}
+
+/// The name of an axis; one that does not begin at 0 says so.
+fn titled(name: &str, axis: &Axis) -> String {
+    match axis.ticks().next() {
+        Some(first) if first > 0.0 => format!("{name} (from {})", number(first)),
+        _ => name.to_owned(),
+    }
 }
 
 fn panel(
@@ -70,7 +86,12 @@ fn panel(
             free = x + LABEL_WIDTH;
         }
     }
-    canvas.text(f64::midpoint(LEFT, right), bottom + 40.0, Anchor::Middle, "cache of each node");
+    canvas.text(
+        f64::midpoint(LEFT, right),
+        bottom + 40.0,
+        Anchor::Middle,
+        "cache of each node (logarithmic scale)",
+    );
     canvas.line((LEFT, bottom), (right, bottom), INK, "", 1.0);
     for (i, series) in plot.series.iter().enumerate() {
         let points: Vec<(f64, f64)> =
@@ -86,4 +107,21 @@ fn across(sizes: &BTreeSet<u64>) -> impl Fn(u64) -> f64 {
     let high = sizes.last().map_or(1.0, |&bytes| log(bytes));
     let room = 30.0;
     move |bytes| LEFT + room + (log(bytes) - low) / (high - low).max(1e-9) * (PANEL_WIDTH - 2.0 * room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_show_where_the_values_are_and_say_when_they_do_not_begin_at_0() {
+        let axis = |values: &[f64]| {
+            let (low, high) = range(values.iter().copied());
+            let axis = Axis::round(low, high, 100.0, 0.0);
+            (titled("x", &axis), axis.ticks().last().map(number))
+        };
+        assert_eq!(axis(&[30.0, 65.0]), ("x".to_owned(), Some("80".to_owned())));
+        assert_eq!(axis(&[41.0, 52.0]), ("x (from 40)".to_owned(), Some("52.5".to_owned())));
+        assert_eq!(axis(&[0.0, 0.0]).0, "x");
+    }
 }

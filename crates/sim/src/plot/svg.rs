@@ -32,10 +32,48 @@ const COLOURS: [&str; 8] =
 /// Dashes, so that lines on top of each other are both seen, and for more series than colours.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
 
-/// The colour and the dashes of a series.
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// As in SVG.
+    pub colour: &'static str,
+    /// As in SVG; empty: an unbroken line.
+    pub dashes: &'static str,
+    /// The shape of its points.
+    pub marker: Marker,
+}
+
+/// The shape of a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Marker {
+    /// A disc.
+    Disc,
+    /// A square.
+    Square,
+    /// A triangle that stands on a side.
+    Triangle,
+    /// A square that stands on a corner.
+    Diamond,
+    /// A disc with a white inside.
+    Ring,
+}
+
+const MARKERS: [Marker; 5] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Ring];
+
+/// How the series of a number is drawn: 40 of them are told apart by colour and marker.
 #[must_use]
-pub const fn style(series: usize) -> (&'static str, &'static str) {
-    (COLOURS[series % COLOURS.len()], DASHES[(series + series / COLOURS.len()) % DASHES.len()])
+pub const fn style(series: usize) -> Style {
+    let round = series / COLOURS.len();
+    Style {
+        colour: COLOURS[series % COLOURS.len()],
+        dashes: DASHES[(series + round) % DASHES.len()],
+        marker: MARKERS[round % MARKERS.len()],
+    }
+}
+
+/// The attribute for dashes; none for an unbroken line, of which SVG has no empty value.
+fn dashed(dashes: &str) -> String {
+    if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") }
 }
 
 /// About how wide a text of 13 pixels is.
@@ -82,21 +120,42 @@ impl Canvas {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.put(format_args!(
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
-             stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>"
+             stroke-width=\"{width}\"{}/>",
+            dashed(dashes)
         ));
     }
 
-    /// A line through points, each of which has a dot.
-    pub fn polyline(&mut self, points: &[(f64, f64)], (colour, dashes): (&str, &str)) {
+    /// A line through points, each of which has a marker.
+    pub fn polyline(&mut self, points: &[(f64, f64)], style: Style) {
+        let Style { colour, dashes, .. } = style;
         let list: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.put(format_args!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
-             stroke-dasharray=\"{dashes}\"/>",
-            list.join(" ")
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{}/>",
+            list.join(" "),
+            dashed(dashes)
         ));
-        for (x, y) in points {
-            self.put(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>"));
+        for &point in points {
+            self.marker(point, style);
         }
+    }
+
+    /// A point of a series.
+    pub fn marker(&mut self, (x, y): (f64, f64), Style { colour, marker, .. }: Style) {
+        let corners = |offsets: &[(f64, f64)]| {
+            let corner = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx, y + dy);
+            let points = offsets.iter().map(corner).collect::<Vec<_>>().join(" ");
+            format!("<polygon points=\"{points}\" fill=\"{colour}\"/>")
+        };
+        let shape = match marker {
+            Marker::Disc => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>"),
+            Marker::Square => corners(&[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)]),
+            Marker::Triangle => corners(&[(0.0, -5.0), (4.5, 3.5), (-4.5, 3.5)]),
+            Marker::Diamond => corners(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)]),
+            Marker::Ring => format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"white\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+            ),
+        };
+        self.put(format_args!("{shape}"));
     }
 
     /// A filled rectangle: its upper left corner, its width and height.
@@ -137,4 +196,21 @@ fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forty_series_are_told_apart_and_no_attribute_is_empty() {
+        let styles: Vec<Style> = (0..40).map(style).collect();
+        let same = |a: &Style, b: &Style| (a.colour, a.marker) == (b.colour, b.marker);
+        assert!((0..40).all(|i| (0..i).all(|j| !same(&styles[i], &styles[j]))));
+        let mut canvas = Canvas::new(100.0, 100.0);
+        styles.iter().for_each(|&style| canvas.polyline(&[(1.0, 2.0), (3.0, 4.0)], style));
+        canvas.line((0.0, 0.0), (1.0, 1.0), INK, "", 1.0);
+        let svg = canvas.finish();
+        assert!(!svg.contains("=\"\"") && svg.contains("stroke-dasharray=\"6 3\""), "{svg}");
+    }
 }

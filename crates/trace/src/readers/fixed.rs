@@ -24,6 +24,11 @@ pub(crate) trait Decode: Send {
     fn started_us(&self) -> Option<u64> {
         None
     }
+
+    /// Whether the records have times.
+    fn has_times(&self) -> bool {
+        true
+    }
 }
 
 /// The records of a file.
@@ -84,7 +89,7 @@ impl<D: Decode> Records for Fixed<D> {
     }
 
     fn has_times(&self) -> bool {
-        true
+        self.decoder.has_times()
     }
 
     fn started_us(&self) -> Option<u64> {

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::layout::{CHUNK, JOB_MAX, Layout, OUTPUT_MAX, PIECE, RESULTS_MAX, SECTION_MAX, SLOT, TABLE_PARTS};
+use super::layout::{
+    CHUNK, JOB_MAX, Layout, OUTPUT_MAX, PIECE, RESULTS_MAX, SECTION_MAX, SLOT, SWEEP, TABLE_ROWS, table_row,
+};
 use super::process::Process;
 use super::{ALL_REQUESTS, HOURS};
 use crate::generate::random::{Random, fraction_of};
@@ -203,8 +205,8 @@ impl Job {
     /// The files as offset and size, in the order in which a process opens them.
     pub(super) fn file(&self, index: u32, rank: u64) -> (u64, u64) {
         match index {
-            0 => (self.input, self.nodes * CHUNK),
-            1 => (self.table, (1 + TABLE_PARTS * self.nodes) * CHUNK),
+            0 => (self.input, (self.nodes - 1) * CHUNK + SWEEP),
+            1 => (self.table, (1 + TABLE_ROWS * table_row(self.nodes)) * CHUNK),
             2 => (self.output + rank * OUTPUT_MAX, self.output_bytes),
             3 => (self.checkpoint, self.nodes * self.section),
             _ => (self.results, self.nodes * self.result_records * SLOT),

@@ -6,10 +6,14 @@ use std::ops::Range;
 pub(super) const SLOT: u64 = 2 << 10;
 /// What is read at once of the large data: a process's segment of the input, or a part of a table.
 pub(super) const CHUNK: u64 = 256 << 10;
+/// What a sweep reads: a segment, and the border of the next.
+pub(super) const SWEEP: u64 = CHUNK + (16 << 10);
 /// The unit of large writes.
 pub(super) const PIECE: u64 = 128 << 10;
-/// Parts of a table for each process, at most; its head is one more.
-pub(super) const TABLE_PARTS: u64 = 8;
+/// Processes of a job that read the same part of a table, one after another.
+pub(super) const READERS: u64 = 5;
+/// Rows of a table, at most: in each a process has one part of its own. The head of the table is one chunk more.
+pub(super) const TABLE_ROWS: u64 = 8;
 
 /// Per process in the scratch ring: an output file, a section of the checkpoint, and records of the results.
 pub(super) const OUTPUT_MAX: u64 = 512 << 10;
@@ -20,6 +24,11 @@ const RING_MIN: u64 = 2048;
 
 /// The largest job of the traced machine.
 pub(super) const JOB_MAX: u32 = 64;
+
+/// Parts in a row of a table that so many processes read.
+pub(super) const fn table_row(processes: u64) -> u64 {
+    processes + READERS - 1
+}
 
 /// Where everything is.
 pub(super) struct Layout {
@@ -35,7 +44,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(nodes: u32, users: u64) -> Self {
         let processes = u64::from(JOB_MAX);
-        let user = processes * CHUNK + (1 + processes * TABLE_PARTS) * CHUNK;
+        let user = processes * CHUNK + CHUNK + (1 + TABLE_ROWS * table_row(processes)) * CHUNK;
         // Sixteen times what can run at once: what is overwritten is long out of every cache.
         Self { users, user, ring: RING_MIN.max(16 * u64::from(nodes)), at: 0 }
     }
@@ -49,9 +58,9 @@ impl Layout {
         user * self.user
     }
 
-    /// The file with a user's parameters, and data that each job reads once.
+    /// The file with a user's parameters, and the parts that its processes read one after another.
     pub(super) fn table(&self, user: u64) -> u64 {
-        self.input(user) + u64::from(JOB_MAX) * CHUNK
+        self.input(user) + u64::from(JOB_MAX) * CHUNK + CHUNK
     }
 
     /// Room for the files that a job writes, in processes from the start of the ring.
