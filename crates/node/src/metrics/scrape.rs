@@ -260,7 +260,7 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
     }
     let help = "Reads of a volume on a managed disk whose data did not fit their checksums.";
     let mut family = text.counter("cards_disk_checksum_errors", help);
-    for (spec, disk) in node.own.iter().zip(&node.disks).filter(|(_, disk)| disk.managed().is_some()) {
+    for (spec, disk) in node.own.iter().zip(&node.disks) {
         family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged);
     }
 }
