@@ -189,7 +189,7 @@ impl Local {
         self.shared.aside.as_ref().filter(|_| !is_known).map(|aside| aside.says.as_str())
     }
 
-    /// That the disk of this node's part is so slow that it may keep nodes from leading the registry.
+    /// That the disk of this node's part is so slow that it may keep nodes from leading the registry: what to say where nobody leads it.
     #[must_use]
     pub fn slow(&self) -> Option<String> {
         self.shared.published.borrow().slow.clone()
@@ -198,7 +198,7 @@ impl Local {
     /// What an operator has to know of this node's part.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let Published { failed, slow, held_up, view, .. } = self.shared.published.borrow().clone();
+        let Published { failed, held_up, view, .. } = self.shared.published.borrow().clone();
         let held_up = held_up.filter(|_| view.is_some());
         let stranger = *self.shared.stranger.lock().unwrap_or_else(PoisonError::into_inner);
         let stranger = stranger.is_some_and(|at| at.elapsed() < Duration::from_secs(60)).then(|| {
@@ -206,7 +206,7 @@ impl Local {
              `register` and `membership.json` there, and have `[coordinator.embedded]` in its file name one of those nodes"
                 .to_owned()
         });
-        [self.shared.problem.clone(), failed, slow, held_up, stranger].into_iter().flatten().collect()
+        [self.shared.problem.clone(), failed, held_up, stranger].into_iter().flatten().collect()
     }
 
     /// Makes a change. It is durable when this returns.

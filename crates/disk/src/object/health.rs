@@ -8,6 +8,10 @@ use tokio::time::Instant;
 /// At most one line of the log in this time for reads that failed.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
+/// At most one line of the log in this time for the beginning of an outage, and one for its end: a server that fails at every other request
+/// would fill it.
+const OUTAGE_EVERY: Duration = Duration::from_secs(10);
+
 /// What the requests of a disk know of each other.
 #[derive(Debug)]
 pub(super) struct Health(Mutex<State>);
@@ -18,6 +22,10 @@ struct State {
     heard: Instant,
     /// Whether an attempt has failed since the last one that succeeded.
     is_failing: bool,
+    /// When the log was last told of an outage that began.
+    told: Option<Instant>,
+    /// The log was told that the present outage began.
+    is_told: bool,
     /// When the log was last told of a read that failed.
     said: Option<Instant>,
 }
@@ -25,7 +33,8 @@ struct State {
 impl Health {
     /// Of a server that has answered just now.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { heard: Instant::now(), is_failing: false, said: None }))
+        let heard = Instant::now();
+        Self(Mutex::new(State { heard, is_failing: false, told: None, is_told: false, said: None }))
     }
 
     /// When the server last gave bytes.
@@ -38,14 +47,22 @@ impl Health {
         self.lock().heard = Instant::now();
     }
 
-    /// An attempt has succeeded; says whether those before had failed.
+    /// An attempt has succeeded; says whether the log is to be told so: it was told that those before had failed.
     pub(super) fn recover(&self) -> bool {
-        std::mem::take(&mut self.lock().is_failing)
+        let mut state = self.lock();
+        state.is_failing = false;
+        std::mem::take(&mut state.is_told)
     }
 
-    /// An attempt has failed; says whether it is the first.
+    /// An attempt has failed; says whether the log is to be told so: it is the first, and the last outage that was told is some time ago.
     pub(super) fn fail(&self) -> bool {
-        !std::mem::replace(&mut self.lock().is_failing, true)
+        let mut state = self.lock();
+        let is_first = !std::mem::replace(&mut state.is_failing, true);
+        if is_first && state.told.is_none_or(|told| told.elapsed() >= OUTAGE_EVERY) {
+            (state.told, state.is_told) = (Some(Instant::now()), true);
+            return true;
+        }
+        false
     }
 
     /// Whether the log may be told of a read that failed.
@@ -75,6 +92,8 @@ mod tests {
             [health.fail(), health.fail(), health.recover(), health.recover()],
             [true, false, true, false]
         );
+        // A server that fails at every other request.
+        assert!((0..100).all(|_| !health.fail() && !health.recover()));
         assert_eq!((0..100).filter(|_| health.may_say()).count(), 1);
     }
 }

@@ -342,7 +342,11 @@ impl Session {
                     }
                 }
                 Err(error) => {
-                    let cause = cause(&error);
+                    let slow = match &self.coordinator {
+                        Coordinator::Local(local) => local.slow(),
+                        _ => None,
+                    };
+                    let cause = cause(&error) + &slow.map(|slow| format!("; {slow}")).unwrap_or_default();
                     self.say(Some(Trouble::Silent {
                         coordinator: self.describe(),
                         answered,
