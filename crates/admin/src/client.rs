@@ -337,6 +337,14 @@ impl Client {
         self.done(&Request::Hold {})
     }
 
+    /// Sets what policies take for the time while this connection holds the messages, in ms.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn policy_clock(&mut self, ms: u64) -> Result<(), ClientError> {
+        self.done(&Request::PolicyClock { ms })
+    }
+
     /// Lets the next held message to a member leave.
     ///
     /// # Errors

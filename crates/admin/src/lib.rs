@@ -141,6 +141,12 @@ pub enum Request {
     Activity {},
     /// Hold all messages about blocks to peers, until this connection ends: [`Reply::Done`]. They leave one by one.
     Hold {},
+    /// What policies take for the time while this connection holds the messages, in ms from any origin: [`Reply::Done`]. The
+    /// end of the connection ends that.
+    PolicyClock {
+        /// Never less than the last one.
+        ms: u64,
+    },
     /// Let the next held message to a member leave: [`Reply::Done`].
     Release {
         /// The member's number, from 0.
@@ -384,6 +390,7 @@ mod tests {
             Request::DropCaches {},
             Request::Activity {},
             Request::Hold {},
+            Request::PolicyClock { ms: 7 },
             Request::Release { to: 2 },
             Request::Record {},
             Request::TakeRecorded {},

@@ -245,6 +245,12 @@ pub enum Input {
     Closing,
     /// Drop every copy that nobody is using.
     DropCaches,
+    /// What policies take for the time from now on: ages of copies and epochs depend on it, timers of the protocol do not. For
+    /// a replay that must not depend on how fast anything is. None: the driver's time, as at the start.
+    PolicyClock {
+        /// From any origin; never earlier than the last one.
+        at: Option<Instant>,
+    },
     /// Blocks of a volume whose copies stay here from now on, once they are here, in place of those that were to before.
     Retain {
         /// The volume.

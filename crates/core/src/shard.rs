@@ -99,6 +99,8 @@ pub struct Shard {
     /// As they were configured, whatever is cached.
     limits: Limits,
     now: Instant,
+    /// What policies take for the time, if it is not `now`.
+    policy_clock: Option<Instant>,
     placement: Placement,
     volumes: BTreeMap<PgId, Volume>,
     cache: Cache,
@@ -143,6 +145,7 @@ impl Shard {
         let nodes = usize::from(config.nodes);
         Self {
             now: Instant(0),
+            policy_clock: None,
             placement: config.placement.clone(),
             volumes: BTreeMap::new(),
             cache: Cache::new(capacity, in_flight, config.algorithms.replacer(capacity)),
@@ -270,7 +273,7 @@ impl Shard {
 
     fn touch(&mut self, slot: Slot) {
         self.cache.touch(slot);
-        self.cache.data.used(slot, self.now);
+        self.cache.data.used(slot, self.policy_now());
     }
 
     const fn count_read(&mut self, origin: Origin) {
@@ -395,6 +398,7 @@ impl Shard {
             Input::Withdrawn { id } => self.withdrawn(id),
             Input::Closing => self.closing = true,
             Input::DropCaches => self.drop_caches(),
+            Input::PolicyClock { at } => self.set_policy_clock(at),
             Input::Retain { volume, ranges } => {
                 self.cache.retain(volume, ranges.to_vec());
                 self.make_room();
@@ -701,7 +705,7 @@ impl Shard {
             self.cache.mark(slot, Mark::HOSTED, true);
             self.cache.move_apart(slot);
         }
-        self.cache.data.inserted(slot, self.now, age_ms);
+        self.cache.data.inserted(slot, self.policy_now(), age_ms);
         self.load_of[usize::from(self.placement.home(block).0)] += 1;
         self.make_room();
     }

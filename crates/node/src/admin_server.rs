@@ -164,6 +164,14 @@ struct Session<'a> {
     watch: Option<devices::Watch>,
 }
 
+/// A call that sets what policies take for the time.
+fn policy_clock(at: Option<cards_core::Instant>) -> impl FnOnce(&Rc<Local>) + Send + 'static {
+    move |local| {
+        local.all_shards(&Input::PolicyClock { at });
+        local.route();
+    }
+}
+
 /// Messages to peers are held, and the timers that wait for answers rest.
 struct Held<'a>(&'a Node);
 
@@ -181,6 +189,7 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.links.iter().for_each(|link| link.hold(false));
+        self.0.threads[0].post(Event::Call(Box::new(policy_clock(None))));
         self.0.holding.store(false, Ordering::Relaxed);
     }
 }
@@ -307,6 +316,15 @@ async fn answer<'a>(
                 kind: RefusalKind::Busy,
                 message: "somebody holds this node's messages already; wait for the end of that".into(),
             })?);
+            Reply::Done {}
+        }
+        Request::PolicyClock { ms } => {
+            if session.held.is_none() {
+                let message = "the time of policies can be set by who holds the messages only".into();
+                return Err(Refusal { kind: RefusalKind::BadRequest, message });
+            }
+            let at = cards_core::Instant(ms.saturating_mul(1_000_000));
+            on_data_thread(node, 0, policy_clock(Some(at))).await;
             Reply::Done {}
         }
         Request::Release { to } => {

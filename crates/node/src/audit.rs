@@ -23,6 +23,7 @@ impl Entry {
             | Request::Watch { .. }
             | Request::DropCaches {}
             | Request::Hold {}
+            | Request::PolicyClock { .. }
             | Request::Record {}
             | Request::Shutdown {}
             | Request::Leave { .. }

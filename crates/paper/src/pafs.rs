@@ -59,10 +59,12 @@ pub(crate) fn introduction(scale: Scale) -> Vec<String> {
          `gen:sprite`, the length of the paper's two days. As in the paper, the first 10 (PM) and 15 (NOW) of 48 parts warm the \
          caches. Numbers of PM are means over the seeds."
             .to_owned(),
-        "The paper gives a server the files of its hash and does not say how often partitions change. Here a server has pieces \
-         of 1 MiB of the volume, also by hash: most files of the traces are smaller. Partitions change every second on PM and every 10 \
-         seconds on NOW: the limit on gains can only matter if the disks need longer than an interval to fill the tenth of \
-         all caches that can be lost at once, which is 1.2 s on PM and 14 s on NOW. Figure 2 has a table with other values."
+        "The paper gives a server the files of its hash, and does not say how many cache servers there are and how often partitions \
+         change. Here there are 16, as many as PM has disks, and a server has pieces of 1 MiB of the volume, also by hash: most \
+         files of the traces are smaller. With a server on each of 128 nodes a partition is as large as one piece. Partitions change \
+         every second on PM and every 10 seconds on NOW: the limit on gains can only matter if the disks need longer than an \
+         interval to fill the tenth of all caches that can be lost at once, which is 1.2 s on PM and 14 s on NOW. Figure 2 has \
+         tables with other values."
             .to_owned(),
     ];
     if scale == Scale::Fast {

@@ -21,6 +21,18 @@ fn every_combination_can_be_simulated_and_none_twice() {
     }
 }
 
+/// A reader is told why, not only that.
+#[test]
+fn every_statement_of_the_pages_that_differs_has_a_reason() {
+    for name in ["cards.md", "pafs.md"] {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers").join(name);
+        let page = std::fs::read_to_string(page).unwrap();
+        let differing: Vec<&str> = page.lines().filter(|line| line.contains("**Differs**")).collect();
+        assert!(differing.len() > 3, "{name}");
+        assert!(differing.iter().all(|line| line.contains(" *Because* ")), "{name}: {differing:#?}");
+    }
+}
+
 #[test]
 fn nothing_is_concluded_from_too_few_reports() {
     assert!(Study::new(Paper::Cards, Scale::Fast).conclude(&[]).is_none());

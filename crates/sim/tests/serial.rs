@@ -28,7 +28,7 @@ fn counts(report: &Report) -> [u64; 7] {
 
 #[test]
 fn every_machine_counts_the_same() {
-    for policy in ["rd", "hdc", "hscc", "hscc depth=4 room=dup"] {
+    for policy in ["rd", "hdc", "hscc", "hscc depth=4 room=dup", "nchance", "hints", "gms"] {
         for coherence in [Coherence::Confirmed, Coherence::Policy] {
             let want = report("lan25", policy, coherence);
             assert!(want.simulated_s > 0.0 && want.messages > 1000, "{want:?}");

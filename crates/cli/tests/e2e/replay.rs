@@ -56,6 +56,16 @@ fn a_serial_replay_of_hdc_and_rd_counts_what_the_simulator_counts() {
     same_counts(MIXED, "rd", "--block 8K --cache 128K --shards 1 --replacement s3-fifo");
 }
 
+/// It goes by the ages of blocks: both sides give it the number of the request for the time.
+#[test]
+fn a_serial_replay_of_hints_counts_what_the_simulator_counts_although_it_looks_at_the_clock() {
+    let trace = "gen:oltp:nodes=3,bytes=3MiB,requests=350,writes=0.2";
+    let json = same_counts(trace, "hints", "--block 8K --cache 256K --shards 1");
+    for name in ["forwarded", "stored_for_others"] {
+        assert!(json["live"][name].as_u64().is_some_and(|count| count > 0), "no {name}: {json:#}");
+    }
+}
+
 #[test]
 fn a_timed_replay_hits_nearly_as_often_as_the_simulator() {
     let trace = "gen:oltp:nodes=3,bytes=3MiB,clients=2,requests=1200,writes=0.1";

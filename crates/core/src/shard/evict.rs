@@ -49,7 +49,7 @@ impl Shard {
             self.stats.stored_in_vain += 1;
         }
         let entry = Entry { previous: self.cache.previous(victim), next: self.cache.next(victim) };
-        let age_ms = self.cache.data.age_ms(victim, self.now);
+        let age_ms = self.cache.data.age_ms(victim, self.policy_now());
         // What was only written the disk has, and nobody has shown that it is read: to send it about costs as much again.
         let worth_saving = !self.cache.is(victim, Mark::WRITTEN);
         let eviction = match worth_saving && self.freshness(block) == Freshness::Fresh(victim) {
@@ -130,7 +130,9 @@ impl Shard {
     /// The age of this node's oldest block, for policies that keep ages.
     pub(super) fn oldest_ms(&self) -> u32 {
         match self.cache.data.is_enabled() {
-            true => self.cache.tail().next().map_or(0, |slot| self.cache.data.age_ms(slot, self.now)),
+            true => {
+                self.cache.tail().next().map_or(0, |slot| self.cache.data.age_ms(slot, self.policy_now()))
+            }
             false => 0,
         }
     }

@@ -1,6 +1,8 @@
 //! The volumes' policies: what they are asked, and what they want done.
 
-use super::Shard;
+use alloc::vec::Vec;
+
+use super::{Shard, Volume};
 use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, PgId};
 use crate::io::Payload;
@@ -13,7 +15,7 @@ use crate::timers::Timer;
 macro_rules! view {
     ($shard:expr, $volume:expr, $cache:expr) => {
         View {
-            now: $shard.now,
+            now: $shard.policy_clock.unwrap_or($shard.now),
             random: $shard.random,
             me: $shard.config.node,
             volume: $volume.spec.id,
@@ -79,10 +81,36 @@ impl Shard {
         slot.is_some() && volume.is_some_and(|volume| volume.spec.read_only || volume.confirms())
     }
 
+    /// The time, for policies.
+    pub(super) fn policy_now(&self) -> Instant {
+        self.policy_clock.unwrap_or(self.now)
+    }
+
+    /// Policies that wanted to be called by now are called here: no timer knows their time. The first time, all that wanted to
+    /// be called at all: what they have said was by another clock.
+    pub(super) fn set_policy_clock(&mut self, at: Option<Instant>) {
+        let is_first = self.policy_clock.is_none();
+        self.policy_clock = at;
+        let Some(at) = at else { return };
+        let is_due = |wake: Instant| wake <= at || is_first && wake != Instant::NEVER;
+        let due = |(&id, volume): (&PgId, &Volume)| is_due(volume.policy_wake).then_some(id);
+        let due: Vec<PgId> = self.volumes.iter().filter_map(due).collect();
+        for id in due {
+            if let Some(volume) = self.volumes.get_mut(&id) {
+                self.timers.clear(volume.policy_wake, Timer::Policy(id));
+                volume.policy_wake = Instant::NEVER;
+            }
+            self.tick_policy(id);
+        }
+    }
+
     fn wake_policy(&mut self, id: PgId, at: Instant) {
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         self.timers.clear(volume.policy_wake, Timer::Policy(id));
         volume.policy_wake = at;
+        if self.policy_clock.is_some() {
+            return;
+        }
         self.timers.set(at, Timer::Policy(id));
     }
 

@@ -178,12 +178,6 @@ pub(super) fn figure_6(figure: &mut Figure, now: &Site, results: &Results<'_>) {
         reasons::NOW_NOT_LIMITED,
     );
     figure.judge(
-        ("PAFS-F6.5", "All but Fixed and Not-limited do as on PM: Limited is clearly better than Not-limited, and faster than xFS."),
-        read(LIMITED) < 0.9 * read(NOT_LIMITED) && read(LIMITED) < read(XFS),
-        format!("{:.3} ms, Not-limited {:.3} ms, xFS {:.3} ms", read(LIMITED), read(NOT_LIMITED), read(XFS)),
-        reasons::NOW_LIMITED,
-    );
-    figure.judge(
         ("PAFS-F6.3", "As on PM, Lazy-and-limited is good: it reads faster than xFS."),
         read(LAZY) < read(XFS),
         format!("{:.3} ms, xFS {:.3} ms", read(LAZY), read(XFS)),
@@ -194,6 +188,12 @@ pub(super) fn figure_6(figure: &mut Figure, now: &Site, results: &Results<'_>) {
         means[LAZY].write_ms < means[XFS].write_ms,
         format!("{:.3} ms, xFS {:.3} ms", means[LAZY].write_ms, means[XFS].write_ms),
         reasons::NOW_WRITES,
+    );
+    figure.judge(
+        ("PAFS-F6.5", "All but Fixed and Not-limited do as on PM: Limited is clearly better than Not-limited, and faster than xFS."),
+        read(LIMITED) < 0.9 * read(NOT_LIMITED) && read(LIMITED) < read(XFS),
+        format!("{:.3} ms, Not-limited {:.3} ms, xFS {:.3} ms", read(LIMITED), read(NOT_LIMITED), read(XFS)),
+        reasons::NOW_LIMITED,
     );
 }
 

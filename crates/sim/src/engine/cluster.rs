@@ -43,6 +43,8 @@ pub struct Cluster {
     writes: u64,
     window: CommandWindow,
     steps: Steps,
+    /// Requests so far, with serial timing: what policies take for milliseconds.
+    requests: u64,
 }
 
 /// What happens to a cluster.
@@ -120,6 +122,7 @@ impl Cluster {
             writes: 0,
             window: CommandWindow::new(setup.nodes),
             steps: Steps::default(),
+            requests: 0,
             setup: setup.clone(),
         })
     }
@@ -176,6 +179,17 @@ impl Cluster {
             self.give(kernel, shard, Input::Lease { volume: id, until: Instant::NEVER });
             self.give(kernel, shard, Input::Attached { volume: id, generation, access: Access::Write });
         }
+    }
+
+    /// With serial timing a request takes a millisecond, for policies, whatever the machine is: so counts do not depend on it,
+    /// and real nodes can be given the same time.
+    fn advance_policy_clock(&mut self, kernel: &mut Kernel<ClusterEvent>) {
+        if self.setup.timing != Timing::Serial {
+            return;
+        }
+        self.requests += 1;
+        let at = Some(Instant(self.requests * 1_000_000));
+        (0..self.shards.len() as u32).for_each(|shard| self.give(kernel, shard, Input::PolicyClock { at }));
     }
 
     const fn node_of(&self, shard: u32) -> u16 {
@@ -270,6 +284,7 @@ impl Engine for Cluster {
             return;
         }
         self.under_way += 1;
+        self.advance_policy_clock(kernel);
         self.ios[io.token as usize] = Pending { io: Some(io), parts, last: kernel.now() };
         let id = self.volume_id(io.volume);
         match io.op {

@@ -28,6 +28,8 @@ const EAGER: u32 = 256;
 pub(super) struct Steps<'a> {
     signals: &'a Signals,
     clients: Vec<Client>,
+    /// What policies take for the time.
+    clock_ms: u64,
     /// Requests given to nodes so far, those before the replay included.
     demands: u64,
     /// As in [`Quiet`].
@@ -53,8 +55,15 @@ impl<'a> Steps<'a> {
     /// From here on the daemons of a cluster at rest hold their messages.
     pub(super) fn new(cluster: &Cluster, quiet: &Quiet, signals: &'a Signals) -> Result<Self, Error> {
         let (clients, lost) = (connect(cluster)?, quiet.lost());
-        let mut steps =
-            Self { signals, clients, demands: 0, lost, queue: VecDeque::new(), queued: Vec::new() };
+        let mut steps = Self {
+            signals,
+            clients,
+            clock_ms: 0,
+            demands: 0,
+            lost,
+            queue: VecDeque::new(),
+            queued: Vec::new(),
+        };
         for client in &mut steps.clients {
             client.hold()?;
         }
@@ -66,6 +75,11 @@ impl<'a> Steps<'a> {
     /// Does a request, and all that follows from it. Says how long the client has waited.
     pub(super) fn act(&mut self, connection: &mut Connection, request: &Request) -> Result<Duration, Error> {
         let began = Instant::now();
+        // As in the simulator: 1 ms for a request, whatever it takes.
+        self.clock_ms += 1;
+        for client in &mut self.clients {
+            client.policy_clock(self.clock_ms)?;
+        }
         connection.begin(request)?;
         self.demands += 1;
         let mut answered = None;
