@@ -979,6 +979,8 @@ impl World {
         self.cuts.clear();
         self.register_cuts.clear();
         self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+        // Disks that failed cost what was not synced, before one is chosen that stays away.
+        (0..self.nodes.len()).for_each(|node| self.replug(node));
         let up = |world: &Self, except: usize| {
             in_sync(&world.register).any(|n| n != except && !world.nodes[n].media.record.is_lossy)
         };
@@ -991,7 +993,6 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = 0;
-            self.replug(node);
             if self.nodes[node].group.is_none() && self.dead != Some(node) {
                 self.start(node);
             }
