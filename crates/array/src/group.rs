@@ -397,7 +397,11 @@ impl<P: Clone> Group<P> {
         } else {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let disk = self.column.disk;
-            self.out.send(map.primary.node, Message::Here { disk, generation, in_sync_epoch });
+            // A process that the map names may be gone, and an earlier primary go on because no column was sealed for the map.
+            for column in map.in_sync() {
+                let node = map.columns[usize::from(column)].node;
+                self.out.send(node, Message::Here { disk, generation, in_sync_epoch });
+            }
         }
     }
 

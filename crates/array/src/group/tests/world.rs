@@ -65,8 +65,8 @@ pub(super) struct Node {
     /// The last term that the column was sealed for, if it had lost nothing then.
     sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
-    /// Copies that clients were given: client and unit.
-    copies: BTreeSet<(usize, usize)>,
+    /// Copies that clients were given, by client and unit: the token of the read.
+    copies: BTreeMap<(usize, usize), Token>,
     pub(super) serves: bool,
     /// The disk as it was at some time.
     image: Option<Media>,
@@ -123,7 +123,7 @@ pub(super) enum Event {
 
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    Done { card: bool, values: Option<Vec<u32>> },
+    Done { card: Option<Token>, values: Option<Vec<u32>> },
     Failed(CommandError),
 }
 
@@ -227,7 +227,7 @@ impl World {
             disk_fails: false,
             sound: None,
             commands: BTreeMap::new(),
-            copies: BTreeSet::new(),
+            copies: BTreeMap::new(),
             serves: false,
             image: None,
         });
@@ -654,17 +654,17 @@ impl World {
         }
         let result = match result {
             Err(error) => Reply::Failed(error),
-            Ok(None) => Reply::Done { card: false, values: None },
+            Ok(None) => Reply::Done { card: None, values: None },
             Ok(Some(values)) => {
                 // No copies are given of what is being written.
                 let is_written =
                     self.nodes[node].commands.values().any(|(_, _, other)| other.overlaps(extent));
                 if !is_written {
                     units(extent).for_each(|unit| {
-                        self.nodes[node].copies.insert((client, unit));
+                        self.nodes[node].copies.insert((client, unit), token);
                     });
                 }
-                Reply::Done { card: !is_written, values: Some(values) }
+                Reply::Done { card: (!is_written).then_some(token), values: Some(values) }
             }
         };
         let epoch = self.epoch_of(node);
@@ -812,7 +812,7 @@ impl World {
                 // Copies are invalidated before a write begins.
                 for unit in units(*extent) {
                     for client in 0..CLIENTS {
-                        if self.nodes[node].copies.remove(&(client, unit))
+                        if self.nodes[node].copies.remove(&(client, unit)).is_some()
                             && self.clients[client].copies.get(&unit).is_some_and(|copy| copy.2 == node)
                         {
                             self.clients[client].copies.remove(&unit);
@@ -849,7 +849,8 @@ impl World {
                     self.counts.reads += 1;
                     for (unit, value) in units(extent).zip(values.unwrap_or_default()) {
                         self.judge_read(unit, value, begun);
-                        let has_card = card && self.nodes[node].copies.contains(&(number, unit));
+                        let has_card =
+                            card.is_some() && self.nodes[node].copies.get(&(number, unit)) == card.as_ref();
                         let until = begun + CARD * 1000 / self.clients[number].rate;
                         if has_card && now < until {
                             self.clients[number].copies.insert(unit, (value, until, node));
