@@ -42,6 +42,8 @@
 //!   it was synced: a write that another column has not got is known by nothing else after a restart.
 //! - After a proposal the answer [`Answer::Read`] is given only when the register can take that proposal no more, as a
 //!   proposer of `cards-register` does.
+//! - A disk is not brought back from an old copy while the map calls its column in sync. (One that is stale may be: the map
+//!   knows since when.) Being sealed would hide how old it is.
 //! - A process that was killed writes no more to its disk when the next one opens it.
 
 mod column;
@@ -62,6 +64,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use cards_core::{Duration, Instant, NodeId};
+use cards_layout::format::Uuid;
 
 use column::Column;
 use io::Outputs;
@@ -168,6 +171,19 @@ impl<P: Clone> Group<P> {
             primary.hand_over(to);
         }
         self.settle(now);
+    }
+
+    /// Has another disk filled for a column, as placement asks. False: not now, because this process does not serve the group or
+    /// another change of its map is open.
+    ///
+    /// # Errors
+    /// The map cannot change so.
+    pub fn replace(&mut self, now: Instant, column: u8, disk: Uuid, node: NodeId) -> Result<bool, MapError> {
+        let serves = self.serves(now) && matches!(self.asked, Asked::Nothing);
+        let Some(primary) = self.primary.as_ref().filter(|_| serves) else { return Ok(false) };
+        let map = primary.map.replaced(self.me, column, disk, node)?;
+        self.propose(map);
+        Ok(true)
     }
 
     /// A message has arrived.
@@ -319,10 +335,7 @@ impl<P: Clone> Group<P> {
                 self.deliver(now, self.me.node, message);
             }
             let Some(primary) = &mut self.primary else { return };
-            if primary.own_is_outdated() {
-                self.column.is_outdated = true;
-            }
-            if self.column.failed || self.column.is_outdated {
+            if self.column.failed {
                 self.step_down(now);
                 continue;
             }
@@ -384,7 +397,11 @@ impl<P: Clone> Group<P> {
         } else {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let disk = self.column.disk;
-            self.out.send(map.primary.node, Message::Here { disk, generation, in_sync_epoch });
+            // A process that the map names may be gone, and an earlier primary go on because no column was sealed for the map.
+            for column in map.in_sync() {
+                let node = map.columns[usize::from(column)].node;
+                self.out.send(node, Message::Here { disk, generation, in_sync_epoch });
+            }
         }
     }
 
@@ -393,8 +410,7 @@ impl<P: Clone> Group<P> {
         let is_silent = self.column.heard + self.patience() <= now;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
-        let Column { failed, is_outdated, .. } = self.column;
-        if !is_silent || is_promised || failed || is_outdated {
+        if !is_silent || is_promised || self.column.failed {
             return;
         }
         let mut map = map;

@@ -55,8 +55,6 @@ pub(super) struct Column {
     syncing: BTreeSet<u64>,
     is_admitting: bool,
     pub(super) failed: bool,
-    /// The disk is an old copy of itself: others have to say what it is.
-    pub(super) is_outdated: bool,
     /// When the primary was heard of last.
     pub(super) heard: Instant,
 }
@@ -105,7 +103,6 @@ impl Column {
             syncing: BTreeSet::new(),
             is_admitting: false,
             failed: false,
-            is_outdated: false,
             heard: if forgets { Instant(0) } else { now },
         }
     }
@@ -344,7 +341,6 @@ impl Column {
     /// The column has what the others have.
     fn agrees<P>(&mut self, out: &mut Outputs<P>) {
         self.memory = Memory::Intact;
-        self.is_outdated = false;
         for extent in mem::take(&mut self.carried) {
             out.push(Output::Release(extent));
         }
@@ -376,6 +372,10 @@ impl Column {
                 // All that was busy has ended before the column is sealed anew.
                 let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
                 self.writes.insert(number, extent);
+                // A copy makes or undoes writes. Until the primary has told which commands are applied now, this is not known here.
+                if self.opened != Some(term) {
+                    self.memory = self.memory.min(Memory::Restarted);
+                }
                 if missed {
                     self.missed.insert(extent);
                 }

@@ -164,7 +164,8 @@ pub enum Message<P> {
 pub enum Memory {
     /// Its machine lost power: what was not made durable may be lost.
     Lossy,
-    /// It was started after the last write: what was written is there, which commands these were is not known.
+    /// What was written is there, which commands these were is not known: the process was started after the last write, or a
+    /// primary has begun to make the column the same as others.
     Restarted,
     /// All.
     Intact,

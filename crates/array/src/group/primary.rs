@@ -20,7 +20,7 @@ use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
 use super::io::{Command, CommandError, Output, Outputs, Token};
-use super::map::{COLUMNS_MAX, Map, Member, State, Term};
+use super::map::{COLUMNS_MAX, Map, Member, State};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
@@ -803,28 +803,11 @@ impl<P: Clone> Primary<P> {
         self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
     }
 
-    /// Whether the disk of a column in sync is an old copy: it was sealed for less than was opened elsewhere.
-    fn is_outdated(&self, column: u8) -> bool {
-        let generation = self.map.term.generation;
-        let in_sync = self.map.in_sync().filter_map(|column| self.reports.get(&column));
-        let same = in_sync.filter(|report| report.sealed_before.generation == generation);
-        let newest = same.map(|report| Term { generation, epoch: report.in_sync_epoch }).max();
-        self.reports.get(&column).is_some_and(|report| Some(report.sealed_before) < newest)
-    }
-
-    /// Whether the own disk is an old copy.
-    pub(super) fn own_is_outdated(&self) -> bool {
-        self.is_outdated(self.own)
-    }
-
     /// A column in sync is dropped, if one has to be and may be.
     fn drop_of(&self, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
-        if let Some(column) = sync.columns().find(|column| self.is_outdated(*column)) {
-            return self.map.without(self.me, column, 0).ok();
-        }
         let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
         // The own column may have been made the same as a sound one meanwhile.

@@ -2,10 +2,12 @@
 
 use alloc::string::String;
 
+use cards_core::NodeId;
+
 use super::media::UNITS;
 use super::world::{Faults, MS, World};
-use crate::group::State;
 use crate::group::mistakes::Mistake;
+use crate::group::{Member, State};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
 
@@ -158,4 +160,61 @@ fn a_short_absence_is_a_short_copy() {
         all += world.counts.copied;
     }
     assert!(0 < all && all < 40 * UNITS as u64, "{all} units copied");
+}
+
+/// Another node's disk takes a column's place, is filled whole, and outlives the first one.
+#[test]
+fn a_disk_that_replaces_another_one_is_filled() {
+    for seed in 0..20 {
+        let mut world = World::with_spare(seed, 3, 1, QUIET, None);
+        world.is_calm = true;
+        world.run(500 * MS);
+        let primary = usize::from(world.register.primary.node.0);
+        let other = 1 - primary;
+        let disk = world.nodes[2].media.disk;
+        let mut replaced = Ok(false);
+        while replaced == Ok(false) && world.wrong.is_none() {
+            world.run(world.now + MS);
+            world.with(primary, |group, now| replaced = group.replace(now, other as u8, disk, NodeId(2)));
+        }
+        assert_eq!(replaced, Ok(true), "seed {seed}");
+        world.run(world.now + 400 * MS);
+        world.judge_whole();
+        world.dead = Some(primary);
+        world.crash(primary, true);
+        let writes = world.counts.writes;
+        world.run(world.now + 900 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert_eq!(world.register.primary.node, NodeId(2));
+        assert!(world.counts.writes > writes, "seed {seed}");
+    }
+}
+
+/// The last column in sync is gone. A person forces the stale one, and what comes back is filled from it.
+#[test]
+fn a_stale_column_serves_only_when_it_is_forced() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let other = 1 - primary;
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        world.crash(other, false);
+        world.run(world.now + 200 * MS);
+        world.crash(primary, false);
+        world.start(other);
+        world.clients_rest = false;
+        let writes = world.counts.writes;
+        world.run(world.now + 900 * MS);
+        assert_eq!(world.counts.writes, writes, "seed {seed}");
+        let by = Member { node: NodeId(other as u16), incarnation: world.nodes[other].incarnation };
+        world.register = world.register.forced(by).unwrap();
+        world.run(world.now + 900 * MS);
+        assert!(world.counts.writes > writes, "seed {seed}");
+        world.start(primary);
+        world.run(world.now + 1200 * MS);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        let copied = world.counts.copied;
+        assert!(copied >= UNITS as u64, "seed {seed}: {copied}");
+    }
 }

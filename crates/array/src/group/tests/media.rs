@@ -87,6 +87,10 @@ impl Media {
         None
     }
 
+    pub(super) const fn is_dirty(&self, unit: usize) -> bool {
+        self.dirty[unit]
+    }
+
     pub(super) fn sync(&mut self) {
         self.durable = self.current;
         self.unsynced = Default::default();

@@ -18,6 +18,11 @@ use crate::group::{
     Size, State, Term, Token, Work,
 };
 
+/// The nodes whose columns are in sync.
+fn in_sync(map: &Map) -> impl Iterator<Item = usize> + '_ {
+    map.in_sync().map(|column| usize::from(map.columns[usize::from(column)].node.0))
+}
+
 /// Microseconds of the world's time.
 pub(super) type Time = u64;
 pub(super) const MS: Time = 1000;
@@ -56,9 +61,12 @@ pub(super) struct Node {
     /// Operations of the disk that are on their way.
     works: BTreeMap<Op, Work<Vec<u32>>>,
     timer: Time,
+    disk_fails: bool,
+    /// The last term that the column was sealed for, if it had lost nothing then.
+    sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
-    /// Copies that clients were given: client and unit.
-    copies: BTreeSet<(usize, usize)>,
+    /// Copies that clients were given, by client and unit: the token of the read.
+    copies: BTreeMap<(usize, usize), Token>,
     pub(super) serves: bool,
     /// The disk as it was at some time.
     image: Option<Media>,
@@ -66,21 +74,56 @@ pub(super) struct Node {
 
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Message { to: usize, from: usize, message: Box<Message<Vec<u32>>> },
-    Work { node: usize, incarnation: u64, op: Op },
-    Timer { node: usize, incarnation: u64 },
-    Register { node: usize, incarnation: u64, number: u64, proposal: Option<Map>, answers: bool },
-    Answered { node: usize, incarnation: u64, number: u64, answer: Answer },
+    Message {
+        to: usize,
+        from: usize,
+        message: Box<Message<Vec<u32>>>,
+    },
+    Work {
+        node: usize,
+        incarnation: u64,
+        op: Op,
+    },
+    Timer {
+        node: usize,
+        incarnation: u64,
+    },
+    Register {
+        node: usize,
+        incarnation: u64,
+        number: u64,
+        proposal: Option<Map>,
+        answers: bool,
+    },
+    Answered {
+        node: usize,
+        incarnation: u64,
+        number: u64,
+        answer: Answer,
+    },
     Start(usize),
+    /// A disk that failed works again, without what was not synced.
+    Replug(usize),
     Client(usize),
-    Command { node: usize, client: usize, request: u64, command: Command<Vec<u32>> },
-    Reply { client: usize, request: u64, node: usize, epoch: u64, result: Reply },
+    Command {
+        node: usize,
+        client: usize,
+        request: u64,
+        command: Command<Vec<u32>>,
+    },
+    Reply {
+        client: usize,
+        request: u64,
+        node: usize,
+        epoch: u64,
+        result: Reply,
+    },
     Fault,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    Done { card: bool, values: Option<Vec<u32>> },
+    Done { card: Option<Token>, values: Option<Vec<u32>> },
     Failed(CommandError),
 }
 
@@ -114,6 +157,7 @@ pub(super) struct Counts {
     pub(super) in_doubt: u64,
     pub(super) power_lost: u64,
     pub(super) old_disks: u64,
+    pub(super) disks_failed: u64,
     /// Units that were copied from one node to another.
     pub(super) copied: u64,
 }
@@ -151,8 +195,19 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, count: usize, faults: Faults, mistake: Option<Mistake>) -> Self {
+        Self::with_spare(seed, count, 0, faults, mistake)
+    }
+
+    /// Of so many nodes, some with a disk that is not in the map.
+    pub(super) fn with_spare(
+        seed: u64,
+        count: usize,
+        spare: usize,
+        faults: Faults,
+        mistake: Option<Mistake>,
+    ) -> Self {
         let mut random = Random(seed);
-        let disks: Vec<_> = (0..count).map(|n| (Uuid([n as u8 + 1; 16]), NodeId(n as u16))).collect();
+        let disks: Vec<_> = (0..count - spare).map(|n| (Uuid([n as u8 + 1; 16]), NodeId(n as u16))).collect();
         let primary = Member { node: NodeId(0), incarnation: 0 };
         let register = Map::first(Uuid([9; 16]), 0, primary, &disks).unwrap();
         // The slowest clock and the fastest differ as much as is allowed, and a little less than by a third.
@@ -169,8 +224,10 @@ impl World {
             paused_until: 0,
             works: BTreeMap::new(),
             timer: Time::MAX,
+            disk_fails: false,
+            sound: None,
             commands: BTreeMap::new(),
-            copies: BTreeSet::new(),
+            copies: BTreeMap::new(),
             serves: false,
             image: None,
         });
@@ -289,8 +346,12 @@ impl World {
             }
             Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
                 let Some(work) = self.nodes[node].works.remove(&op) else { return };
-                let payload = self.nodes[node].media.apply(&work);
-                self.with(node, |group, now| group.done(now, op, Ok(payload)));
+                let fails = self.nodes[node].disk_fails;
+                // What fails may be done or not.
+                let is_done = !fails || self.random.chance(500);
+                let payload = is_done.then(|| self.nodes[node].media.apply(&work)).flatten();
+                let result = if fails { Err(()) } else { Ok(payload) };
+                self.with(node, |group, now| group.done(now, op, result));
             }
             Event::Timer { node, incarnation } if incarnation == self.nodes[node].incarnation => {
                 self.nodes[node].timer = Time::MAX;
@@ -310,6 +371,7 @@ impl World {
             Event::Start(node) if self.nodes[node].group.is_none() && self.dead != Some(node) => {
                 self.start(node);
             }
+            Event::Replug(node) => self.replug(node),
             Event::Client(client) => self.client(client),
             Event::Command { node, client, request, command } => self.command(node, client, request, command),
             Event::Reply { client, request, node, epoch, result } => {
@@ -352,22 +414,26 @@ impl World {
         }
         for (number, (old, new)) in before.columns.iter().zip(&map.columns).enumerate() {
             match (old.state, new.state) {
+                (_, State::Fill { since: 0 }) if old.disk != new.disk => {}
                 (old, new) if old == new => {}
                 (State::Sync | State::Fill { .. }, State::Stale { .. }) => self.counts.drops += 1,
                 (State::Stale { .. }, State::Fill { .. }) => {}
                 (State::Fill { .. }, State::Sync) => {
                     self.counts.admissions += 1;
-                    self.judge_admission(number);
+                    self.judge_admission(usize::from(new.node.0));
                 }
                 (old, new) => self.fails(format!("column {number} became {new} and was {old}")),
             }
         }
-        let is_sound =
-            |nodes: &[Node], map: &Map| map.in_sync().any(|c| !nodes[usize::from(c)].media.record.is_lossy);
+        // It may have lost something since it told the primary.
+        let is_sound = |node: usize| {
+            !self.nodes[node].media.record.is_lossy || self.nodes[node].sound == Some(before.term)
+        };
+        let (was_sound, is_sound) = (in_sync(&before).any(is_sound), in_sync(&map).any(is_sound));
         // A process that had lost nothing when it proposed may have ended since.
         let proposer = &self.nodes[usize::from(map.primary.node.0)];
         let is_same = proposer.incarnation == map.primary.incarnation;
-        if is_same && is_sound(&self.nodes, &before) && !is_sound(&self.nodes, &map) {
+        if is_same && was_sound && !is_sound {
             self.fails(format!("only columns that have lost something are left in sync: {map:?}"));
         }
         self.judge_power();
@@ -395,7 +461,7 @@ impl World {
 
     /// When all columns in sync have lost power, what was not flushed may be gone.
     fn judge_power(&mut self) {
-        if self.register.in_sync().all(|column| self.nodes[usize::from(column)].media.record.is_lossy) {
+        if in_sync(&self.register).all(|node| self.nodes[node].media.record.is_lossy) {
             self.counts.power_lost += 1;
             self.histories.iter_mut().for_each(History::power_lost);
         }
@@ -541,6 +607,11 @@ impl World {
 
     /// M5.
     fn judge_message(&mut self, node: usize, message: &Message<Vec<u32>>) {
+        if let Message::Sealed { term, .. } = message
+            && !self.nodes[node].media.record.is_lossy
+        {
+            self.nodes[node].sound = Some(*term);
+        }
         let durable = self.nodes[node].media.record.term();
         let (what, term) = match message {
             Message::Sealed { term, .. } if durable < *term => ("sealed", *term),
@@ -552,13 +623,15 @@ impl World {
 
     /// M9: no column in the map needs a copy that is not known any more.
     fn judge_cleared(&mut self, node: usize, unit: usize) {
-        let in_sync = self.register.in_sync().any(|column| usize::from(column) == node);
-        if !self.nodes[node].media.missed[unit] || !in_sync {
+        let is_in_sync = in_sync(&self.register).any(|other| other == node);
+        if !self.nodes[node].media.missed[unit] || !is_in_sync {
             return;
         }
-        for (column, state) in self.register.columns.iter().enumerate().map(|(n, c)| (n, c.state)) {
+        for (column, state) in self.register.columns.iter().map(|c| (usize::from(c.node.0), c.state)) {
             let has = self.nodes[column].media.current[unit];
+            // What the column lost with its power, it knows itself.
             if state != State::Sync
+                && !self.nodes[column].media.is_dirty(unit)
                 && let Some(by) = self.histories[unit].overwritten(has, u64::MAX)
             {
                 return self
@@ -581,17 +654,17 @@ impl World {
         }
         let result = match result {
             Err(error) => Reply::Failed(error),
-            Ok(None) => Reply::Done { card: false, values: None },
+            Ok(None) => Reply::Done { card: None, values: None },
             Ok(Some(values)) => {
                 // No copies are given of what is being written.
                 let is_written =
                     self.nodes[node].commands.values().any(|(_, _, other)| other.overlaps(extent));
                 if !is_written {
                     units(extent).for_each(|unit| {
-                        self.nodes[node].copies.insert((client, unit));
+                        self.nodes[node].copies.insert((client, unit), token);
                     });
                 }
-                Reply::Done { card: !is_written, values: Some(values) }
+                Reply::Done { card: (!is_written).then_some(token), values: Some(values) }
             }
         };
         let epoch = self.epoch_of(node);
@@ -615,7 +688,7 @@ impl World {
             return;
         }
         let Some((command, begun, _)) = self.clients[client].open.clone() else { return };
-        let in_sync: Vec<usize> = self.register.in_sync().map(usize::from).collect();
+        let in_sync: Vec<usize> = in_sync(&self.register).collect();
         match command {
             Command::Read { .. } => {}
             Command::Write { extent, payload, .. } => {
@@ -739,7 +812,7 @@ impl World {
                 // Copies are invalidated before a write begins.
                 for unit in units(*extent) {
                     for client in 0..CLIENTS {
-                        if self.nodes[node].copies.remove(&(client, unit))
+                        if self.nodes[node].copies.remove(&(client, unit)).is_some()
                             && self.clients[client].copies.get(&unit).is_some_and(|copy| copy.2 == node)
                         {
                             self.clients[client].copies.remove(&unit);
@@ -776,7 +849,8 @@ impl World {
                     self.counts.reads += 1;
                     for (unit, value) in units(extent).zip(values.unwrap_or_default()) {
                         self.judge_read(unit, value, begun);
-                        let has_card = card && self.nodes[node].copies.contains(&(number, unit));
+                        let has_card =
+                            card.is_some() && self.nodes[node].copies.get(&(number, unit)) == card.as_ref();
                         let until = begun + CARD * 1000 / self.clients[number].rate;
                         if has_card && now < until {
                             self.clients[number].copies.insert(unit, (value, until, node));
@@ -814,8 +888,15 @@ impl World {
         match self.random.below(100) {
             0..20 => self.fall(node, false),
             20..32 => self.fall(node, true),
-            32..34 => (0..count).for_each(|node| self.fall(node, true)),
-            34..48 => {
+            32..36 => {
+                self.nodes[node].disk_fails = true;
+                self.counts.disks_failed += 1;
+                self.tell(|| format!("the disk of n{node} fails"));
+                let after = self.random.between(20 * MS, 3 * LEASE);
+                self.at(after, Event::Replug(node));
+            }
+            36..38 => (0..count).for_each(|node| self.fall(node, true)),
+            38..48 => {
                 let until = self.now + self.random.between(20 * MS, 4 * LEASE);
                 self.nodes[node].paused_until = until;
                 self.tell(|| format!("n{node} stands still until {until}"));
@@ -872,18 +953,25 @@ impl World {
         self.at(after, Event::Start(node));
     }
 
+    fn replug(&mut self, node: usize) {
+        if core::mem::take(&mut self.nodes[node].disk_fails) {
+            self.fall(node, true);
+        }
+    }
+
     /// An old image of the disk takes its place, or a blank one, while the column is stale.
     fn swap_disk(&mut self, node: usize) {
         let State::Stale { since } = self.register.columns[node].state else { return };
-        let found = &mut self.nodes[node];
+        let image = self.nodes[node].image.take().filter(|image| image.record.in_sync_epoch < since);
         let blank = Media::new(node as u8 + 1);
-        let image = found.image.take().filter(|image| image.record.in_sync_epoch < since);
-        if let Some(image) = image.or(self.random.chance(300).then_some(blank)) {
-            found.media = image;
-            found.media.record.is_lossy = true;
-            self.counts.old_disks += 1;
-            self.tell(|| format!("n{node} has an old disk"));
+        let found = &mut self.nodes[node];
+        if image.is_none() && !self.random.chance(300) {
+            return;
         }
+        found.media = image.unwrap_or(blank);
+        found.media.record.is_lossy = true;
+        self.counts.old_disks += 1;
+        self.tell(|| format!("n{node} has an old disk"));
     }
 
     /// Nothing fails any more.
@@ -892,16 +980,16 @@ impl World {
         self.cuts.clear();
         self.register_cuts.clear();
         self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+        // Disks that failed cost what was not synced, before one is chosen that stays away.
+        (0..self.nodes.len()).for_each(|node| self.replug(node));
         let up = |world: &Self, except: usize| {
-            world
-                .register
-                .in_sync()
-                .map(usize::from)
-                .any(|n| n != except && !world.nodes[n].media.record.is_lossy)
+            in_sync(&world.register).any(|n| n != except && !world.nodes[n].media.record.is_lossy)
         };
         let candidate = self.random.below(self.nodes.len() as u64) as usize;
         if self.random.chance(250) && up(self, candidate) {
             self.dead = Some(candidate);
+            // Nor is a proposal of it on its way.
+            self.fenced[candidate] = u64::MAX;
             self.crash(candidate, true);
         }
         for node in 0..self.nodes.len() {
@@ -929,7 +1017,7 @@ impl World {
     /// All columns are in sync, but one that is down for good.
     pub(super) fn judge_whole(&mut self) {
         for (number, column) in self.register.columns.clone().into_iter().enumerate() {
-            if self.dead != Some(number) && column.state != State::Sync {
+            if self.dead != Some(usize::from(column.node.0)) && column.state != State::Sync {
                 return self.fails(format!("column {number} is {}", column.state));
             }
         }
