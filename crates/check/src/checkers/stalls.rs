@@ -8,6 +8,7 @@ use crate::workload::{Ticket, What};
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Stalls {
+    /// None where messages are lost besides: nothing is claimed then.
     dead: Option<NodeId>,
     /// From when on, and until when, the death has no effect on others any more: the cards of the dead node have run out.
     span: (Instant, Instant),
@@ -28,7 +29,8 @@ impl Stalls {
         let cachefuls =
             options.world.nodes.iter().map(|node| (blocks / u64::from(node.capacity_blocks)) as u32);
         Self {
-            dead: options.dead,
+            // Who repeats what was lost waits for that, however often it is lost again.
+            dead: options.dead.filter(|_| options.network.loss == 0),
             span: (from, Instant::default() + options.storm),
             repetition: options.repetition(),
             cachefuls: cachefuls.collect(),
