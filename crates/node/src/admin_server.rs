@@ -4,6 +4,7 @@ mod cards;
 
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -28,7 +29,7 @@ use crate::inquiry::{self, Question};
 use crate::net;
 use crate::node::link::Link;
 use crate::node::membership::Order;
-use crate::node::{Event, Node};
+use crate::node::{Event, Local, Node};
 use crate::pins;
 use crate::places::{Place, Places};
 use crate::record;
@@ -324,7 +325,7 @@ async fn answer<'a>(
                 return Err(Refusal { kind: RefusalKind::BadRequest, message });
             }
             let at = cards_core::Instant(ms.saturating_mul(1_000_000));
-            on_data_thread(node, 0, policy_clock(Some(at))).await;
+            node.on_data_thread(0, policy_clock(Some(at))).await;
             Reply::Done {}
         }
         Request::Release { to } => {

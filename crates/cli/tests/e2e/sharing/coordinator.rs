@@ -24,8 +24,10 @@ fn clients_do_not_notice_that_the_coordinator_was_killed() {
         for node in 1..=3 {
             assert_eq!(scene.crowd().failures(node), 0, "n{node} needs no coordinator");
         }
+        // It was the only one that kept the registry, or there were three by then, and two of them have gone on without it.
         let problems = scene.cluster.node(2).status()["problems"].to_string();
-        assert!(problems.contains("I/O goes on"), "{problems}");
+        let is_said = ["I/O goes on", "it was declared dead"].iter().any(|words| problems.contains(words));
+        assert!(is_said, "{problems}");
         scene.cluster.node(4).restart();
         scene.becomes(2, 4, "up");
         // Whoever was killed can join again.
