@@ -39,6 +39,11 @@ impl Patience {
         }
     }
 
+    /// An attempt that begins then is over before a silent connection is given up.
+    pub(super) fn is_short_at(&self, began: Instant) -> bool {
+        began + self.wait / SILENT_PART > self.ends
+    }
+
     /// What is left.
     pub(super) fn left(&self) -> Duration {
         self.ends.saturating_duration_since(Instant::now())
@@ -54,6 +59,14 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_attempts_are_short() {
+        let (wait, began) = (Duration::from_secs(30), Instant::now());
+        let patience = Patience::new(wait, began);
+        assert!(!patience.is_short_at(began + wait / 2));
+        assert!(patience.is_short_at(began + wait / 2 + Duration::from_millis(1)));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn attempts_that_fail_after_a_byte_are_no_progress() {

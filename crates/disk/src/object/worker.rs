@@ -126,6 +126,7 @@ impl Shared {
     async fn carry_out(&self, transfer: &Transfer, since: Instant) {
         let mut patience = Patience::new(self.wait, since.max(self.health.heard()));
         let mut pause = PAUSE_MIN;
+        let mut cause = None;
         while let Some(asked) = transfer.rest() {
             let mut came = 0;
             let take = |bytes: &[u8]| {
@@ -138,7 +139,7 @@ impl Shared {
                 self.seen.copied(bytes.len());
                 transfer.fill(bytes);
             };
-            let before = patience.clone();
+            let (before, began) = (patience.clone(), Instant::now());
             let result = self.client.fetch(&self.opened, &asked, &mut patience, take).await;
             let Err(failure) = result else { continue };
             patience.failed(&before, came);
@@ -146,12 +147,16 @@ impl Shared {
             if came >= PROGRESS {
                 pause = PAUSE_MIN;
             }
+            // An attempt that the end of the time has ended says nothing of the server.
+            let is_cut = failure.error == ObjectError::Silent && came == 0 && before.is_short_at(began);
+            let error = cause.filter(|_| is_cut).unwrap_or(failure.error);
+            cause = Some(error);
             let left = patience.left();
-            if !failure.error.is_transient() || left < LEFT_MIN {
+            if !error.is_transient() || left < LEFT_MIN {
                 if self.health.may_say() {
                     tracing::warn!(disk = self.name, offset = asked.start, %failure, "a read of the object failed");
                 }
-                return transfer.fail(JobError::Object(failure.error));
+                return transfer.fail(JobError::Object(error));
             }
             // Half of what is left, so that the last attempts are made shortly before the end.
             let longest = failure.retry_after.map_or(pause, |after| pause.max(after));
