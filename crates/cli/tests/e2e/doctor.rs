@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run};
-use crate::harness::{MIB, SHORT, content, scratch};
+use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
 fn doctor(config: &Path, more: &[&str]) -> Finished {
     let config = config.display().to_string();
@@ -52,6 +52,8 @@ fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
             cluster.node(1).spawn();
             cluster.node(2).spawn();
             cluster.node(1).wait_ready();
+            // What the daemon says of itself, the doctor says, too.
+            eventually("all is well", SHORT, || (cluster.node(1).status()["healthy"] == true).then_some(()));
         }
         let done = doctor(&config, &["--json"]).ok();
         for check in ["config", "daemon", "open files", "memory", "runtime_dir", "address", "disk disk"] {

@@ -222,6 +222,8 @@ impl Session {
             match order {
                 Order::Serve => {
                     *self.node.borrow_mut() = node.get().cloned();
+                    // It may have been declared dead, and have joined again, while it was made.
+                    self.tell_membership();
                     self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);
@@ -367,6 +369,13 @@ impl Session {
         self.tell_lease();
     }
 
+    fn tell_membership(&self) {
+        if let Some(node) = &*self.node.borrow() {
+            let number = self.seat.borrow().incarnation.0;
+            node.membership.membership.store(number, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
     fn tell_lease(&self) {
         if let Some(node) = &*self.node.borrow() {
             let left = self.until.get().since(BootTime::now());
@@ -388,10 +397,8 @@ impl Session {
         }
         let remembered = remembered(&self.coordinator, State { membership: seat.incarnation.0, ..before });
         store(&mut self.state.borrow_mut(), remembered);
-        if let Some(node) = &*self.node.borrow() {
-            node.membership.membership.store(seat.incarnation.0, std::sync::atomic::Ordering::SeqCst);
-        }
         *self.seat.borrow_mut() = seat;
+        self.tell_membership();
         self.has_lease(lease);
         let view = self.coordinator.view().await.map_err(|error| error.to_string())?;
         tracing::info!(epoch = %view.epoch, "joined again");
