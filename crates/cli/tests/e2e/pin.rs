@@ -29,7 +29,7 @@ fn cluster(dir: &Path) -> Cluster {
     content::image(&image, SIZE, SEED);
     let mut plan = Plan::new(dir, 2).disk(Disk::file(&image)).cache("8M");
     plan.read_ahead = "off";
-    Cluster::start(plan)
+    Cluster::start_connected(plan)
 }
 
 /// Reads what is pinned; how many of its blocks node 2 did not have.

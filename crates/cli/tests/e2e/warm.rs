@@ -28,7 +28,7 @@ fn cluster(dir: &Path) -> Cluster {
     content::image(&image, SIZE, SEED);
     let mut plan = Plan::new(dir, 3).disk(Disk::file(&image)).cache("64M");
     plan.read_ahead = "off";
-    Cluster::start(plan)
+    Cluster::start_connected(plan)
 }
 
 fn sum(cluster: &mut Cluster, counter: &str) -> u64 {

@@ -53,6 +53,18 @@ impl Cluster {
         cluster
     }
 
+    /// The same, and until each node says that all is well: it is connected to all others.
+    pub(crate) fn start_connected(plan: Plan) -> Cluster {
+        let mut cluster = Cluster::start(plan);
+        for number in 1..=cluster.nodes.len() {
+            let node = cluster.node(number);
+            eventually(&format!("all is well at n{number}"), SHORT, || {
+                (node.status()["healthy"] == true).then_some(())
+            });
+        }
+        cluster
+    }
+
     /// Starts every node and waits for nothing.
     pub(crate) fn spawn(plan: Plan) -> Cluster {
         let mut cluster = Cluster::down(plan);
