@@ -116,7 +116,7 @@ impl Shard {
     }
 
     /// Whether a read waits for the fetch of the block that is under way. Waiting for one another in a circle would end with
-    /// a timeout: nodes wait for the primary and for higher ones only, and for none that has no slot, since those may be
+    /// a timeout: nodes wait for the primary and for those of lower numbers only, and for none that has no slot, since those may be
     /// taken by what waits here.
     fn joins(&self, block: BlockId, asker: Asker) -> bool {
         let may_park = self.config.park && self.config.node < asker.requester && self.may_hold(block.volume);
