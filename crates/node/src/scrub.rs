@@ -28,8 +28,8 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
         tracing::error!(
             volume,
             damaged = found.damaged,
-            "a scrub has found damaged data: {:?}",
-            found.places
+            first = found.places.first().map(|place| place.offset),
+            "a scrub has found damaged data: write them anew from a backup, and see to the device"
         );
     }
     Ok(scrubbed(found))
