@@ -294,11 +294,14 @@ impl<P: Clone> Primary<P> {
 
     /// Whether the primary may tell anything to its clients now.
     pub(super) fn serves(&self, now: Instant) -> bool {
-        let others = self.must().columns().filter(|column| *column != self.own);
-        let nodes = others.map(|column| self.node(column));
-        let has_right =
-            self.right.lasts(now, nodes, &self.timing) || self.made.is(Mistake::ServeWithoutRight);
+        let has_right = now < self.right_ends() || self.made.is(Mistake::ServeWithoutRight);
         self.stage >= Stage::Reading && has_right && !self.is_silenced
+    }
+
+    /// Until when no other process is the primary, whatever becomes of this one's messages.
+    pub(super) fn right_ends(&self) -> Instant {
+        let others = self.must().columns().filter(|column| *column != self.own);
+        self.right.ends(others.map(|column| self.node(column)), &self.timing)
     }
 
     /// Writes go on: cards of the last primary are void.
