@@ -71,7 +71,7 @@ pub struct Map {
     pub term: Term,
     /// The process that orders the group's writes.
     pub primary: Member,
-    /// The epoch in which that process became the primary: it has been without a break since.
+    /// The epoch in which that process took over: since then it has been the primary, and has known which commands were applied.
     pub since: u64,
     /// A person gave up another history for this one.
     pub forced: bool,
@@ -277,13 +277,14 @@ impl Map {
     }
 
     /// *Take over*: a process of a node with a column in sync is the primary from now on. Its fences must allow it: the
-    /// promises of its column have to be over. The primary itself may do so, to begin a term anew.
+    /// promises of its column have to be over. The primary itself may do so, to begin anew.
     ///
     /// # Errors
     /// The node has no column in sync.
     pub fn taken_over(&self, by: Member) -> Result<Self, MapError> {
         self.check_sync_at(by.node)?;
-        Ok(self.next().led_by(by))
+        let next = self.next();
+        Ok(Self { primary: by, since: next.term.epoch, ..next })
     }
 
     /// *Hand over*: the primary has no command open, takes no other, and leaves the group to another node.
@@ -354,9 +355,9 @@ impl Map {
     /// The node has no column.
     pub fn forced(&self, by: Member) -> Result<Self, MapError> {
         let own = self.column_at(by.node).ok_or(MapError::NotInSync { node: by.node })?;
-        let mut next = Self { forced: true, ..self.next().led_by(by) };
+        let mut next = Self { forced: true, ..self.next() };
         next.term.generation += 1;
-        next.since = next.term.epoch;
+        (next.primary, next.since) = (by, next.term.epoch);
         for (number, column) in next.columns.iter_mut().enumerate() {
             column.state = match column.state {
                 _ if number == usize::from(own) => State::Sync,
@@ -370,12 +371,6 @@ impl Map {
     fn next(&self) -> Self {
         let term = Term { epoch: self.term.epoch + 1, ..self.term };
         Self { term, ..self.clone() }
-    }
-
-    /// This map, of which a process is the primary from now on, or is still.
-    fn led_by(self, by: Member) -> Self {
-        let since = if by == self.primary { self.since } else { self.term.epoch };
-        Self { primary: by, since, ..self }
     }
 
     fn with_state(&self, column: u8, state: State) -> Self {
@@ -455,7 +450,7 @@ mod tests {
         let since =
             [&first, &dropped, &let_in, &admitted, &other, &back, &replaced, &forced].map(|map| map.since);
         assert_eq!(since, [1, 1, 1, 1, 5, 6, 6, 8]);
-        assert_eq!(admitted.taken_over(home).unwrap().since, 1);
+        assert_eq!(admitted.taken_over(home).unwrap().since, 5);
     }
 
     #[test]
