@@ -106,7 +106,7 @@ impl Daemon {
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
-        let journals = open_journals(&config, &opened, life.is_first, starting)?;
+        let journals = open_journals(&config, &opened.disks, life.is_first, starting)?;
         let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match joining {
@@ -125,7 +125,8 @@ impl Daemon {
             me,
             membership,
             life,
-            disks: opened,
+            disks: opened.disks,
+            managed: opened.managed,
             journals,
         })?);
 

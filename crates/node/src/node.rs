@@ -48,7 +48,7 @@ use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
 };
-use cards_disk::{Disk, Engine};
+use cards_disk::{Disk, Engine, Managed};
 use cards_probe::Probe;
 use cards_tls::Service;
 use tokio::sync::{Notify, oneshot};
@@ -111,7 +111,9 @@ pub(crate) struct Node {
     pub(crate) threads: Box<[Inbox]>,
     /// The disks this node contributes, in the order of their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
-    /// The errors of each.
+    /// The managed disks, which have volumes among those, and columns of groups.
+    pub(crate) managed: Vec<Arc<Managed>>,
+    /// The errors of each disk.
     pub(crate) disk_errors: Vec<Failures>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_seen::Seen>,

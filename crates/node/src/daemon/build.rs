@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cards_config::{Config, size};
 use cards_coordinator::MemberState;
 use cards_core::{Control, ControlConfig, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec};
-use cards_disk::Disk;
+use cards_disk::{Disk, Managed};
 use cards_policies::BuiltIn;
 use cards_probe::{Options, Probe};
 use cards_tls::Service;
@@ -48,6 +48,7 @@ pub(super) struct Parts {
     pub(super) membership: Membership,
     pub(super) life: Life,
     pub(super) disks: Vec<OpenedDisk>,
+    pub(super) managed: Vec<Arc<Managed>>,
     /// Of the disks, in their order; none of one that is not written.
     pub(super) journals: Vec<Option<Mutex<Journal>>>,
 }
@@ -57,7 +58,7 @@ pub(super) struct Parts {
 /// # Errors
 /// The memory of the cache cannot be had.
 pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
-    let Parts { config, identity, clients, me, membership, life, disks, journals } = parts;
+    let Parts { config, identity, clients, me, membership, life, disks, managed, journals } = parts;
     let clock = Clock::start();
     let (block, incarnation) = (config.block as u32, life.incarnation);
     let nodes = match membership.is_coordinated() {
@@ -103,6 +104,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
         disks,
+        managed,
         journals,
         changes: Arc::default(),
         own,
