@@ -143,6 +143,18 @@ impl<P: Clone> Group<P> {
         self.primary.as_ref().is_some_and(|primary| primary.serves(now))
     }
 
+    /// The map that this process is the primary of.
+    #[must_use]
+    pub fn map(&self) -> Option<&Map> {
+        self.primary.as_ref().map(|primary| &primary.map)
+    }
+
+    /// Until when no other process serves the group, if this one has its map: copies that are good now are good until then.
+    #[must_use]
+    pub fn right_ends(&self) -> Option<Instant> {
+        self.primary.as_ref().map(Primary::right_ends)
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output<P>> {
         self.out.queue.pop_front()

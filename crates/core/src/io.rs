@@ -228,6 +228,14 @@ pub enum Input {
         /// The volume.
         volume: PgId,
     },
+    /// At the primary of a volume whose primary moves: until when no other node is, whatever this one hears. It uses no copies
+    /// after that, until it hears of a later time. Without it, for ever.
+    Right {
+        /// The volume.
+        volume: PgId,
+        /// The end of the right.
+        until: Instant,
+    },
     /// Whether somebody beyond this node's cache keeps pages of the volume from now on: a kernel that has it as a local
     /// device. When nobody does any more, none are left.
     Pages {

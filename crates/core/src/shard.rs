@@ -399,6 +399,7 @@ impl Shard {
             Input::Persistence { volume, life, loss } => self.persistence_is(volume, life, loss),
             Input::Unsealed { volume } => self.unsealed(volume),
             Input::Hold { volume } => self.hold(volume),
+            Input::Right { volume, until } => self.right_lasts(volume, until),
             Input::Pages { volume, kept } => self.pages_kept(volume, kept),
             Input::Withdrawn { id } => self.withdrawn(id),
             Input::Closing => self.closing = true,

@@ -14,7 +14,8 @@
 //! | 32 | 4 | generation |
 //! | 36 | 8 | epoch |
 //! | 44 | 8 | the primary's incarnation |
-//! | 52 | 28 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8 |
+//! | 52 | 8 | the epoch in which it became the primary |
+//! | 60 | 28 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8 |
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,7 +27,7 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 
 const MAGIC: [u8; 4] = *b"CMAP";
 const VERSION: u8 = 1;
-const HEAD: usize = 52;
+const HEAD: usize = 60;
 const COLUMN: usize = 28;
 /// The longest map, in bytes.
 pub const MAP_BYTES_MAX: usize = HEAD + COLUMN * COLUMNS_MAX;
@@ -88,6 +89,7 @@ impl Map {
         bytes.extend(self.term.generation.to_le_bytes());
         bytes.extend(self.term.epoch.to_le_bytes());
         bytes.extend(self.primary.incarnation.to_le_bytes());
+        bytes.extend(self.since.to_le_bytes());
         for column in &self.columns {
             let (state, since) = match column.state {
                 State::None => (0, 0),
@@ -147,9 +149,13 @@ impl Map {
                 node: NodeId(u16::from_le_bytes(array(head, 14))),
                 incarnation: u64::from_le_bytes(array(head, 44)),
             },
+            since: u64::from_le_bytes(array(head, 52)),
             forced: head[5] == 1,
             columns: columns.iter().enumerate().map(column).collect::<Result<_, _>>()?,
         };
+        if map.since > map.term.epoch {
+            return Err(MapBytesError::Value { at: 52 });
+        }
         map.check_apart().map_err(MapBytesError::Map)?;
         if map.in_sync().next().is_none() {
             return Err(MapBytesError::Map(MapError::NotInSync { node: map.primary.node }));
@@ -222,6 +228,8 @@ mod tests {
         assert_eq!(twice, Err(MapBytesError::Map(MapError::Taken { column: 0 })));
         let none = sealed(|map| map.columns[0].state = State::Stale { since: 1 });
         assert_eq!(none, Err(MapBytesError::Map(MapError::NotInSync { node: NodeId(1) })));
+        let later = sealed(|map| map.since = map.term.epoch + 1);
+        assert_eq!(later, Err(MapBytesError::Value { at: 52 }));
         let empty = sealed(|map| map.columns.clear());
         assert_eq!(empty, Err(MapBytesError::Map(MapError::Columns { count: 0 })));
     }
