@@ -599,6 +599,9 @@ impl Store {
         if let Life::Closing { ticket, .. } = self.life {
             tickets.insert(ticket);
         }
+        if !matches!(self.life, Life::Closing { .. }) {
+            self.disown(out);
+        }
         self.life = Life::Failed;
         for ticket in tickets {
             answer(ticket, Err(StoreError::Failed), out);

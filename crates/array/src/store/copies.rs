@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use cards_layout::format::{Column, RegionMap, Uuid};
 
-use super::{Answer, ColumnKey, Effect, Life, Store, StoreError, Ticket, Wait, answer, tables};
+use super::{Answer, ColumnKey, Effect, Life, Purpose, Store, StoreError, Ticket, Wait, answer, tables};
 use crate::group::{Disk, Extent, Extents, Record};
 
 impl Store {
@@ -27,6 +27,18 @@ impl Store {
             self.tables.mark(tables::Page::Superblock);
         }
         self.is_announced |= cycle >= self.announced_by;
+    }
+
+    /// The disk has failed. What was not synced may be lost although the machine goes on: the next process is to find that copies have
+    /// lost something. If this page does not reach the disk either, it is torn or was never there, and the other slot serves; that one
+    /// is not being written.
+    pub(super) fn disown(&mut self, out: &mut Vec<Effect>) {
+        if self.is_announced && self.columns().any(|column| column.mirrored) {
+            self.tables.superblock.boot = Uuid::default();
+            let (at, page) = self.tables.encode(tables::Page::Superblock);
+            let io = self.io(Purpose::CycleWrite);
+            out.push(Effect::WritePages { io, at, pages: alloc::vec![page] });
+        }
     }
 
     /// A column as a group finds it that begins here. Of each range that is dirty there is one release from now on; none is awaited of

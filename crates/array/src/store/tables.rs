@@ -79,7 +79,7 @@ impl Tables {
         self.cycle > 0 || !self.runs
     }
 
-    fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {
+    pub(super) fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {
         let sizes = self.superblock.sizes;
         let disk = self.superblock.disk.key();
         let (at, bytes) = match page {

@@ -621,14 +621,14 @@ fn a_missed_write_is_remembered_until_it_is_caught_up() {
     world.run();
     assert_eq!((world.dirty(), disk(&world)), (0, region.to_vec()), "settled, and missed all the same");
     world.with(|store, now, out| {
-        store.caught_up(KEY, &extents([300 * UNIT as u64..301 * UNIT as u64]), now, out)
+        store.caught_up(KEY, &extents(300 * UNIT as u64, 301 * UNIT as u64), now, out)
     });
     world.run();
     assert_eq!(disk(&world), []);
 }
 
-fn extents(ranges: impl IntoIterator<Item = core::ops::Range<u64>>) -> Extents {
-    ranges.into_iter().map(|range| Extent { offset: range.start, length: range.end - range.start }).collect()
+fn extents(start: u64, end: u64) -> Extents {
+    [Extent { offset: start, length: end - start }].into_iter().collect()
 }
 
 /// All columns with as many bytes as they have, and the pieces that are free.

@@ -164,10 +164,13 @@ impl Column {
 }
 
 /// The duty to answer a work. Dropped, it answers that the disk is closed.
-struct Answerer(Option<Box<dyn FnOnce(Result<Option<Vec<u8>>, JobError>) + Send>>);
+struct Answerer(Option<Box<dyn FnOnce(WorkResult) + Send>>);
+
+/// What a work has come to: with the bytes, if it was a read.
+type WorkResult = Result<Option<Vec<u8>>, JobError>;
 
 impl Answerer {
-    fn with(mut self, result: Result<Option<Vec<u8>>, JobError>) {
+    fn with(mut self, result: WorkResult) {
         if let Some(reply) = self.0.take() {
             reply(result);
         }
