@@ -4,11 +4,20 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::map::Member;
 
+/// What sends commands to groups, and counts them: one shard of a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Client {
+    /// The process.
+    pub member: Member,
+    /// Its shard.
+    pub shard: u16,
+}
+
 /// A command of a client, the same each time it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Origin {
-    /// The process that sent it.
-    pub client: Member,
+    /// What sent it.
+    pub client: Client,
     /// Its number there.
     pub request: u64,
     /// The client repeats no command with a lower number.
@@ -34,7 +43,7 @@ pub(super) enum Known {
 pub struct Origins {
     /// Those that were first sent to a primary of an earlier epoch may be missing.
     since: u64,
-    clients: BTreeMap<Member, Window>,
+    clients: BTreeMap<Client, Window>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -75,7 +84,8 @@ mod tests {
     use super::*;
 
     fn origin(request: u64, oldest: u64, first_epoch: u64) -> Origin {
-        Origin { client: Member { node: NodeId(3), incarnation: 1 }, request, oldest, first_epoch }
+        let client = Client { member: Member { node: NodeId(3), incarnation: 1 }, shard: 0 };
+        Origin { client, request, oldest, first_epoch }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::println;
 use cards_layout::format::{Column, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest};
 
 use super::*;
+use crate::group::Extent;
 
 const SECTOR: usize = 512;
 const KEY: ColumnKey = ColumnKey { volume: 7, group: 1, column: 0 };
@@ -619,9 +620,15 @@ fn a_missed_write_is_remembered_until_it_is_caught_up() {
     world.wait(10_000);
     world.run();
     assert_eq!((world.dirty(), disk(&world)), (0, region.to_vec()), "settled, and missed all the same");
-    world.with(|store, now, out| store.caught_up(KEY, 1 << 20, now, out));
+    world.with(|store, now, out| {
+        store.caught_up(KEY, &extents(300 * UNIT as u64, 301 * UNIT as u64), now, out)
+    });
     world.run();
     assert_eq!(disk(&world), []);
+}
+
+fn extents(start: u64, end: u64) -> Extents {
+    [Extent { offset: start, length: end - start }].into_iter().collect()
 }
 
 /// All columns with as many bytes as they have, and the pieces that are free.
@@ -640,6 +647,8 @@ fn column(column: u8) -> Column {
         group: KEY.group,
         column,
         forced: false,
+        mirrored: false,
+        lossy: false,
         generation: 1,
         sealed_epoch: 1,
         in_sync_epoch: 1,

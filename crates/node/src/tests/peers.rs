@@ -415,6 +415,7 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
             fua: false,
             again: false,
             turn: 0,
+            origin: None,
         };
         let message = Message {
             volume: PgId::plain(cards_core::NodeId(0), 0),

@@ -1,8 +1,8 @@
 //! The 104-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Ahead, Body, Bounds, CommandKind, Generation, Grant, Message, Note, Persistence, RequestId, Source,
-    Stamp, StoreOutcome,
+    Ahead, Body, Bounds, CommandKind, Generation, Grant, Message, Note, Numbered, Persistence, RequestId,
+    Source, Stamp, StoreOutcome,
 };
 
 use super::body::{error_code, group, node, result};
@@ -465,7 +465,10 @@ impl Fields {
                 Self { kind: KIND_GRANTED, detail, block, generation: generation.0, life, ..common }
                     .with_grant(grant)
             }
-            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin } => {
+                // Numbers begin with 1.
+                let Numbered { number, oldest, first_epoch } =
+                    origin.unwrap_or(Numbered { number: 0, oldest: 0, first_epoch: 0 });
                 let (detail, no_hole) = command_fields(kind);
                 let argument = match kind {
                     CommandKind::Flush { since } => since.0,
@@ -481,6 +484,9 @@ impl Fields {
                     generation: generation.0,
                     argument,
                     turn,
+                    stamp: number,
+                    base: oldest,
+                    held: first_epoch,
                     ..common
                 }
             }
@@ -586,6 +592,11 @@ impl Fields {
                 fua: self.flags & FLAG_FUA != 0,
                 again: self.flags & FLAG_AGAIN != 0,
                 turn: self.turn,
+                origin: (self.stamp != 0).then_some(Numbered {
+                    number: self.stamp,
+                    oldest: self.base,
+                    first_epoch: self.held,
+                }),
             },
             KIND_PROBE => Body::Probe { generation, request, slot: self.node, block, turn: self.turn },
             KIND_VOID => Body::Void { generation, request, slot: self.node },

@@ -270,6 +270,7 @@ pub(crate) fn frames() -> Seeds {
         fua: true,
         again: true,
         turn: 8,
+        origin: None,
     };
     let flush = Body::Command {
         generation,
@@ -281,6 +282,7 @@ pub(crate) fn frames() -> Seeds {
         fua: false,
         again: false,
         turn: 0,
+        origin: None,
     };
     let persistence = Persistence(1_001);
     let (turn, bounds, result) = (grant.turn, grant.bounds, Err(IoError::PowerLost));

@@ -65,6 +65,7 @@ fn write_to(volume: PgId, generation: u64, request: u64, length: usize) -> Frame
         fua: false,
         again: false,
         turn: 0,
+        origin: None,
     };
     let bytes = crate::node::buffers::Bytes::new(vec![0; length]);
     Frame::Block { message: Message { volume, ..message(body) }, payload: Outgoing::Bytes(bytes) }
