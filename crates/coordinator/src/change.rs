@@ -223,7 +223,7 @@ pub enum Change {
     ColumnRemoved(ToldColumn),
     /// Replace the map of a volume: compare-and-set on the term and the fence.
     PutMap(NewMap),
-    /// Raise the fence of a volume's map above this one, if it is not above already: what was proposed with it is taken no more.
+    /// Raise the fence of a volume's map by one, if it is this: what was proposed with it is taken no more.
     FenceMap {
         /// The number of the volume.
         number: u32,

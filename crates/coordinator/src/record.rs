@@ -440,7 +440,10 @@ impl Record {
             Some("group") => serde_json::from_slice(value).map(Self::Group),
             Some("map") => serde_json::from_slice(value).map(Self::Map),
             Some(GROUP_NUMBERS) => serde_json::from_slice(value).map(Self::GroupNumbers),
-            _ => return Err(damage("is no key of a registry".into())),
+            _ => {
+                let problem = "is no key of a registry that this release knows; use the release that wrote it, or a later one";
+                return Err(damage(problem.into()));
+            }
         };
         let record = parsed.map_err(|e| damage(format!("has a value that does not parse: {e}")))?;
         if record.key() != key {

@@ -28,6 +28,15 @@ impl DiskSpace {
     }
 }
 
+/// So many domains.
+fn so_many(fitting: usize) -> String {
+    match fitting {
+        0 => "none has".to_owned(),
+        1 => "only 1 has".to_owned(),
+        count => format!("only {count} have"),
+    }
+}
+
 /// Nodes that have something to do.
 fn have(nodes: &[String]) -> String {
     let have = if nodes.len() == 1 { "has" } else { "have" };
@@ -496,8 +505,9 @@ pub enum Refusal {
     },
     /// No room.
     #[error(
-        "volume `{volume}` needs {bytes} bytes in each of {copies} failure domains, and {fitting} of them have that: {}; make it smaller \
-         or with fewer copies, remove a volume, or add a managed disk (`cards disk format`)",
+        "volume `{volume}` needs {bytes} bytes in each of {copies} failure domains, and {} that: {}; make it smaller or with fewer copies, \
+         remove a volume, or add a managed disk (`cards disk format`)",
+        so_many(*fitting),
         spaces(domains)
     )]
     NoPlace {

@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cards_array::group::{Map, MapBytesError, Term};
-use cards_core::{NodeId, PgId};
+use cards_core::PgId;
 use cards_layout::format::Uuid;
 use serde::{Deserialize, Serialize};
 
 use super::AttachMode;
 
 /// The least number of a group volume: above all that plain disks can have.
-pub const GROUP_NUMBER_MIN: u32 = (NodeId::MAX_NODES as u32 + 1) << 6;
+pub const GROUP_NUMBER_MIN: u32 = 1 << 16;
 
 /// A managed disk, as the node that has it says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -224,8 +224,8 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
     let map = Map::decode(&new.map).map_err(|error| bad(error.to_string()))?;
     check_map(group, &map).map_err(|problem| bad(problem.to_owned()))?;
     let Term { generation, epoch } = map.term;
-    let follows =
-        epoch == before.epoch + 1 && (generation == before.generation || generation == before.generation + 1);
+    let follows = before.epoch.checked_add(1) == Some(epoch)
+        && (generation == before.generation || before.generation.checked_add(1) == Some(generation));
     if !follows {
         return Err(bad(format!(
             "epoch {epoch} of generation {generation} does not follow epoch {}",
@@ -238,8 +238,8 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
 
 pub(super) fn fence_map(draft: &mut Draft<'_>, number: u32, fence: u64) -> Result<(), Refusal> {
     let (_, held) = draft.registry.map_of(number)?;
-    if held.fence <= fence {
-        draft.write(Write::Put(Record::Map(GroupMap { fence: fence + 1, ..held.clone() })));
+    if held.fence == fence {
+        draft.write(Write::Put(Record::Map(GroupMap { fence: fence.saturating_add(1), ..held.clone() })));
     }
     Ok(())
 }
