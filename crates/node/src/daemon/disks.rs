@@ -100,11 +100,7 @@ fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
 }
 
 /// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
-pub(super) fn open_disks(
-    config: &mut Config,
-    block: u32,
-    starting: &Starting,
-) -> Result<Opened, ServeError> {
+pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -> Result<Opened, ServeError> {
     let (all, managed) = open_managed(config)?;
     let config = &*config;
     let mut disks = Vec::new();

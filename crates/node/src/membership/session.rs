@@ -23,6 +23,7 @@ use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
+use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
 use crate::node::Node;
@@ -72,6 +73,7 @@ pub(super) struct Session {
     pub(super) leaving: Cell<bool>,
     /// It has left.
     left: Cell<bool>,
+    registers: Registers,
 }
 
 /// Joins, says so, and keeps the membership until told to stop. Runs in a local runtime.
@@ -209,6 +211,7 @@ impl Session {
             lost: Notify::new(),
             leaving: Cell::new(false),
             left: Cell::new(false),
+            registers: Registers::default(),
         };
         Ok((Rc::new(session), joined))
     }
@@ -227,6 +230,7 @@ impl Session {
                     self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);
+                    self.publish_groups(&view);
                     self.tell_lease();
                     self.look.notify_one();
                 }
@@ -245,6 +249,13 @@ impl Session {
                     self.leaving.set(false);
                     self.left.set(result.is_ok());
                     let _ = done.send(result);
+                }
+                Order::Register { of, proposal, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let proposal = proposal.map(|map| *map);
+                        done(session.registers.ask(&session.coordinator, of, proposal).await);
+                    });
                 }
                 Order::Stop => return,
             }
@@ -439,6 +450,7 @@ impl Session {
         if news {
             self.publish(&view);
         }
+        self.publish_groups(&view);
         *self.view.borrow_mut() = view;
         self.look.notify_one();
     }
@@ -446,6 +458,12 @@ impl Session {
     fn publish(&self, view: &View) {
         if let Some(node) = &*self.node.borrow() {
             node.members_are(Members::of(view), self.joined.get());
+        }
+    }
+
+    fn publish_groups(&self, view: &View) {
+        if let Some(node) = &*self.node.borrow() {
+            node.groups_are(view);
         }
     }
 
