@@ -30,9 +30,6 @@ pub(crate) use register::Registers;
 /// How often the end looks whether the groups were handed over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a group wants done.
-pub(crate) type Wish = (PgId, Output<Bytes>);
-
 impl Node {
     /// This process, as maps name it.
     pub(crate) fn member(&self) -> Member {
@@ -164,9 +161,7 @@ impl Local {
 
     /// The shards hear until when copies at the primary are good.
     fn tell_rights(self: &Rc<Self>) {
-        let right = |hosted: &Hosted| {
-            hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)))
-        };
+        let right = |hosted: &Hosted| hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
         let changed = |(of, hosted): (&PgId, &mut Hosted)| {
             let now = right(hosted);
             (std::mem::replace(&mut hosted.right, now) != now).then_some((*of, now))

@@ -12,7 +12,7 @@
 //! | clients | `front`, `devices`, `credentials`, `error` |
 //! | other nodes | `membership`, `net` |
 //! | what it says of itself | `report`, `problems` |
-//! | what it does | `dispatch`, `disks`, `attach`, `inquiry`, `names`, `rights` |
+//! | what it does | `dispatch`, `disks`, `groups`, `attach`, `inquiry`, `names`, `rights` |
 //! | what it is | `node` |
 //! | parts of that | `journal`, `marks`, `locks`, `starting` |
 //! | tools | `arena`, `audit`, `clock`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `seldom`, `slab`, `state_dir`, `traffic` |
@@ -37,6 +37,7 @@ mod dispatch;
 mod error;
 mod failures;
 mod front;
+mod groups;
 mod history;
 mod identity;
 mod inbox;

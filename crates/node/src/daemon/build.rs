@@ -1,6 +1,6 @@
 //! A node, made of its parts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_config::{Config, size};
@@ -27,6 +27,7 @@ use crate::node::buffers::Buffers;
 use crate::node::card::Cards;
 use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
+use crate::node::groups::Groups;
 use crate::node::history::History;
 use crate::node::inquiries::Inquiries;
 use crate::node::link::Link;
@@ -60,6 +61,7 @@ pub(super) struct Parts {
 pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
     let Parts { config, identity, clients, me, membership, life, disks, managed, journals } = parts;
     let clock = Clock::start();
+    let process = membership.membership.load(Ordering::Relaxed);
     let (block, incarnation) = (config.block as u32, life.incarnation);
     let nodes = match membership.is_coordinated() {
         true => NodeId::MAX_NODES as u16,
@@ -105,6 +107,8 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         state_seen: StateSeen::default(),
         disks,
         managed,
+        groups: Groups::default(),
+        process,
         journals,
         changes: Arc::default(),
         own,

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use cards_array::group::{Command, CommandError, Extent, Token};
-use cards_core::{CardJournal, CommandKind, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload, Persistence, PgId, Term};
 use cards_coordinator::MemberState;
+use cards_core::{
+    CardJournal, CommandKind, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload, Persistence, PgId,
+    Term,
+};
 
 use super::{group_input, news};
 use crate::node::Local;
@@ -39,7 +42,9 @@ impl Local {
                     Payload::Buffer(id) => self.node.buffers.get(id),
                     Payload::None | Payload::Slot(_) => None,
                 };
-                let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { return done(Err(IoError::Invalid)) };
+                let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else {
+                    return done(Err(IoError::Invalid));
+                };
                 let extent = Extent { offset, length: bytes.len() as u64 };
                 Wanted::Write { extent, bytes, hardens: fua }
             }
@@ -122,9 +127,9 @@ impl Local {
                 return;
             }
             (Err(CommandError::InDoubt | CommandError::Answered), _) => Err(IoError::OutcomeUnknown),
-            (Ok(Some(bytes)), Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
+            (Ok(Some(bytes)), &Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
                 // SAFETY: the core has made this read the slot's one user until it is told of the end.
-                let slot = unsafe { self.node.arena.bytes_mut(asked.shard, *slot) };
+                let slot = unsafe { self.node.arena.bytes_mut(asked.shard, slot) };
                 let (read, rest) = slot.split_at_mut(bytes.len());
                 read.copy_from_slice(&bytes);
                 rest.fill(0);
@@ -158,7 +163,11 @@ impl Local {
                 cards: CardJournal { since: 1, ..CardJournal::default() },
                 acquainted: acquainted.map(|(node, _)| node).collect(),
             };
-            tracing::info!(volume = known.record.name, epoch = since, "this node is the primary of a mirrored volume");
+            tracing::info!(
+                volume = known.record.name,
+                epoch = since,
+                "this node is the primary of a mirrored volume"
+            );
             self.hosted(of, |hosted| (hosted.reign, hosted.right) = (Some(since), None));
             self.control(group_input(news::spec(&known.record, self.node.me, since), Some(term)));
             self.end_parked(of);

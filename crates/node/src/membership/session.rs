@@ -23,6 +23,7 @@ use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal};
+use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
 use crate::node::Node;
@@ -74,6 +75,7 @@ pub(super) struct Session {
     pub(super) leaving: Cell<bool>,
     /// It has left.
     left: Cell<bool>,
+    registers: Registers,
 }
 
 /// Joins, says so, and keeps the membership until told to stop. Runs in a local runtime.
@@ -212,6 +214,7 @@ impl Session {
             lost: Notify::new(),
             leaving: Cell::new(false),
             left: Cell::new(false),
+            registers: Registers::default(),
         };
         Ok((Rc::new(session), joined))
     }
@@ -231,6 +234,7 @@ impl Session {
                     self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);
+                    self.publish_groups(&view);
                     self.tell_lease();
                     self.look.notify_one();
                     self.columns.notify_one();
@@ -250,6 +254,13 @@ impl Session {
                     self.leaving.set(false);
                     self.left.set(result.is_ok());
                     let _ = done.send(result);
+                }
+                Order::Register { of, proposal, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let proposal = proposal.map(|map| *map);
+                        done(session.registers.ask(&session.coordinator, of, proposal).await);
+                    });
                 }
                 Order::Stop => return,
             }
@@ -444,6 +455,7 @@ impl Session {
         if news {
             self.publish(&view);
         }
+        self.publish_groups(&view);
         *self.view.borrow_mut() = view;
         self.look.notify_one();
         self.columns.notify_one();
@@ -452,6 +464,12 @@ impl Session {
     fn publish(&self, view: &View) {
         if let Some(node) = &*self.node.borrow() {
             node.members_are(Members::of(view), self.joined.get());
+        }
+    }
+
+    fn publish_groups(&self, view: &View) {
+        if let Some(node) = &*self.node.borrow() {
+            node.groups_are(view);
         }
     }
 

@@ -102,6 +102,9 @@ pub(crate) struct Hosted {
     pub(crate) wake: Instant,
 }
 
+/// What a group wants done.
+pub(crate) type Wish = cards_array::group::Output<Bytes>;
+
 /// A command of the core.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use cards_admin::{Forgotten, Registry as Kept};
+use cards_array::group::{Answer, Map};
 use cards_coordinator::Certificate;
+use cards_core::PgId;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::members::Members;
@@ -43,6 +45,15 @@ pub(crate) enum Order {
         force: bool,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Read the map of a group, or propose one.
+    Register {
+        /// The group.
+        of: PgId,
+        /// The map; none: it is read.
+        proposal: Option<Box<Map>>,
+        /// What the registry says.
+        done: Box<dyn FnOnce(Answer) + Send>,
     },
     /// End the session; the membership runs out.
     Stop,

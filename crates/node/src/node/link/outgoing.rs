@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
 
-use cards_core::{Body, ControlMessage, Message};
+use cards_array::group::Message as GroupMessage;
+use cards_core::{Body, ControlMessage, Message, PgId};
 use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
 
 use crate::arena::Arena;
@@ -23,6 +24,8 @@ pub(crate) enum Frame {
     Block { message: Message, payload: Outgoing },
     /// A message about a card.
     Control(ControlMessage),
+    /// A message of a group of copies.
+    Group { of: PgId, message: GroupMessage<Bytes> },
     /// A question or an answer, to be sealed.
     Inquiry(Vec<u8>),
     /// What the peer may send, and what this node wants to.
@@ -55,6 +58,7 @@ impl Frame {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
                 Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
                 Self::Inquiry(frame) => frame.len(),
+                Self::Group { .. } => 0,
                 Self::Block { payload: Outgoing::None, .. } | Self::Control(_) | Self::Credit(_) => 0,
             }
     }
@@ -164,6 +168,7 @@ impl Sending {
                 self.push_sums(at, arena);
             }
             Frame::Inquiry(frame) => self.push_whole(frame),
+            Frame::Group { .. } => {}
             Frame::Credit(credit) => self.push_head(&peer::encode_credit(&credit, self.version)),
             Frame::Control(message) => match peer::encode_control(&message, self.version) {
                 Ok(frame) => self.parts.push_back(Part::Whole(frame)),
