@@ -15,7 +15,7 @@ mod register;
 use std::rc::Rc;
 use std::time::Duration;
 
-use cards_array::group::{Group, Member, Message, Op, Output, State, Work};
+use cards_array::group::{Group, Member, Message, Op, Output, Work};
 use cards_core::{ControlInput, ControlMessage, Input, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
@@ -221,16 +221,6 @@ impl Local {
         let incarnation = members.live_one(node)?.membership?;
         let is_up = self.node.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
         is_up.then_some(Member { node, incarnation })
-    }
-}
-
-/// What a column is, in the registry's words.
-pub(crate) fn state_in_words(state: State) -> &'static str {
-    match state {
-        State::Sync => "in sync",
-        State::Stale { .. } => "stale",
-        State::Fill { .. } => "being filled",
-        State::None => "without a disk",
     }
 }
 

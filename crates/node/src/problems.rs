@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::SystemTime;
 
-use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
+use cards_admin::{CopyState, Lost, Member, MemberState, Volume, VolumeCopy, VolumeState};
 use cards_core::NodeId;
 
 use crate::attach::losses;
@@ -74,6 +74,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
             problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
         }
     }
+    problems.extend(volumes.iter().filter_map(copies));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.sort_by_key(|problem| problem.harm);
@@ -112,6 +113,26 @@ fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl I
     })
 }
 
+/// Copies of a volume that have missed writes: the next failure may be one too many.
+fn copies(volume: &Volume) -> Option<Problem> {
+    let is_whole = |copy: &&VolumeCopy| copy.state == CopyState::InSync;
+    let behind: Vec<String> = volume
+        .copies
+        .iter()
+        .filter(|copy| !is_whole(copy))
+        .map(|VolumeCopy { node, disk, state }| format!("that at node {node} (disk {disk}) is {state}"))
+        .collect();
+    let (whole, all) = (volume.copies.iter().filter(is_whole).count(), volume.copies.len());
+    (!behind.is_empty()).then(|| {
+        let text = format!(
+            "volume {}: {whole} of {all} copies have everything: {}; it is filled by itself when its node and disk are there",
+            volume.name,
+            behind.join(", ")
+        );
+        Problem::new(Harm::Risk, text)
+    })
+}
+
 /// What is wrong with the disks of this node.
 fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
     let seen = node.disks_seen.iter().zip(&node.disk_errors);
@@ -147,7 +168,7 @@ fn state_dir(node: &Node) -> Option<Problem> {
 
 /// Requests of clients here that failed at another node's disk. Of a disk of this node its own failures are told.
 fn requests(node: &Node, card: &Card) -> Option<Problem> {
-    let disk_node = card.volume()?.disk_node();
+    let disk_node = node.primary(card.volume()?)?;
     if disk_node == node.me {
         return None;
     }
@@ -226,6 +247,7 @@ mod tests {
             reason: None,
             attached: None,
             cached_blocks: 0,
+            copies: Vec::new(),
             io: cards_admin::Io::default(),
         };
         let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
-    SlowRequests, Status, Volume, VolumeState,
+    self, Activity, Cache, CopyState, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member,
+    MemberState, SlowRequests, Status, Volume, VolumeCopy, VolumeState,
 };
+use cards_array::group::{MapColumn, State};
 use cards_config::{Coordinator, PolicySpec};
-use cards_coordinator::MemberState as Standing;
-use cards_core::{NodeId, VolumeSpec};
+use cards_coordinator::{GroupColumn, MemberState as Standing};
+use cards_core::{NodeId, PgId, VolumeSpec};
 
 use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
@@ -73,7 +74,7 @@ fn in_clear(node: &Node) -> Vec<String> {
 /// After a restart nobody writes the disks of this node before those that may have cards of its last life are heard.
 fn writes_wait(node: &Node, spec: &VolumeSpec) -> Option<String> {
     let begun = node.writes_begun.load(Ordering::SeqCst);
-    if begun || spec.read_only || spec.id.disk_node() != node.me {
+    if begun || spec.read_only || node.primary(spec.id) != Some(node.me) {
         return None;
     }
     let left = (node.config.lease * 3 / 2).saturating_sub(Duration::from_nanos(node.now().0));
@@ -119,7 +120,8 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             continue;
         }
         let status = statuses.iter().find(|status| status.volume == spec.id);
-        let disk_node = spec.id.disk_node();
+        // Of a group that the registry does not have, nothing is awaited.
+        let disk_node = node.primary(spec.id).unwrap_or(node.me);
         let link = &node.links[usize::from(disk_node.0)];
         let up = disk_node == node.me || link.is_up();
         let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
@@ -167,6 +169,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             reason,
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
+            copies: copies(node, spec.id),
             io: node.probe.io_of(spec.id).unwrap_or_default(),
             name: spec.name,
         });
@@ -185,6 +188,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 reason: Some(unknown_volume(node)),
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
+                copies: Vec::new(),
                 io: cards_admin::Io::default(),
             });
         }
@@ -192,9 +196,31 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     volumes
 }
 
+/// The copies of a volume that has several, in their order.
+fn copies(node: &Node, volume: PgId) -> Vec<VolumeCopy> {
+    let known = node.groups.get(volume);
+    let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
+        return Vec::new();
+    };
+    let copy = |(of, column): (&MapColumn, &GroupColumn)| VolumeCopy {
+        node: node.name(of.node),
+        disk: column.disk_name.clone(),
+        state: match of.state {
+            State::Sync => CopyState::InSync,
+            State::Stale { .. } => CopyState::Stale,
+            State::Fill { .. } => CopyState::BeingFilled,
+            State::None => CopyState::WithoutDisk,
+        },
+    };
+    map.columns.iter().zip(&known.record.columns).map(copy).collect()
+}
+
 /// Why a volume is offline for good that a card wants.
 fn gone(node: &Node, spec: &VolumeSpec) -> String {
-    let (disk_node, volume) = (node.name(spec.id.disk_node()), &spec.name);
+    let (disk_node, volume) = (node.primary_name(spec.id), &spec.name);
+    if !spec.id.is_plain() {
+        return format!("it is being removed, or was; run `cards volume detach {volume}`");
+    }
     match node.has_left(spec.id.disk_node()) {
         true => format!(
             "its disk node {disk_node} has left the cluster; run `cards volume detach {volume}`, or have it join again"

@@ -46,6 +46,7 @@ fn status(number: u64, second: u64) -> Status {
             device: None,
         }),
         cached_blocks,
+        copies: Vec::new(),
     };
     let disk = |name: &str| Disk {
         name: name.into(),
