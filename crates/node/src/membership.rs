@@ -1,5 +1,6 @@
 //! Which nodes are members, as the coordinator says; a node without one is alone.
 
+mod columns;
 mod forget;
 mod home;
 mod leave;

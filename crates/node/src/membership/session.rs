@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
-use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
+use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal};
 use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
@@ -65,6 +65,8 @@ pub(super) struct Session {
     view: RefCell<View>,
     /// The registrar looks again at what the registry says of this node.
     pub(super) look: Notify,
+    /// The columns on this node's disks are to be looked at again.
+    pub(super) columns: Notify,
     /// The coordinator answers again.
     pub(super) answers: Notify,
     /// The membership is found to be over before its lease is.
@@ -207,6 +209,7 @@ impl Session {
             node: RefCell::new(None),
             view: RefCell::new(view),
             look: Notify::new(),
+            columns: Notify::new(),
             answers: Notify::new(),
             lost: Notify::new(),
             leaving: Cell::new(false),
@@ -220,6 +223,7 @@ impl Session {
         tokio::task::spawn_local(Rc::clone(&self).renew());
         tokio::task::spawn_local(Rc::clone(&self).watch());
         tokio::task::spawn_local(registrar::run(Rc::clone(&self)));
+        tokio::task::spawn_local(columns::run(Rc::clone(&self)));
         tokio::task::spawn_local(renewal::run(Rc::clone(&self)));
         while let Some(order) = orders.recv().await {
             match order {
@@ -233,6 +237,7 @@ impl Session {
                     self.publish_groups(&view);
                     self.tell_lease();
                     self.look.notify_one();
+                    self.columns.notify_one();
                 }
                 Order::Look => self.look.notify_one(),
                 Order::Forget { name, with_disks, done } => {
@@ -453,6 +458,7 @@ impl Session {
         self.publish_groups(&view);
         *self.view.borrow_mut() = view;
         self.look.notify_one();
+        self.columns.notify_one();
     }
 
     fn publish(&self, view: &View) {

@@ -96,6 +96,7 @@ pub(crate) struct Membership {
     orders: Option<mpsc::UnboundedSender<Order>>,
     problem: Mutex<Option<Trouble>>,
     unregistered: Mutex<Vec<String>>,
+    columns: Mutex<Vec<String>>,
     part: Mutex<Part>,
 }
 
@@ -125,6 +126,7 @@ impl Membership {
             orders,
             problem: Mutex::default(),
             unregistered: Mutex::default(),
+            columns: Mutex::default(),
             part: Mutex::default(),
         }
     }
@@ -158,6 +160,11 @@ impl Membership {
         *self.unregistered.lock().unwrap_or_else(PoisonError::into_inner) = problems;
     }
 
+    /// What cannot be done of the columns on this node's managed disks.
+    pub(crate) fn set_columns(&self, problems: Vec<String>) {
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    }
+
     pub(crate) fn set_part(&self, part: Part) {
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
     }
@@ -171,7 +178,9 @@ impl Membership {
     pub(crate) fn problems(&self) -> Vec<String> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let part = self.part.lock().unwrap_or_else(PoisonError::into_inner).problems.clone();
-        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).chain(part).collect()
+        let problem = problem.map(|trouble| trouble.to_string());
+        problem.into_iter().chain(unregistered).chain(columns).chain(part).collect()
     }
 }
