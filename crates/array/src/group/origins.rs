@@ -59,6 +59,17 @@ impl Origins {
         Self { since, clients: BTreeMap::new() }
     }
 
+    /// Commands that were first sent before this epoch may be missing.
+    #[must_use]
+    pub const fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// No command was applied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
     /// The command was applied.
     pub(super) fn insert(&mut self, origin: Origin) {
         let window = self.clients.entry(origin.client).or_default();
