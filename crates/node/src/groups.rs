@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cards_array::group::{Group, Member, Message, Op, Output, Work};
-use cards_core::{ControlInput, ControlMessage, Input, Instant, NodeId, PgId};
+use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
 use crate::node::buffers::Bytes;
@@ -44,20 +44,6 @@ impl Node {
     /// Does something on the thread that drives a group.
     fn at_home(&self, of: PgId, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
         self.threads[self.home_of(of)].post(Event::Call(Box::new(call)));
-    }
-
-    /// A peer wants something of this node as the primary of a group that may have another one by now. It asks again.
-    pub(crate) fn is_past_right(&self, message: &ControlMessage) -> bool {
-        let leads = |volume: PgId| {
-            volume.is_plain()
-                || self.groups.primary(volume) != Some(self.me)
-                || self.groups.has_right(volume, self.now())
-        };
-        match message {
-            ControlMessage::Renew { cards, .. } => !cards.iter().all(|(volume, _)| leads(*volume)),
-            ControlMessage::Attach { volume, .. } => !leads(*volume),
-            _ => false,
-        }
     }
 }
 
@@ -159,7 +145,7 @@ impl Local {
         });
     }
 
-    /// The shards hear until when copies at the primary are good.
+    /// The core hears until when copies at the primary are good.
     fn tell_rights(self: &Rc<Self>) {
         let right = |hosted: &Hosted| hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
         let changed = |(of, hosted): (&PgId, &mut Hosted)| {
@@ -168,9 +154,8 @@ impl Local {
         };
         let changed: Vec<_> = self.groups.borrow_mut().iter_mut().filter_map(changed).collect();
         for (volume, until) in changed {
-            self.node.groups.set_right(volume, until);
             if let Some(until) = until {
-                self.all_shards(&Input::Right { volume, until });
+                self.control(ControlInput::Right { volume, until });
                 self.leased(volume, until);
             }
         }

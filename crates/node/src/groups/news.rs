@@ -12,7 +12,7 @@ use cards_policies::policy::normalize;
 
 use super::group_input;
 use crate::node::groups::{Hosted, Known};
-use crate::node::{Local, Node};
+use crate::node::{Event, Local, Node};
 
 /// Bytes that are copied at a time from a column to another: what comes behind them on a link waits for no more.
 const COPY_BYTES: u64 = 256 << 10;
@@ -62,7 +62,6 @@ impl Local {
         let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
             // Its column is removed, or not made yet.
             self.groups.borrow_mut().remove(&of);
-            self.node.groups.set_right(of, None);
             return;
         };
         // Of its own terms the group tells, and of an earlier process of this node nobody can be asked.
@@ -78,7 +77,7 @@ impl Local {
         let before = self.node.control().volume(of).cloned();
         if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
             self.control(group_input(spec, None));
-            self.resolve_cards();
+            self.node.threads[0].post(Event::ResolveCards);
         }
         let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < epoch).is_some());
         if is_over == Some(true) {
