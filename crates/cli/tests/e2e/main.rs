@@ -33,6 +33,7 @@ mod locks;
 mod managed;
 mod membership;
 mod metrics;
+mod mirror;
 mod mount;
 mod ocfs2;
 mod package;
