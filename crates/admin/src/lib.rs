@@ -50,8 +50,8 @@ pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
 pub use starting::Starting;
 pub use status::{
-    Cache, Card, CopyState, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Room,
-    Status, Volume, VolumeCopy, VolumeState,
+    Cache, Card, Disk, DiskEngine, DiskEngineKind, Encryption, Lost, Member, MemberState, Room, Status,
+    Volume, VolumeState,
 };
 
 pub use cards_config::Claim;

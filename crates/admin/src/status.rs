@@ -1,7 +1,5 @@
 //! What a daemon says about itself and about the volumes it knows.
 
-use std::fmt;
-
 use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
@@ -189,49 +187,9 @@ pub struct Volume {
     pub attached: Option<Card>,
     /// Its blocks in this node's cache.
     pub cached_blocks: u64,
-    /// Its copies; none of a plain disk.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<VolumeCopy>,
     /// What clients of this node have asked of it.
     #[serde(default)]
     pub io: Io,
-}
-
-/// A copy of a volume on a managed disk, as the registry knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeCopy {
-    /// The node that has it.
-    pub node: String,
-    /// The managed disk.
-    pub disk: String,
-    /// What it has.
-    pub state: CopyState,
-}
-
-/// What a copy of a volume has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CopyState {
-    /// Every write that was acknowledged.
-    InSync,
-    /// It has missed writes, and gets none.
-    Stale,
-    /// It gets every write, and what it has missed is being copied to it.
-    BeingFilled,
-    /// It has no disk.
-    WithoutDisk,
-}
-
-impl fmt::Display for CopyState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InSync => "in sync",
-            Self::Stale => "stale",
-            Self::BeingFilled => "being filled",
-            Self::WithoutDisk => "without a disk",
-        })
-    }
 }
 
 /// Whether clients can be served from a volume.

@@ -145,23 +145,24 @@ impl Local {
         });
     }
 
-    /// The core hears until when copies at the primary are good.
+    /// The core hears until when nobody else is the primary; and what came while somebody might have been is told.
     fn tell_rights(self: &Rc<Self>) {
-        let right = |hosted: &Hosted| hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
         let changed = |(of, hosted): (&PgId, &mut Hosted)| {
-            let now = right(hosted);
+            let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
             (std::mem::replace(&mut hosted.right, now) != now).then_some((*of, now))
         };
-        let changed: Vec<_> = self.groups.borrow_mut().iter_mut().filter_map(changed).collect();
-        for (volume, until) in changed {
+        // One at a time: what comes of it may change the next.
+        loop {
+            let next = self.groups.borrow_mut().iter_mut().find_map(changed);
+            let Some((volume, until)) = next else { break };
             if let Some(until) = until {
                 self.control(ControlInput::Right { volume, until });
                 self.leased(volume, until);
             }
         }
-        let due = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
-        let due: Vec<PgId> = self.groups.borrow().iter().filter_map(due).collect();
-        due.into_iter().for_each(|of| self.tell_held(of));
+        let held = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
+        let held: Vec<PgId> = self.groups.borrow().iter().filter_map(held).collect();
+        held.into_iter().for_each(|of| self.tell_held(of));
     }
 
     /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on

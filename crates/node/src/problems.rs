@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::SystemTime;
 
-use cards_admin::{CopyState, Lost, Member, MemberState, Volume, VolumeCopy, VolumeState};
+use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
+use cards_array::group::State;
 use cards_core::NodeId;
 
 use crate::attach::losses;
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::short_of_room;
+use crate::node::groups::Known;
 
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
@@ -74,7 +76,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
             problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
         }
     }
-    problems.extend(volumes.iter().filter_map(copies));
+    problems.extend(node.groups.all().iter().filter_map(|known| copies(node, known)));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.sort_by_key(|problem| problem.harm);
@@ -113,20 +115,27 @@ fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl I
     })
 }
 
-/// Copies of a volume that have missed writes: the next failure may be one too many.
-fn copies(volume: &Volume) -> Option<Problem> {
-    let is_whole = |copy: &&VolumeCopy| copy.state == CopyState::InSync;
-    let behind: Vec<String> = volume
-        .copies
+/// Copies of a mirrored volume that have missed writes: the next failure may be one too many.
+fn copies(node: &Node, known: &Known) -> Option<Problem> {
+    let columns: Vec<_> = known.ready()?.columns.iter().zip(&known.record.columns).collect();
+    let behind: Vec<String> = columns
         .iter()
-        .filter(|copy| !is_whole(copy))
-        .map(|VolumeCopy { node, disk, state }| format!("that at node {node} (disk {disk}) is {state}"))
+        .filter(|(column, _)| column.state != State::Sync)
+        .map(|(column, told)| {
+            let state = match column.state {
+                State::Sync => "in sync",
+                State::Stale { .. } => "stale",
+                State::Fill { .. } => "being filled",
+                State::None => "without a disk",
+            };
+            format!("that at node {} (disk {}) is {state}", node.name(column.node), told.disk_name)
+        })
         .collect();
-    let (whole, all) = (volume.copies.iter().filter(is_whole).count(), volume.copies.len());
+    let (all, volume) = (columns.len(), &known.record.name);
     (!behind.is_empty()).then(|| {
         let text = format!(
-            "volume {}: {whole} of {all} copies have everything: {}; it is filled by itself when its node and disk are there",
-            volume.name,
+            "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are there",
+            all - behind.len(),
             behind.join(", ")
         );
         Problem::new(Harm::Risk, text)
@@ -247,7 +256,6 @@ mod tests {
             reason: None,
             attached: None,
             cached_blocks: 0,
-            copies: Vec::new(),
             io: cards_admin::Io::default(),
         };
         let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();

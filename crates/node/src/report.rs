@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_admin::{
-    self, Activity, Cache, CopyState, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member,
-    MemberState, SlowRequests, Status, Volume, VolumeCopy, VolumeState,
+    self, Activity, Cache, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, MemberState,
+    SlowRequests, Status, Volume, VolumeState,
 };
-use cards_array::group::{MapColumn, State};
 use cards_config::{Coordinator, PolicySpec};
-use cards_coordinator::{GroupColumn, MemberState as Standing};
-use cards_core::{NodeId, PgId, VolumeSpec};
+use cards_coordinator::MemberState as Standing;
+use cards_core::{NodeId, VolumeSpec};
 
 use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
@@ -169,7 +168,6 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             reason,
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
-            copies: copies(node, spec.id),
             io: node.probe.io_of(spec.id).unwrap_or_default(),
             name: spec.name,
         });
@@ -188,31 +186,11 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 reason: Some(unknown_volume(node)),
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
-                copies: Vec::new(),
                 io: cards_admin::Io::default(),
             });
         }
     }
     volumes
-}
-
-/// The copies of a volume that has several, in their order.
-fn copies(node: &Node, volume: PgId) -> Vec<VolumeCopy> {
-    let known = node.groups.get(volume);
-    let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
-        return Vec::new();
-    };
-    let copy = |(of, column): (&MapColumn, &GroupColumn)| VolumeCopy {
-        node: node.name(of.node),
-        disk: column.disk_name.clone(),
-        state: match of.state {
-            State::Sync => CopyState::InSync,
-            State::Stale { .. } => CopyState::Stale,
-            State::Fill { .. } => CopyState::BeingFilled,
-            State::None => CopyState::WithoutDisk,
-        },
-    };
-    map.columns.iter().zip(&known.record.columns).map(copy).collect()
 }
 
 /// Why a volume is offline for good that a card wants.

@@ -394,7 +394,6 @@ mod tests {
                     device: None,
                 }),
                 cached_blocks: 16,
-                copies: Vec::new(),
                 io: cards_admin::Io::default(),
             }],
             cache: Cache {

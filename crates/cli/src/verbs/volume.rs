@@ -283,11 +283,7 @@ fn show(volume: &cards_admin::Volume) -> String {
     if let Some(reason) = &volume.reason {
         line("reason", reason.clone());
     }
-    let node = volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into());
-    line(if volume.copies.is_empty() { "disk node" } else { "primary" }, node);
-    for copy in &volume.copies {
-        line("copy", format!("{} at node {}, disk {}", copy.state, copy.node, copy.disk));
-    }
+    line("disk node", volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into()));
     let known = |bytes: u64, text: String| if bytes == 0 { "unknown".into() } else { text };
     line("size", known(volume.size, format!("{} ({} bytes)", size::human(volume.size), volume.size)));
     line("block", known(volume.block.into(), size::human(volume.block.into())));

@@ -130,7 +130,7 @@ impl Local {
         let result = match (result, &asked.wanted) {
             (Err(CommandError::NotPrimary), _) => {
                 self.hosted(of, |hosted| hosted.parked.push(asked));
-                return;
+                return self.end_if_over(of);
             }
             (Err(CommandError::InDoubt | CommandError::Answered), _) => Err(IoError::OutcomeUnknown),
             (Ok(Some(bytes)), &Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
@@ -191,11 +191,18 @@ impl Local {
     }
 
     /// It is it no more. What is open waits until it is again, or the core hears who is.
-    pub(super) fn group_stopped(&self, of: PgId) {
+    pub(super) fn group_stopped(self: &Rc<Self>, of: PgId) {
         self.hosted(of, |hosted| {
             hosted.held.clear();
             hosted.parked.extend(std::mem::take(&mut hosted.open).into_values());
         });
+        self.end_if_over(of);
+    }
+
+    fn end_if_over(self: &Rc<Self>, of: PgId) {
+        if self.hosted(of, |hosted| hosted.reign.is_none()) == Some(true) {
+            self.end_parked(of);
+        }
     }
 
     /// The core's term is over: what it has asked for in it is done by nobody. Its cards ask again.

@@ -245,7 +245,6 @@ mod tests {
             reason: None,
             attached: None,
             cached_blocks: 0,
-            copies: Vec::new(),
             ..volume()
         };
         let profile = touched.profile(&volume);

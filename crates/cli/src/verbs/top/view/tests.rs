@@ -46,7 +46,6 @@ fn status(number: u64, second: u64) -> Status {
             device: None,
         }),
         cached_blocks,
-        copies: Vec::new(),
     };
     let disk = |name: &str| Disk {
         name: name.into(),
