@@ -27,6 +27,7 @@ use crate::node::buffers::Buffers;
 use crate::node::card::Cards;
 use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
+use crate::node::group_mail::GroupMail;
 use crate::node::history::History;
 use crate::node::inquiries::Inquiries;
 use crate::node::link::Link;
@@ -114,6 +115,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         inquiries: Inquiries::new(nodes, incarnation),
         buffers: Buffers::new(threads),
         writes: Writes::new(block as usize),
+        group_mail: GroupMail::default(),
         traffic: Traffic::default(),
         history: History::default(),
         probe: Arc::new(Probe::new(probe)),
