@@ -71,13 +71,13 @@ use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::Primary;
 
-pub use extents::{Extent, Extents};
+pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
 pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
-pub use origins::{Client, Origin, Origins};
+pub use origins::{APPLIED_MAX, CLIENTS_MAX, Client, Origin, Origins};
 pub use primary::Size;
 
 /// A group at a node that has one of its columns.

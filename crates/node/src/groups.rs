@@ -13,19 +13,29 @@ mod news;
 mod register;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cards_array::group::{Group, Member, Message, Op, Output, Work};
+use cards_array::group::{Group, Member, Op, Output, Work};
 use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
 use crate::node::buffers::Bytes;
+use crate::node::group_mail::GroupSendError;
 use crate::node::groups::Hosted;
-use crate::node::link::outbox::Way;
-use crate::node::link::outgoing::Frame;
 use crate::node::{Event, Local, Node};
 
 pub(crate) use register::Registers;
+
+/// From now on messages of groups go to the threads that drive them.
+pub(crate) fn receive(node: &Arc<Node>) {
+    let weak = Arc::downgrade(node);
+    node.group_mail.receive_with(Box::new(move |from, of, message| {
+        let Some(node) = weak.upgrade().filter(|node| node.groups.get(of).is_some()) else { return false };
+        node.at_home(of, move |local| local.group(of, |group, now| group.receive(now, from, message)));
+        true
+    }));
+}
 
 /// How often the end looks whether the groups were handed over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,11 +64,6 @@ impl Local {
             true => call(self),
             false => self.node.at_home(of, call),
         }
-    }
-
-    /// A message of a group has arrived.
-    pub(crate) fn group_message(self: &Rc<Self>, from: NodeId, of: PgId, message: Message<Bytes>) {
-        self.at_home(of, move |local| local.group(of, |group, now| group.receive(now, from, message)));
     }
 
     /// Cards of the last primary of a group are void.
@@ -113,9 +118,11 @@ impl Local {
     fn carry_out(self: &Rc<Self>, of: PgId, output: Output<Bytes>) {
         match output {
             Output::Send { to, message } => {
-                if let Some(link) = self.node.links.get(usize::from(to.0)) {
-                    // One that is not sent is repeated.
-                    let _ = link.push(&self.node.traffic, Way::First, Frame::Group { of, message });
+                if usize::from(to.0) < self.node.links.len()
+                    && let Err(error @ GroupSendError::Release { .. }) = self.node.send_group(to, of, message)
+                    && self.refusals.may()
+                {
+                    tracing::error!(group = of.0, "{error}");
                 }
             }
             Output::Work { op, work } => self.group_work(of, op, work),
@@ -130,7 +137,7 @@ impl Local {
     }
 
     fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
-        let node = std::sync::Arc::clone(&self.node);
+        let node = Arc::clone(&self.node);
         let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
         let Some(column) = column else { return };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
@@ -167,7 +174,7 @@ impl Local {
 
     /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on
     /// without a pause.
-    pub(crate) async fn leave_groups(node: &std::sync::Arc<Node>) {
+    pub(crate) async fn leave_groups(node: &Arc<Node>) {
         loop {
             let mut leads = false;
             for thread in 0..node.threads.len() {
