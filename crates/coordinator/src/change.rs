@@ -7,7 +7,7 @@ use cards_layout::format::Uuid;
 use cards_register::StoreId;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Epoch, Incarnation, Revision, WallClock};
+use crate::ids::{Epoch, Incarnation, Revision, WallClock, random};
 use crate::record::{AttachMode, Certificate, Volume, hex, store_id, uuid_digits, uuid_list};
 use crate::seat::Seat;
 
@@ -71,6 +71,17 @@ pub struct NewGroup {
     /// The disks of the columns, in their order; none: those with the most free space, one in each failure domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
     pub on: Vec<Uuid>,
+}
+
+impl NewGroup {
+    /// A UUID that no volume has.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    #[must_use]
+    pub fn new_uuid() -> Uuid {
+        Uuid::random(random().to_le_bytes())
+    }
 }
 
 /// A map in the place of another one.

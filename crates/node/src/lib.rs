@@ -8,7 +8,7 @@
 //! | the process | `daemon` |
 //! | its threads | `thread`, `disk_watch`, `keeper`, `prefault`, `service_manager` |
 //! | who asks a node | `admin_server`, `api` |
-//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `sampling`, `spans`, `record`, `scrub`, `web` |
+//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `sampling`, `spans`, `record`, `scrub`, `mirrors`, `web` |
 //! | clients | `front`, `devices`, `credentials`, `error` |
 //! | other nodes | `membership`, `net` |
 //! | what it says of itself | `report`, `problems` |
@@ -51,6 +51,7 @@ mod locks;
 mod marks;
 mod membership;
 mod metrics;
+mod mirrors;
 mod names;
 mod net;
 mod node;

@@ -9,6 +9,7 @@ mod registrar;
 mod renewal;
 mod session;
 mod state;
+mod volumes;
 
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};

@@ -257,6 +257,7 @@ mod tests {
             attached: None,
             cached_blocks: 0,
             io: cards_admin::Io::default(),
+            mirror: None,
         };
         let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
         assert_eq!(said.len(), 1);

@@ -169,6 +169,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
             io: node.probe.io_of(spec.id).unwrap_or_default(),
+            mirror: None,
             name: spec.name,
         });
     }
@@ -187,6 +188,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
                 io: cards_admin::Io::default(),
+                mirror: None,
             });
         }
     }

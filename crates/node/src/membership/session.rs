@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
-use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal};
+use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal, volumes};
 use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
@@ -260,6 +260,18 @@ impl Session {
                     tokio::task::spawn_local(async move {
                         let proposal = proposal.map(|map| *map);
                         done(session.registers.ask(&session.coordinator, of, proposal).await);
+                    });
+                }
+                Order::CreateVolume { new, on, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::create(&session, *new, &on).await);
+                    });
+                }
+                Order::RemoveVolume { volume, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::remove(&session, volume).await);
                     });
                 }
                 Order::Stop => return,

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use cards_admin::{Forgotten, Registry as Kept};
 use cards_array::group::{Answer, Map};
-use cards_coordinator::Certificate;
+use cards_coordinator::{Certificate, NewGroup};
 use cards_core::PgId;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -36,6 +36,22 @@ pub(crate) enum Order {
     Revoke {
         /// Whose it is.
         certificate: Certificate,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Create a volume over managed disks of several nodes.
+    CreateVolume {
+        /// The volume.
+        new: Box<NewGroup>,
+        /// Its disks, as `NODE:DISK`; none: where the most space is.
+        on: Vec<String>,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Remove such a volume.
+    RemoveVolume {
+        /// Its name.
+        volume: String,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },
