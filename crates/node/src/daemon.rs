@@ -28,6 +28,7 @@ use crate::devices;
 use crate::disk_watch::DiskWatch;
 use crate::error::ServeError;
 use crate::front;
+use crate::groups;
 use crate::identity;
 use crate::keeper;
 use crate::life::{Claim, InUse, Life};
@@ -140,6 +141,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
+        groups::receive(&daemon.node);
         daemon.journaling = Some(keeper::start(&daemon.node)?);
         if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);

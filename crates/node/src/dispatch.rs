@@ -191,11 +191,6 @@ impl Local {
     /// What it has to say to the shards is said under its lock: a card that is suspended and attached again
     /// must not be seen in the other order.
     pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
-        if let ControlInput::Message { message, .. } = &input
-            && self.node.is_past_right(message)
-        {
-            return;
-        }
         let mut outputs = Vec::new();
         let mut allowed = Vec::new();
         let answered = match input {

@@ -13,19 +13,29 @@ mod news;
 mod register;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cards_array::group::{Group, Member, Message, Op, Output, State, Work};
-use cards_core::{ControlInput, ControlMessage, Input, Instant, NodeId, PgId};
+use cards_array::group::{Group, Member, Op, Output, Work};
+use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
 use crate::node::buffers::Bytes;
+use crate::node::group_mail::GroupSendError;
 use crate::node::groups::Hosted;
-use crate::node::link::outbox::Way;
-use crate::node::link::outgoing::Frame;
 use crate::node::{Event, Local, Node};
 
 pub(crate) use register::Registers;
+
+/// From now on messages of groups go to the threads that drive them.
+pub(crate) fn receive(node: &Arc<Node>) {
+    let weak = Arc::downgrade(node);
+    node.group_mail.receive_with(Box::new(move |from, of, message| {
+        let Some(node) = weak.upgrade().filter(|node| node.groups.get(of).is_some()) else { return false };
+        node.at_home(of, move |local| local.group(of, |group, now| group.receive(now, from, message)));
+        true
+    }));
+}
 
 /// How often the end looks whether the groups were handed over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,20 +55,6 @@ impl Node {
     fn at_home(&self, of: PgId, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
         self.threads[self.home_of(of)].post(Event::Call(Box::new(call)));
     }
-
-    /// A peer wants something of this node as the primary of a group that may have another one by now. It asks again.
-    pub(crate) fn is_past_right(&self, message: &ControlMessage) -> bool {
-        let leads = |volume: PgId| {
-            volume.is_plain()
-                || self.groups.primary(volume) != Some(self.me)
-                || self.groups.has_right(volume, self.now())
-        };
-        match message {
-            ControlMessage::Renew { cards, .. } => !cards.iter().all(|(volume, _)| leads(*volume)),
-            ControlMessage::Attach { volume, .. } => !leads(*volume),
-            _ => false,
-        }
-    }
 }
 
 impl Local {
@@ -68,11 +64,6 @@ impl Local {
             true => call(self),
             false => self.node.at_home(of, call),
         }
-    }
-
-    /// A message of a group has arrived.
-    pub(crate) fn group_message(self: &Rc<Self>, from: NodeId, of: PgId, message: Message<Bytes>) {
-        self.at_home(of, move |local| local.group(of, |group, now| group.receive(now, from, message)));
     }
 
     /// Cards of the last primary of a group are void.
@@ -127,9 +118,11 @@ impl Local {
     fn carry_out(self: &Rc<Self>, of: PgId, output: Output<Bytes>) {
         match output {
             Output::Send { to, message } => {
-                if let Some(link) = self.node.links.get(usize::from(to.0)) {
-                    // One that is not sent is repeated.
-                    let _ = link.push(&self.node.traffic, Way::First, Frame::Group { of, message });
+                if usize::from(to.0) < self.node.links.len()
+                    && let Err(error @ GroupSendError::Release { .. }) = self.node.send_group(to, of, message)
+                    && self.refusals.may()
+                {
+                    tracing::error!(group = of.0, "{error}");
                 }
             }
             Output::Work { op, work } => self.group_work(of, op, work),
@@ -144,7 +137,7 @@ impl Local {
     }
 
     fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
-        let node = std::sync::Arc::clone(&self.node);
+        let node = Arc::clone(&self.node);
         let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
         let Some(column) = column else { return };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
@@ -159,29 +152,29 @@ impl Local {
         });
     }
 
-    /// The shards hear until when copies at the primary are good.
+    /// The core hears until when nobody else is the primary; and what came while somebody might have been is told.
     fn tell_rights(self: &Rc<Self>) {
-        let right = |hosted: &Hosted| hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
         let changed = |(of, hosted): (&PgId, &mut Hosted)| {
-            let now = right(hosted);
+            let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
             (std::mem::replace(&mut hosted.right, now) != now).then_some((*of, now))
         };
-        let changed: Vec<_> = self.groups.borrow_mut().iter_mut().filter_map(changed).collect();
-        for (volume, until) in changed {
-            self.node.groups.set_right(volume, until);
+        // One at a time: what comes of it may change the next.
+        loop {
+            let next = self.groups.borrow_mut().iter_mut().find_map(changed);
+            let Some((volume, until)) = next else { break };
             if let Some(until) = until {
-                self.all_shards(&Input::Right { volume, until });
+                self.control(ControlInput::Right { volume, until });
                 self.leased(volume, until);
             }
         }
-        let due = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
-        let due: Vec<PgId> = self.groups.borrow().iter().filter_map(due).collect();
-        due.into_iter().for_each(|of| self.tell_held(of));
+        let held = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
+        let held: Vec<PgId> = self.groups.borrow().iter().filter_map(held).collect();
+        held.into_iter().for_each(|of| self.tell_held(of));
     }
 
     /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on
     /// without a pause.
-    pub(crate) async fn leave_groups(node: &std::sync::Arc<Node>) {
+    pub(crate) async fn leave_groups(node: &Arc<Node>) {
         loop {
             let mut leads = false;
             for thread in 0..node.threads.len() {
@@ -221,16 +214,6 @@ impl Local {
         let incarnation = members.live_one(node)?.membership?;
         let is_up = self.node.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
         is_up.then_some(Member { node, incarnation })
-    }
-}
-
-/// What a column is, in the registry's words.
-pub(crate) fn state_in_words(state: State) -> &'static str {
-    match state {
-        State::Sync => "in sync",
-        State::Stale { .. } => "stale",
-        State::Fill { .. } => "being filled",
-        State::None => "without a disk",
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `warms` | blocks that are fetched for nobody yet |
 //! | `link` | a peer, and what is to leave for it |
 //! | `buffers`, `writes` | the bytes of writes on their way, and the memory for those of peers |
+//! | `group_mail` | messages of groups of copies |
 //! | `members`, `membership` | who the members are, and what this node knows of being one |
 //! | `groups` | volumes that are groups of copies |
 //! | `devices` | which device watches a volume |
@@ -25,6 +26,7 @@ pub(crate) mod client;
 pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
+pub(crate) mod group_mail;
 pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod inquiries;
@@ -74,6 +76,7 @@ use card::Cards;
 use client::{Accepted, COST_MAX, Client};
 use devices::Devices;
 use disk_job::DiskJob;
+use group_mail::GroupMail;
 use groups::{Groups, Hosted};
 use history::History;
 use inquiries::Inquiries;
@@ -140,6 +143,7 @@ pub(crate) struct Node {
     pub(crate) inquiries: Inquiries,
     pub(crate) buffers: Buffers,
     pub(crate) writes: Writes,
+    pub(crate) group_mail: GroupMail,
     pub(crate) traffic: Traffic,
     pub(crate) history: History,
     /// What is seen of requests.

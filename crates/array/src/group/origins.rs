@@ -2,7 +2,18 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use cards_core::NodeId;
+
 use super::map::Member;
+
+/// Shards of a process at most.
+const SHARDS: usize = 64;
+
+/// Clients of which a group knows commands: of each node those of one process.
+pub const CLIENTS_MAX: usize = NodeId::MAX_NODES * SHARDS;
+
+/// Commands of a process that were applied and may be repeated.
+pub const APPLIED_MAX: usize = 4096;
 
 /// What sends commands to groups, and counts them: one shard of a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,6 +70,34 @@ impl Origins {
         Self { since, clients: BTreeMap::new() }
     }
 
+    /// Commands that were first sent before this epoch may be missing.
+    #[must_use]
+    pub const fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// No command was applied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Adds what is known of a client: it repeats no command below `oldest`, and of later ones these were applied.
+    #[must_use]
+    pub fn with_client(
+        mut self,
+        client: Client,
+        oldest: u64,
+        applied: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        self.clients.insert(client, Window { oldest, applied: applied.into_iter().collect() });
+        self
+    }
+
+    /// The clients, ascending; for each the number below which it repeats no command, and which later ones were applied, ascending.
+    pub fn clients(&self) -> impl ExactSizeIterator<Item = (Client, u64, &BTreeSet<u64>)> + '_ {
+        self.clients.iter().map(|(client, window)| (*client, window.oldest, &window.applied))
+    }
+
     /// The command was applied.
     pub(super) fn insert(&mut self, origin: Origin) {
         let window = self.clients.entry(origin.client).or_default();
@@ -79,8 +118,6 @@ impl Origins {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::NodeId;
-
     use super::*;
 
     fn origin(request: u64, oldest: u64, first_epoch: u64) -> Origin {

@@ -27,6 +27,7 @@ use crate::node::buffers::Buffers;
 use crate::node::card::Cards;
 use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
+use crate::node::group_mail::GroupMail;
 use crate::node::groups::Groups;
 use crate::node::history::History;
 use crate::node::inquiries::Inquiries;
@@ -120,6 +121,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         inquiries: Inquiries::new(nodes, incarnation),
         buffers: Buffers::new(threads),
         writes: Writes::new(block as usize),
+        group_mail: GroupMail::default(),
         traffic: Traffic::default(),
         history: History::default(),
         probe: Arc::new(Probe::new(probe)),

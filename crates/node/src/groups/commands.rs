@@ -2,22 +2,21 @@
 
 use std::rc::Rc;
 
-use cards_array::group::{Command, CommandError, Extent, Token};
+use cards_array::group::{Client, Command, CommandError, Extent, Member, Origin, Token};
 use cards_coordinator::MemberState;
 use cards_core::{
-    CardJournal, CommandKind, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload, Persistence, PgId,
-    Term,
+    CardJournal, CommandKind, CommandOrigin, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload,
+    Persistence, PgId, Term,
 };
 
 use super::{group_input, news};
-use crate::node::Local;
 use crate::node::buffers::Bytes;
 use crate::node::groups::{Asked, Hosted, Wanted};
+use crate::node::{Event, Local};
 use crate::traffic::Traffic;
 
-/// The persistence life of all groups: a write that was acknowledged is lost only if all columns in sync lose their power at once,
-/// which no node notes yet.
-const LIFE: Persistence = Persistence(1);
+/// The longest write that links carry.
+const WRITE_MAX: u32 = 1 << 20;
 
 impl Local {
     /// Carries out a shard's operation on the medium of a group.
@@ -37,7 +36,7 @@ impl Local {
                 }
                 Wanted::Read { slot, extent: Extent { offset, length } }
             }
-            DiskWork::Command { kind: CommandKind::Write, offset, fua, payload, .. } => {
+            DiskWork::Command { kind: CommandKind::Write, offset, fua, payload, origin, .. } => {
                 let bytes = match payload {
                     Payload::Buffer(id) => self.node.buffers.get(id),
                     Payload::None | Payload::Slot(_) => None,
@@ -46,12 +45,19 @@ impl Local {
                     return done(Err(IoError::Invalid));
                 };
                 let extent = Extent { offset, length: bytes.len() as u64 };
-                Wanted::Write { extent, bytes, hardens: fua }
+                Wanted::Write { extent, bytes, hardens: fua, origin: origin.map(origin_of) }
+            }
+            // Who asks writes them instead.
+            DiskWork::Command { kind: CommandKind::Zero { .. }, length, .. } if length > WRITE_MAX => {
+                return done(Err(IoError::NotSupported));
             }
             // Copies have no holes yet: zeroes are written.
-            DiskWork::Command { kind: CommandKind::Zero { .. }, offset, length, fua, .. } if length > 0 => {
+            DiskWork::Command { kind: CommandKind::Zero { .. }, offset, length, fua, origin, .. }
+                if length > 0 =>
+            {
                 let extent = Extent { offset, length: length.into() };
-                Wanted::Write { extent, bytes: Bytes::new(vec![0; length as usize]), hardens: fua }
+                let bytes = Bytes::new(vec![0; length as usize]);
+                Wanted::Write { extent, bytes, hardens: fua, origin: origin.map(origin_of) }
             }
             // What is trimmed may stay what it was.
             DiskWork::Command { kind: CommandKind::Trim | CommandKind::Zero { .. }, fua: false, .. } => {
@@ -124,7 +130,7 @@ impl Local {
         let result = match (result, &asked.wanted) {
             (Err(CommandError::NotPrimary), _) => {
                 self.hosted(of, |hosted| hosted.parked.push(asked));
-                return;
+                return self.end_if_over(of);
             }
             (Err(CommandError::InDoubt | CommandError::Answered), _) => Err(IoError::OutcomeUnknown),
             (Ok(Some(bytes)), &Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
@@ -148,8 +154,11 @@ impl Local {
     /// This node is the group's primary, or has begun another term of its map.
     pub(super) fn group_serves(self: &Rc<Self>, of: PgId) {
         let now = self.node.now();
-        let since = |hosted: &mut Hosted| hosted.group.map().map(|map| (map.since, hosted.reign));
-        let (Some((since, reign)), Some(known)) =
+        let since = |hosted: &mut Hosted| {
+            let (map, group) = (hosted.group.map()?, &hosted.group);
+            Some((map.since, hosted.reign, group.life()?, group.is_new_life()))
+        };
+        let (Some((since, reign, life, held)), Some(known)) =
             (self.hosted(of, since).flatten(), self.node.groups.get(of))
         else {
             return;
@@ -157,10 +166,10 @@ impl Local {
         if reign != Some(since) {
             let members = self.node.members();
             let acquainted = members.all().filter(|(_, member)| member.state != MemberState::Left);
-            let (persistence, loss, held) = (LIFE, Loss::default(), false);
+            let (persistence, loss) = (Persistence(life), Loss::Power);
             let term = Term {
                 journal: DiskJournal { volume: of, persistence, loss, held },
-                cards: CardJournal { since: 1, ..CardJournal::default() },
+                cards: CardJournal::default(),
                 acquainted: acquainted.map(|(node, _)| node).collect(),
             };
             tracing::info!(
@@ -170,6 +179,8 @@ impl Local {
             );
             self.hosted(of, |hosted| (hosted.reign, hosted.right) = (Some(since), None));
             self.control(group_input(news::spec(&known.record, self.node.me, since), Some(term)));
+            self.tell_rights();
+            self.node.threads[0].post(Event::ResolveCards);
             self.end_parked(of);
         }
         self.hosted(of, |hosted| {
@@ -180,11 +191,18 @@ impl Local {
     }
 
     /// It is it no more. What is open waits until it is again, or the core hears who is.
-    pub(super) fn group_stopped(&self, of: PgId) {
+    pub(super) fn group_stopped(self: &Rc<Self>, of: PgId) {
         self.hosted(of, |hosted| {
             hosted.held.clear();
             hosted.parked.extend(std::mem::take(&mut hosted.open).into_values());
         });
+        self.end_if_over(of);
+    }
+
+    fn end_if_over(self: &Rc<Self>, of: PgId) {
+        if self.hosted(of, |hosted| hosted.reign.is_none()) == Some(true) {
+            self.end_parked(of);
+        }
     }
 
     /// The core's term is over: what it has asked for in it is done by nobody. Its cards ask again.
@@ -196,14 +214,21 @@ impl Local {
     }
 }
 
+/// A command as groups know it.
+const fn origin_of(origin: CommandOrigin) -> Origin {
+    let CommandOrigin { node, life, shard, number, oldest, first_epoch } = origin;
+    let client = Client { member: Member { node, incarnation: life }, shard };
+    Origin { client, request: number, oldest, first_epoch }
+}
+
 /// Gives a group a command of the core.
 fn command(hosted: &mut Hosted, now: cards_core::Instant, asked: Asked) {
     let token = Token(hosted.next_token);
     hosted.next_token += 1;
     let wanted = match &asked.wanted {
         Wanted::Read { extent, .. } => Command::Read { extent: *extent },
-        Wanted::Write { extent, bytes, .. } => {
-            Command::Write { extent: *extent, payload: bytes.clone(), origin: None }
+        Wanted::Write { extent, bytes, origin, .. } => {
+            Command::Write { extent: *extent, payload: bytes.clone(), origin: *origin }
         }
         Wanted::Flush => Command::Flush,
     };

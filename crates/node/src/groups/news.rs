@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cards_array::group::{Group, GroupTiming, Map, Size};
+use cards_array::group::{Group, GroupTiming, Map, Message, Size};
 use cards_array::store::ColumnKey;
 use cards_coordinator::{AttachMode, GroupVolume, View};
 use cards_core::{Coherence, Handover, Instant, NodeId, PgId, VolumeSpec};
@@ -12,7 +12,7 @@ use cards_policies::policy::normalize;
 
 use super::group_input;
 use crate::node::groups::{Hosted, Known};
-use crate::node::{Local, Node};
+use crate::node::{Event, Local, Node};
 
 /// Bytes that are copied at a time from a column to another: what comes behind them on a link waits for no more.
 const COPY_BYTES: u64 = 256 << 10;
@@ -22,19 +22,22 @@ impl Node {
     pub(crate) fn groups_are(self: &Arc<Self>, view: &View) {
         let known = view.groups.values().map(|record| Known {
             record: record.clone(),
-            map: view.maps.get(&record.number).and_then(|map| readable(record, map.decode().ok()?)),
+            map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
         });
         for of in self.groups.replace(known.collect::<Vec<_>>()) {
             self.at_home(of, move |local| local.group_news(of));
         }
     }
-}
 
-/// A map that this node can go by: with numbers that nodes can have.
-fn readable(record: &GroupVolume, map: Map) -> Option<Map> {
-    let nodes = map.columns.iter().map(|column| column.node).chain([map.primary.node]);
-    let is_known = nodes.into_iter().all(|node| usize::from(node.0) < NodeId::MAX_NODES);
-    (is_known && map.volume == record.uuid && !record.pg().is_plain()).then_some(map)
+    /// A map that this node can go by: with numbers that nodes can have, and of blocks as it has them.
+    fn readable(&self, record: &GroupVolume, map: Map) -> Option<Map> {
+        let nodes = map.columns.iter().map(|column| column.node).chain([map.primary.node]);
+        let is_known = nodes.into_iter().all(|node| usize::from(node.0) < NodeId::MAX_NODES);
+        let fits = record.block_bytes == self.arena.block() as u64 && record.bytes > 0;
+        let blocks = record.bytes.div_ceil(record.block_bytes.max(1));
+        let is_volume = map.volume == record.uuid && !record.pg().is_plain() && u32::try_from(blocks).is_ok();
+        (is_known && fits && is_volume).then_some(map)
+    }
 }
 
 /// A group volume as the core knows it, with this primary since that epoch.
@@ -62,14 +65,21 @@ impl Local {
         let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
             // Its column is removed, or not made yet.
             self.groups.borrow_mut().remove(&of);
-            self.node.groups.set_right(of, None);
             return;
         };
         // Of its own terms the group tells, and of an earlier process of this node nobody can be asked.
-        if map.primary.node != self.node.me {
+        if map.primary == self.node.member() {
+            self.lead_group(of, map);
+        } else if map.primary.node != self.node.me {
             self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since));
         }
         self.host(of, known, map);
+    }
+
+    /// This process is a group's primary, by the registry's word.
+    fn lead_group(self: &Rc<Self>, of: PgId, map: &Map) {
+        let (me, map) = (self.node.me, Box::new(map.clone()));
+        self.group(of, |group, now| group.receive(now, me, Message::HandOver(map)));
     }
 
     /// Another node is a group's primary.
@@ -78,7 +88,7 @@ impl Local {
         let before = self.node.control().volume(of).cloned();
         if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
             self.control(group_input(spec, None));
-            self.resolve_cards();
+            self.node.threads[0].post(Event::ResolveCards);
         }
         let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < epoch).is_some());
         if is_over == Some(true) {
@@ -137,5 +147,7 @@ impl Local {
         self.groups.borrow_mut().insert(of, hosted);
         tracing::info!(volume = name, "this node has a copy of a mirrored volume");
         self.group(of, Group::timeout);
+        // It may have become the primary while its column was opened.
+        self.group_news(of);
     }
 }

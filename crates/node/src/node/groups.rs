@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cards_array::group::{CommandError, Extent, Group, Map, Token};
+use cards_array::group::{CommandError, Extent, Group, Map, Origin, Token};
 use cards_coordinator::{GroupState, GroupVolume};
 use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
@@ -15,8 +15,6 @@ use super::buffers::Bytes;
 pub(crate) struct Groups {
     /// What the registry has, by number.
     known: Mutex<BTreeMap<PgId, Arc<Known>>>,
-    /// Those that this node is the primary of, and until when it has the right.
-    rights: Mutex<BTreeMap<PgId, Instant>>,
 }
 
 /// A group as the registry has it.
@@ -37,10 +35,6 @@ impl Known {
 impl Groups {
     fn known(&self) -> MutexGuard<'_, BTreeMap<PgId, Arc<Known>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn rights(&self) -> MutexGuard<'_, BTreeMap<PgId, Instant>> {
-        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what the registry has now. Returns the numbers of those that have changed.
@@ -67,19 +61,6 @@ impl Groups {
     pub(crate) fn primary(&self, of: PgId) -> Option<NodeId> {
         Some(self.known().get(&of)?.map.as_ref()?.primary.node)
     }
-
-    /// This node is the primary until then, or for ever; none: it is it no more.
-    pub(crate) fn set_right(&self, of: PgId, until: Option<Instant>) {
-        match until {
-            Some(until) => self.rights().insert(of, until),
-            None => self.rights().remove(&of),
-        };
-    }
-
-    /// Nobody else is the primary of a group that this node leads, or led last.
-    pub(crate) fn has_right(&self, of: PgId, now: Instant) -> bool {
-        self.rights().get(&of).is_some_and(|until| now < *until)
-    }
 }
 
 /// A group of which this node has a column: on the one thread that drives it.
@@ -88,7 +69,7 @@ pub(crate) struct Hosted {
     pub(crate) column: Column,
     /// The core orders the group's commands here in a term of this number.
     pub(crate) reign: Option<u64>,
-    /// Until when the shards use copies, as they were told.
+    /// Until when nobody else is the primary, as the core was told.
     pub(crate) right: Option<Instant>,
     /// Commands of the core that the group has.
     pub(crate) open: BTreeMap<Token, Asked>,
@@ -119,7 +100,7 @@ pub(crate) enum Wanted {
     /// A block, in a slot. What is behind the end of the volume is zero.
     Read { slot: Slot, extent: Extent },
     /// A write; `hardens`: and then a flush.
-    Write { extent: Extent, bytes: Bytes, hardens: bool },
+    Write { extent: Extent, bytes: Bytes, hardens: bool, origin: Option<Origin> },
     /// All that is complete made durable.
     Flush,
 }

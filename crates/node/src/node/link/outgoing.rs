@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
 
-use cards_array::group::Message as GroupMessage;
+use cards_array::group;
 use cards_core::{Body, ControlMessage, Message, PgId};
 use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
 
@@ -24,12 +24,12 @@ pub(crate) enum Frame {
     Block { message: Message, payload: Outgoing },
     /// A message about a card.
     Control(ControlMessage),
-    /// A message of a group of copies.
-    Group { of: PgId, message: GroupMessage<Bytes> },
     /// A question or an answer, to be sealed.
     Inquiry(Vec<u8>),
     /// What the peer may send, and what this node wants to.
     Credit(Credit),
+    /// A message of a group of copies.
+    Group { group: PgId, message: Box<group::Message<Bytes>> },
 }
 
 /// The payload of a message.
@@ -58,7 +58,7 @@ impl Frame {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
                 Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
                 Self::Inquiry(frame) => frame.len(),
-                Self::Group { .. } => 0,
+                Self::Group { message, .. } => message.payload().map_or(0, |bytes| bytes.len()),
                 Self::Block { payload: Outgoing::None, .. } | Self::Control(_) | Self::Credit(_) => 0,
             }
     }
@@ -167,8 +167,21 @@ impl Sending {
                 self.parts.extend(part);
                 self.push_sums(at, arena);
             }
+            Frame::Group { group, message } => {
+                let payload = message.payload().cloned();
+                let length = payload.as_ref().map_or(0, |bytes| bytes.len() as u32);
+                match peer::encode_group(group, &message, length, self.version) {
+                    Ok(head) => {
+                        self.parts.push_back(Part::Whole(head));
+                        let at = self.parts.len();
+                        self.parts.extend(payload.map(Part::Bytes));
+                        self.push_sums(at, arena);
+                    }
+                    // The group bounds its lists, and its host the payloads. Nothing is sent to the release before.
+                    Err(error) => tracing::error!(%error, ?group, "a message of a group cannot be sent"),
+                }
+            }
             Frame::Inquiry(frame) => self.push_whole(frame),
-            Frame::Group { .. } => {}
             Frame::Credit(credit) => self.push_head(&peer::encode_credit(&credit, self.version)),
             Frame::Control(message) => match peer::encode_control(&message, self.version) {
                 Ok(frame) => self.parts.push_back(Part::Whole(frame)),
