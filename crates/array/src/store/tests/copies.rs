@@ -429,3 +429,21 @@ fn plain_columns_are_no_groups() {
     world.store.release(COPY, Extent { offset: 0, length: u64::MAX });
     assert!(world.store.begin(COPY).unwrap().dirty.is_empty());
 }
+
+/// A region that is found dirty needs no bit, and its write waits all the same: the next process must not take the disk for closed.
+#[test]
+fn nothing_is_written_before_the_disk_says_that_it_is_open() {
+    let mut world = World::with_copy(8);
+    world.put(300, false);
+    world.close();
+    world.kill();
+    world.put(301, false);
+    while !world.todo.iter().any(|(_, effect)| is_data(effect)) {
+        world.step();
+    }
+    world.disk.cache.clear();
+    let decode =
+        |slot: Slot| Superblock::decode(&world.disk.read(SUPERBLOCKS[slot as usize] / UNIT as u64), slot);
+    let superblock = newest(decode(Slot::A), decode(Slot::B)).unwrap().value;
+    assert!(!superblock.closed);
+}
