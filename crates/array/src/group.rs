@@ -155,6 +155,20 @@ impl<P: Clone> Group<P> {
         self.primary.as_ref().map(Primary::right_ends)
     }
 
+    /// The persistence life of what this primary serves: an epoch, another one as soon as writes that were acknowledged and not flushed
+    /// may be lost. A flush of what was written in another life fails. Of no primary, nothing is known.
+    #[must_use]
+    pub fn life(&self) -> Option<u64> {
+        self.primary.as_ref().map(Primary::life)
+    }
+
+    /// Nothing was written in this life yet, as far as is known: cards of earlier primaries may have what is lost now, so that nothing
+    /// is read before they are void.
+    #[must_use]
+    pub fn is_new_life(&self) -> bool {
+        self.primary.as_ref().is_some_and(Primary::is_new_life)
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output<P>> {
         self.out.queue.pop_front()

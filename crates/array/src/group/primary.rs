@@ -307,6 +307,16 @@ impl<P: Clone> Primary<P> {
         self.stage >= Stage::Reading && has_right && !self.is_silenced
     }
 
+    /// The persistence life: all memories were lost in the epoch before, and with one of them perhaps what was not flushed.
+    pub(super) const fn life(&self) -> u64 {
+        self.origins.since()
+    }
+
+    /// No command was applied in this life before this primary's term.
+    pub(super) fn is_new_life(&self) -> bool {
+        self.origins.is_empty()
+    }
+
     /// Until when no other process is the primary, whatever becomes of this one's messages.
     pub(super) fn right_ends(&self) -> Instant {
         let others = self.must().columns().filter(|column| *column != self.own);

@@ -631,7 +631,7 @@ impl Shard {
         let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
         let lives = [command.sent_under, command.sent_with].map(|card| card.map(Generation::life));
         // By an earlier primary, perhaps, and others may have written since.
-        let was_done = !id.is_plain() && lives[0] != lives[1];
+        let was_done = !id.is_plain() && lives[0] != lives[1] && !makes(Mistake::KeepRepeated);
         let is_known = result.is_ok() && command.client.is_some() && !was_done;
         let is_latest = !command.overtaken && held;
         for index in blocks {

@@ -500,7 +500,7 @@ impl Shard {
             };
             let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
             // By an earlier primary, perhaps, and others may have written since: what is there now, the disk knows.
-            let was_done = !id.is_plain() && command.client.is_again();
+            let was_done = !id.is_plain() && command.client.is_again() && !makes(Mistake::KeepRepeated);
             for index in blocks {
                 let block = BlockId::new(id, index);
                 if policy_tells {
