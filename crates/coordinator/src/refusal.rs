@@ -446,6 +446,14 @@ pub enum Refusal {
         /// The name.
         volume: String,
     },
+    /// A name that managed disks cannot have in their tables.
+    #[error(
+        "volume `{volume}` cannot be on managed disks: name it with letters, digits, dots, dashes and underscores only"
+    )]
+    BadDiskName {
+        /// The name.
+        volume: String,
+    },
     /// Another volume has the UUID.
     #[error("volume `{volume}` cannot have UUID {uuid}, which is nil or another volume's; draw another one")]
     UuidTaken {

@@ -219,6 +219,7 @@ fn definitions_that_cannot_work_are_refused() {
     assert!(matches!(with(&|new| new.modes.clear()), Refusal::NoModes { .. }));
     assert!(matches!(with(&|new| new.uuid = uuid(0)), Refusal::UuidTaken { .. }));
     assert!(matches!(with(&|new| new.name = "a/b".into()), Refusal::BadName { .. }));
+    assert!(matches!(with(&|new| new.name = "a:b".into()), Refusal::BadDiskName { .. }));
 }
 
 #[test]

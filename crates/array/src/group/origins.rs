@@ -98,6 +98,11 @@ impl Origins {
         self.clients.iter().map(|(client, window)| (*client, window.oldest, &window.applied))
     }
 
+    /// No command was applied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
     /// The command was applied.
     pub(super) fn insert(&mut self, origin: Origin) {
         let window = self.clients.entry(origin.client).or_default();

@@ -75,6 +75,7 @@ fn each() -> Vec<Refusal> {
         Refusal::HasColumn { disk: text(), node: text(), volume: text() },
         Refusal::VolumeNameTaken { volume: text(), node: text() },
         Refusal::VolumeExists { volume: text() },
+        Refusal::BadDiskName { volume: text() },
         Refusal::UuidTaken { volume: text(), uuid: text() },
         Refusal::BadSize { volume: text(), bytes: u64::MAX, bytes_max: u64::MAX },
         Refusal::BadCopies { volume: text(), copies: u8::MAX, copies_max: usize::MAX },
@@ -139,6 +140,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::HasColumn { .. } => "has-column",
         Refusal::VolumeNameTaken { .. } => "volume-name-taken",
         Refusal::VolumeExists { .. } => "volume-exists",
+        Refusal::BadDiskName { .. } => "bad-disk-name",
         Refusal::UuidTaken { .. } => "uuid-taken",
         Refusal::BadSize { .. } => "bad-size",
         Refusal::BadCopies { .. } => "bad-copies",
@@ -164,5 +166,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 52, "each once");
+    assert_eq!(tags.len(), 53, "each once");
 }

@@ -2,6 +2,7 @@
 
 use cards_array::group::{COLUMNS_MAX, Map, Member as Process, Term};
 use cards_core::NodeId;
+use cards_layout::domain::Name;
 use cards_layout::format::{UNIT, Uuid};
 
 use crate::change::{NewGroup, NewMap, ToldColumn, ToldDisk};
@@ -97,6 +98,10 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusa
     let registry = draft.registry;
     let name = &new.name;
     check_name("volume", name)?;
+    // The disks have it in their tables.
+    if name.parse::<Name>().is_err() {
+        return Err(Refusal::BadDiskName { volume: name.clone() });
+    }
     if let Some(volume) = registry.volumes.get(name) {
         let node = registry.disks.get(&volume.disk).map(|disk| disk.node.clone()).unwrap_or_default();
         return Err(Refusal::VolumeNameTaken { volume: name.clone(), node });
