@@ -76,11 +76,6 @@ impl Origins {
         self.since
     }
 
-    /// No command was applied.
-    pub(super) fn is_empty(&self) -> bool {
-        self.clients.is_empty()
-    }
-
     /// Adds what is known of a client: it repeats no command below `oldest`, and of later ones these were applied.
     #[must_use]
     pub fn with_client(
@@ -96,6 +91,11 @@ impl Origins {
     /// The clients, ascending; for each the number below which it repeats no command, and which later ones were applied, ascending.
     pub fn clients(&self) -> impl ExactSizeIterator<Item = (Client, u64, &BTreeSet<u64>)> + '_ {
         self.clients.iter().map(|(client, window)| (*client, window.oldest, &window.applied))
+    }
+
+    /// No command was applied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
     }
 
     /// The command was applied.

@@ -51,9 +51,8 @@ fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finished {
 
 /// What a node says of the volume.
 fn volume(cluster: &mut Cluster, number: usize) -> Value {
-    let status = cluster.node(number).status();
-    let volumes = status["volumes"].as_array().unwrap().clone();
-    volumes.into_iter().find(|volume| volume["name"] == "data").unwrap_or_default()
+    let done = at(cluster, number, &["volume", "show", "data", "--json"]);
+    serde_json::from_str(&done.stdout).unwrap_or_default()
 }
 
 fn number_of(name: &Value) -> Option<usize> {
@@ -80,8 +79,12 @@ impl Scene {
             at(&mut cluster, number, &["volume", "attach", "data"]).ok();
         }
         let told = volume(&mut cluster, 1);
-        let copies: Vec<usize> =
-            told["copies"].as_array().unwrap().iter().filter_map(|copy| number_of(&copy["node"])).collect();
+        let copies: Vec<usize> = told["mirror"]["copies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|copy| number_of(&copy["node"]))
+            .collect();
         assert_eq!(copies.len(), 2, "{told}");
         let third = (1..=3).find(|number| !copies.contains(number)).unwrap();
         Self { cluster, copies, third }
@@ -89,7 +92,7 @@ impl Scene {
 
     /// The node that orders the writes, as a node says.
     fn primary(&mut self, asked: usize) -> usize {
-        number_of(&volume(&mut self.cluster, asked)["disk_node"]).expect("a primary")
+        number_of(&volume(&mut self.cluster, asked)["mirror"]["map"]["primary"]).expect("a primary")
     }
 
     /// The other one with a copy.
@@ -97,11 +100,17 @@ impl Scene {
         *self.copies.iter().find(|copy| **copy != number).unwrap()
     }
 
+    /// Starts a node again that was down, and attaches the volume there.
+    fn restart(&mut self, number: usize) {
+        self.cluster.node(number).restart();
+        at(&mut self.cluster, number, &["volume", "attach", "data"]).ok();
+    }
+
     fn wait_in_sync(&mut self) {
         for number in 1..=3 {
             eventually(&format!("all copies are in sync, says n{number}"), LONG, || {
                 let told = volume(&mut self.cluster, number);
-                let copies = told["copies"].as_array()?;
+                let copies = told["mirror"]["copies"].as_array()?;
                 (copies.len() == 2 && copies.iter().all(|copy| copy["state"] == "in_sync")).then_some(())
             });
         }
@@ -232,7 +241,7 @@ fn the_death_of_a_primary_is_a_pause_and_it_comes_back_with_all_that_it_missed()
     scene.cluster.node(first).kill();
     writer.goes_on(200);
     assert_eq!(scene.primary(third), other);
-    scene.cluster.node(first).restart();
+    scene.restart(first);
     scene.wait_in_sync();
     writer.goes_on(50);
     let known = writer.end(reader);
@@ -258,7 +267,7 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     assert!(status.success(), "{}", scene.cluster.node(first).log());
     writer.goes_on(20);
     assert_eq!(scene.primary(third), other);
-    scene.cluster.node(first).restart();
+    scene.restart(first);
     scene.wait_in_sync();
     let known = writer.end(reader);
     check_all(&scene.cluster.export(first, "data"), &known);
