@@ -57,6 +57,7 @@ mod tests {
                 local_hits: hits,
                 ..Io::default()
             },
+            mirror: None,
         }
     }
 
