@@ -58,7 +58,6 @@ mod tests {
                 local_hits: hits,
                 ..Io::default()
             },
-            mirror: None,
         }
     }
 
