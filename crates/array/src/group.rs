@@ -71,13 +71,13 @@ use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::Primary;
 
-pub use extents::{Extent, Extents};
+pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
 pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
-pub use origins::{Origin, Origins};
+pub use origins::{APPLIED_MAX, CLIENTS_MAX, Client, Origin, Origins};
 pub use primary::Size;
 
 /// A group at a node that has one of its columns.
@@ -141,6 +141,32 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn serves(&self, now: Instant) -> bool {
         self.primary.as_ref().is_some_and(|primary| primary.serves(now))
+    }
+
+    /// The map that this process is the primary of.
+    #[must_use]
+    pub fn map(&self) -> Option<&Map> {
+        self.primary.as_ref().map(|primary| &primary.map)
+    }
+
+    /// Until when no other process serves the group, if this one has its map: copies that are good now are good until then.
+    #[must_use]
+    pub fn right_ends(&self) -> Option<Instant> {
+        self.primary.as_ref().map(Primary::right_ends)
+    }
+
+    /// The persistence life of what this primary serves: an epoch, another one as soon as writes that were acknowledged and not flushed
+    /// may be lost. A flush of what was written in another life fails. Of no primary, nothing is known.
+    #[must_use]
+    pub fn life(&self) -> Option<u64> {
+        self.primary.as_ref().map(Primary::life)
+    }
+
+    /// Nothing was written in this life yet, as far as is known: cards of earlier primaries may have what is lost now, so that nothing
+    /// is read before they are void.
+    #[must_use]
+    pub fn is_new_life(&self) -> bool {
+        self.primary.as_ref().is_some_and(Primary::is_new_life)
     }
 
     /// The next thing to do.

@@ -109,7 +109,8 @@ pub enum ControlInput {
     /// primary, and of a seal, the primary before hears first; the next one when that does nothing for the volume any more, and
     /// the journal has the syncs that have failed. Of a volume that is sealed, cards that may write become such that read.
     Group {
-        /// What it is now. It counts if its epoch is no lower than what is known.
+        /// What it is now. It counts if its epoch is no lower than what is known. A primary that has stopped and knows of no other
+        /// one says that another node is, in the same epoch: that one answers that it is not, until it is or another one is known.
         spec: VolumeSpec,
         /// What this node is to begin with, if it is the primary now and was not in this epoch.
         term: Option<Term>,
@@ -189,6 +190,15 @@ pub enum ControlInput {
     Withdrawn {
         /// The volume.
         volume: PgId,
+    },
+    /// At the primary of a volume whose primary moves: until when no other node is, whatever this one hears. After that no card is given
+    /// or renewed a lease, and the shards use no copies ([`Input::Right`]), until a later time is known. Without it, for ever: so
+    /// it follows at once the [`ControlInput::Group`] by which the term begins.
+    Right {
+        /// The volume.
+        volume: PgId,
+        /// The end of the right.
+        until: Instant,
     },
     /// Every [`ControlOutput::Journal`] up to this number is durable.
     Journaled {
@@ -396,6 +406,7 @@ impl Control {
                 self.peer_up(node, incarnation, succeeds, disks);
             }
             ControlInput::Group { spec, term } => self.group(spec, term),
+            ControlInput::Right { volume, until } => self.right_lasts(volume, until),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
             ControlInput::Attach { token, volume, policy, access, takeover, succeeds } => {

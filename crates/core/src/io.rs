@@ -228,6 +228,14 @@ pub enum Input {
         /// The volume.
         volume: PgId,
     },
+    /// At the primary of a volume whose primary moves: until when no other node is, whatever this one hears. It uses no copies
+    /// after that, until it hears of a later time. Without it, for ever.
+    Right {
+        /// The volume.
+        volume: PgId,
+        /// The end of the right.
+        until: Instant,
+    },
     /// Whether somebody beyond this node's cache keeps pages of the volume from now on: a kernel that has it as a local
     /// device. When nobody does any more, none are left.
     Pages {
@@ -405,7 +413,27 @@ pub enum DiskWork {
         fua: bool,
         /// The bytes of a write.
         payload: Payload,
+        /// Which command it is, if it changes a volume that is no plain disk: its medium does each command once, at whatever
+        /// primary it is repeated. None for a flush, too.
+        origin: Option<CommandOrigin>,
     },
+}
+
+/// Which command of which process a [`DiskWork::Command`] is: the same each time it is sent, to whatever primary.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CommandOrigin {
+    /// The node of the client.
+    pub node: NodeId,
+    /// The incarnation of its process.
+    pub life: u64,
+    /// Its shard, which counts for itself.
+    pub shard: u16,
+    /// The shard's number for the command.
+    pub number: u64,
+    /// The shard repeats no command of the volume with a lower number.
+    pub oldest: u64,
+    /// The epoch of the primary that it was sent to first.
+    pub first_epoch: u64,
 }
 
 /// Where a block that a client read came from.

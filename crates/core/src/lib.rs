@@ -64,10 +64,10 @@ pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, PgId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token,
     WithdrawalId, mix,
 };
-pub use io::{DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
+pub use io::{CommandOrigin, DiskWork, Input, Landing, Origin, Output, Patch, Payload, Read};
 pub use message::{
-    Ahead, Body, CommandKind, ControlMessage, Extent, Grant, IoError, Message, Note, Refusal, Source,
-    StoreOutcome,
+    Ahead, Body, CommandKind, ControlMessage, Extent, Grant, IoError, Message, Note, Numbered, Refusal,
+    Source, StoreOutcome,
 };
 pub use persistence::{FlushPoint, Loss, Persistence, Unflushed};
 pub use placement::{Placement, PlacementKind};

@@ -175,6 +175,8 @@ pub enum Body {
         again: bool,
         /// The card's turn: a command acquires what it changes.
         turn: u64,
+        /// What the command is known by at all primaries, for volumes that keep account of that.
+        origin: Option<Numbered>,
     },
     /// Is the command there? The question that a card asks in place of sending it again. A command that is done is
     /// answered once more, one that the primary has not got is answered with [`IoError::Busy`], and one in hand when it
@@ -219,6 +221,18 @@ pub enum Body {
         /// What contents of the region must include.
         bounds: Bounds,
     },
+}
+
+/// A command that changes a volume whose primary moves, as the shard of its client's node has numbered it: the same at each
+/// primary to which it is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbered {
+    /// The shard's number for it, from 1 on; later commands have higher ones.
+    pub number: u64,
+    /// The shard repeats no command of the volume with a lower number.
+    pub oldest: u64,
+    /// The epoch of the primary that it was sent to first.
+    pub first_epoch: u64,
 }
 
 /// The disk node's word about the lock on a region of a shard: 64 segments of 16 blocks.

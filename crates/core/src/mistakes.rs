@@ -96,6 +96,10 @@ pub enum Mistake {
     ForgetOvertaken,
     /// Copies are given to members that may not attach the volume.
     ServeAnyMember,
+    /// A primary that another one may have replaced grants and renews leases.
+    LeaseWithoutRight,
+    /// What was repeated to a primary goes into copies, though others may have written since it was done.
+    KeepRepeated,
 }
 
 impl Mistake {

@@ -12,6 +12,7 @@ mod evict;
 mod explain;
 mod fetch;
 mod limits;
+mod numbers;
 mod policies;
 mod primary;
 mod regions;
@@ -28,6 +29,7 @@ use crate::cache::{Cache, Mark};
 use crate::ids::{BlockId, Generation, NodeId, OpId, PgId, RequestId, Slot, Stamp, Token, mix};
 use crate::io::{Input, Landing, Origin, Output, Payload, Read};
 use crate::message::{Body, IoError, Message};
+use crate::persistence::Persistence;
 use crate::placement::Placement;
 use crate::policy::Effect;
 use crate::stats::Stats;
@@ -40,6 +42,7 @@ use card::withdraw::Withdrawals;
 use coherence::Freshness;
 use evict::Leaving;
 use fetch::{Fetches, Pace};
+use numbers::Numbers;
 use primary::Primary;
 use primary::answered::Place;
 use primary::commands::DiskCommand;
@@ -108,6 +111,7 @@ pub struct Shard {
     pace: Pace,
     leaving: BTreeMap<BlockId, Leaving>,
     commands: Commands,
+    numbers: Numbers,
     disk_commands: BTreeMap<OpId, DiskCommand>,
     /// Of those, this node's clients' that change a volume whose term at this node is over.
     late_commands: BTreeMap<PgId, BTreeSet<OpId>>,
@@ -153,6 +157,7 @@ impl Shard {
             pace: Pace::default(),
             leaving: BTreeMap::new(),
             commands: Commands::default(),
+            numbers: Numbers::default(),
             disk_commands: BTreeMap::new(),
             late_commands: BTreeMap::new(),
             writers: Writers::default(),
@@ -394,6 +399,7 @@ impl Shard {
             Input::Persistence { volume, life, loss } => self.persistence_is(volume, life, loss),
             Input::Unsealed { volume } => self.unsealed(volume),
             Input::Hold { volume } => self.hold(volume),
+            Input::Right { volume, until } => self.right_lasts(volume, until),
             Input::Pages { volume, kept } => self.pages_kept(volume, kept),
             Input::Withdrawn { id } => self.withdrawn(id),
             Input::Closing => self.closing = true,
@@ -445,6 +451,7 @@ impl Shard {
             + self.leaving.len()
             + self.commands.len()
             + self.commands.followers()
+            + self.numbers.len()
             + self.disk_commands.len()
             + self.held_commands.len()
             + self.withdrawals.len()
@@ -563,7 +570,7 @@ impl Shard {
             Body::Granted { generation, block, grant, ahead } => {
                 self.granted((from, generation), message.volume, block, grant, ahead);
             }
-            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin } => {
                 let command = primary::commands::PeerCommand {
                     generation,
                     request,
@@ -572,6 +579,7 @@ impl Shard {
                     fua,
                     again,
                     turn,
+                    origin,
                 };
                 self.peer_command(from, message.volume, command, payload);
             }
@@ -673,6 +681,12 @@ impl Shard {
     }
 
     /// Gives up a payload that nobody wants.
+    /// A client's command has ended, as far as the client is concerned.
+    fn tell_done(&mut self, token: Token, persistence: Persistence, result: Result<(), IoError>) {
+        self.numbers.end(token);
+        self.outputs.push_back(Output::Done { token, persistence, result });
+    }
+
     fn put_back(&mut self, payload: Payload) {
         match payload {
             Payload::None => {}

@@ -68,6 +68,7 @@ mod throttle;
 mod turns;
 
 pub use cards_array::store::ColumnKey;
+pub use cards_layout::format::Uuid;
 pub use delivery::Delivery;
 pub use disk::Disk;
 pub use engine::{Engine, EngineKind};

@@ -13,6 +13,7 @@ mod disks;
 mod expressions;
 mod failures;
 mod floors;
+mod group_mail;
 mod http;
 mod inquiry;
 mod limits;

@@ -129,10 +129,16 @@ impl Right {
     pub(super) fn lasts(
         &self,
         now: Instant,
-        mut nodes: impl Iterator<Item = NodeId>,
+        nodes: impl Iterator<Item = NodeId>,
         timing: &GroupTiming,
     ) -> bool {
-        nodes.all(|node| self.acknowledged.get(&node).is_some_and(|sent| now < *sent + timing.lease))
+        now < self.ends(nodes, timing)
+    }
+
+    /// When the first of the nodes has given the right for the last time.
+    pub(super) fn ends(&self, nodes: impl Iterator<Item = NodeId>, timing: &GroupTiming) -> Instant {
+        let end = |node| self.acknowledged.get(&node).map_or(Instant(0), |sent| *sent + timing.lease);
+        nodes.map(end).min().unwrap_or(Instant::NEVER)
     }
 }
 

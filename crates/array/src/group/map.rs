@@ -71,6 +71,8 @@ pub struct Map {
     pub term: Term,
     /// The process that orders the group's writes.
     pub primary: Member,
+    /// The epoch in which that process took over: since then it has been the primary, and has known which commands were applied.
+    pub since: u64,
     /// A person gave up another history for this one.
     pub forced: bool,
     /// The columns, 1 to [`COLUMNS_MAX`], at most one at a node.
@@ -210,8 +212,15 @@ impl Map {
         let column =
             |(disk, node): &(Uuid, NodeId)| MapColumn { disk: *disk, node: *node, state: State::Sync };
         let columns: Vec<_> = disks.iter().map(column).collect();
-        let map =
-            Self { volume, group, term: Term { generation: 1, epoch: 1 }, primary, forced: false, columns };
+        let map = Self {
+            volume,
+            group,
+            term: Term { generation: 1, epoch: 1 },
+            primary,
+            since: 1,
+            forced: false,
+            columns,
+        };
         map.check_apart()?;
         map.check_sync_at(primary.node)?;
         Ok(map)
@@ -268,13 +277,14 @@ impl Map {
     }
 
     /// *Take over*: a process of a node with a column in sync is the primary from now on. Its fences must allow it: the
-    /// promises of its column have to be over. The primary itself may do so, to begin a term anew.
+    /// promises of its column have to be over. The primary itself may do so, to begin anew.
     ///
     /// # Errors
     /// The node has no column in sync.
     pub fn taken_over(&self, by: Member) -> Result<Self, MapError> {
         self.check_sync_at(by.node)?;
-        Ok(Self { primary: by, ..self.next() })
+        let next = self.next();
+        Ok(Self { primary: by, since: next.term.epoch, ..next })
     }
 
     /// *Hand over*: the primary has no command open, takes no other, and leaves the group to another node.
@@ -345,8 +355,9 @@ impl Map {
     /// The node has no column.
     pub fn forced(&self, by: Member) -> Result<Self, MapError> {
         let own = self.column_at(by.node).ok_or(MapError::NotInSync { node: by.node })?;
-        let mut next = Self { primary: by, forced: true, ..self.next() };
+        let mut next = Self { forced: true, ..self.next() };
         next.term.generation += 1;
+        (next.primary, next.since) = (by, next.term.epoch);
         for (number, column) in next.columns.iter_mut().enumerate() {
             column.state = match column.state {
                 _ if number == usize::from(own) => State::Sync,
@@ -436,6 +447,10 @@ mod tests {
         assert!(forced.forced);
         assert_eq!(forced.in_sync().collect::<Vec<_>>(), [1]);
         assert_eq!(forced.columns[2].state, State::Stale { since: 0 });
+        let since =
+            [&first, &dropped, &let_in, &admitted, &other, &back, &replaced, &forced].map(|map| map.since);
+        assert_eq!(since, [1, 1, 1, 1, 5, 6, 6, 8]);
+        assert_eq!(admitted.taken_over(home).unwrap().since, 5);
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! | 32 | 4 | generation |
 //! | 36 | 8 | epoch |
 //! | 44 | 8 | the primary's incarnation |
-//! | 52 | 28 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8 |
+//! | 52 | 8 | the epoch in which it became the primary |
+//! | 60 | 28 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8 |
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,7 +27,7 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 
 const MAGIC: [u8; 4] = *b"CMAP";
 const VERSION: u8 = 1;
-const HEAD: usize = 52;
+const HEAD: usize = 60;
 const COLUMN: usize = 28;
 /// The longest map, in bytes.
 pub const MAP_BYTES_MAX: usize = HEAD + COLUMN * COLUMNS_MAX;
@@ -88,6 +89,7 @@ impl Map {
         bytes.extend(self.term.generation.to_le_bytes());
         bytes.extend(self.term.epoch.to_le_bytes());
         bytes.extend(self.primary.incarnation.to_le_bytes());
+        bytes.extend(self.since.to_le_bytes());
         for column in &self.columns {
             let (state, since) = match column.state {
                 State::None => (0, 0),
@@ -136,6 +138,7 @@ impl Map {
         if head[7] != 0 {
             return Err(MapBytesError::Value { at: 7 });
         }
+        let primary = node(array(head, 14)).ok_or(MapBytesError::Value { at: 14 })?;
         let map = Self {
             volume: Uuid(array(head, 16)),
             group: u16::from_le_bytes(array(head, 12)),
@@ -143,13 +146,14 @@ impl Map {
                 generation: u32::from_le_bytes(array(head, 32)),
                 epoch: u64::from_le_bytes(array(head, 36)),
             },
-            primary: Member {
-                node: NodeId(u16::from_le_bytes(array(head, 14))),
-                incarnation: u64::from_le_bytes(array(head, 44)),
-            },
+            primary: Member { node: primary, incarnation: u64::from_le_bytes(array(head, 44)) },
+            since: u64::from_le_bytes(array(head, 52)),
             forced: head[5] == 1,
             columns: columns.iter().enumerate().map(column).collect::<Result<_, _>>()?,
         };
+        if map.since > map.term.epoch {
+            return Err(MapBytesError::Value { at: 52 });
+        }
         map.check_apart().map_err(MapBytesError::Map)?;
         if map.in_sync().next().is_none() {
             return Err(MapBytesError::Map(MapError::NotInSync { node: map.primary.node }));
@@ -167,7 +171,14 @@ fn column((number, bytes): (usize, &[u8; COLUMN])) -> Result<MapColumn, MapBytes
         (3, 0, since) => State::Fill { since },
         _ => return Err(MapBytesError::Value { at: HEAD + number * COLUMN + 18 }),
     };
-    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node: NodeId(u16::from_le_bytes(array(bytes, 16))), state })
+    let node = node(array(bytes, 16)).ok_or(MapBytesError::Value { at: HEAD + number * COLUMN + 16 })?;
+    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node, state })
+}
+
+/// A node that a cluster can have.
+const fn node(bytes: [u8; 2]) -> Option<NodeId> {
+    let node = u16::from_le_bytes(bytes);
+    if (node as usize) < NodeId::MAX_NODES { Some(NodeId(node)) } else { None }
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -222,6 +233,12 @@ mod tests {
         assert_eq!(twice, Err(MapBytesError::Map(MapError::Taken { column: 0 })));
         let none = sealed(|map| map.columns[0].state = State::Stale { since: 1 });
         assert_eq!(none, Err(MapBytesError::Map(MapError::NotInSync { node: NodeId(1) })));
+        let later = sealed(|map| map.since = map.term.epoch + 1);
+        assert_eq!(later, Err(MapBytesError::Value { at: 52 }));
+        let home = sealed(|map| map.primary.node = NodeId(1023));
+        assert_eq!(home, Err(MapBytesError::Value { at: 14 }));
+        let far = sealed(|map| map.columns[1].node = NodeId(1023));
+        assert_eq!(far, Err(MapBytesError::Value { at: HEAD + COLUMN + 16 }));
         let empty = sealed(|map| map.columns.clear());
         assert_eq!(empty, Err(MapBytesError::Map(MapError::Columns { count: 0 })));
     }

@@ -2,13 +2,33 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use cards_core::NodeId;
+
 use super::map::Member;
+
+/// Shards of a process at most.
+const SHARDS: usize = 64;
+
+/// Clients of which a group knows commands: of each node those of one process.
+pub const CLIENTS_MAX: usize = NodeId::MAX_NODES * SHARDS;
+
+/// Commands of a process that were applied and may be repeated.
+pub const APPLIED_MAX: usize = 4096;
+
+/// What sends commands to groups, and counts them: one shard of a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Client {
+    /// The process.
+    pub member: Member,
+    /// Its shard.
+    pub shard: u16,
+}
 
 /// A command of a client, the same each time it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Origin {
-    /// The process that sent it.
-    pub client: Member,
+    /// What sent it.
+    pub client: Client,
     /// Its number there.
     pub request: u64,
     /// The client repeats no command with a lower number.
@@ -34,7 +54,7 @@ pub(super) enum Known {
 pub struct Origins {
     /// Those that were first sent to a primary of an earlier epoch may be missing.
     since: u64,
-    clients: BTreeMap<Member, Window>,
+    clients: BTreeMap<Client, Window>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -48,6 +68,34 @@ impl Origins {
     #[must_use]
     pub const fn beginning(since: u64) -> Self {
         Self { since, clients: BTreeMap::new() }
+    }
+
+    /// Commands that were first sent before this epoch may be missing.
+    #[must_use]
+    pub const fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Adds what is known of a client: it repeats no command below `oldest`, and of later ones these were applied.
+    #[must_use]
+    pub fn with_client(
+        mut self,
+        client: Client,
+        oldest: u64,
+        applied: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        self.clients.insert(client, Window { oldest, applied: applied.into_iter().collect() });
+        self
+    }
+
+    /// The clients, ascending; for each the number below which it repeats no command, and which later ones were applied, ascending.
+    pub fn clients(&self) -> impl ExactSizeIterator<Item = (Client, u64, &BTreeSet<u64>)> + '_ {
+        self.clients.iter().map(|(client, window)| (*client, window.oldest, &window.applied))
+    }
+
+    /// No command was applied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
     }
 
     /// The command was applied.
@@ -70,12 +118,11 @@ impl Origins {
 
 #[cfg(test)]
 mod tests {
-    use cards_core::NodeId;
-
     use super::*;
 
     fn origin(request: u64, oldest: u64, first_epoch: u64) -> Origin {
-        Origin { client: Member { node: NodeId(3), incarnation: 1 }, request, oldest, first_epoch }
+        let client = Client { member: Member { node: NodeId(3), incarnation: 1 }, shard: 0 };
+        Origin { client, request, oldest, first_epoch }
     }
 
     #[test]

@@ -179,6 +179,10 @@ pub(super) struct Primary<P> {
     /// Cards of the last primary are void then.
     writes_at: Option<Instant>,
     hands_over: Option<Member>,
+    /// A term of it was open: commands were taken.
+    has_opened: bool,
+    /// Which of them were applied is not known any more: it takes over anew.
+    has_forgotten: bool,
     /// Nothing is served: the map that names another primary is proposed.
     is_silenced: bool,
 }
@@ -223,6 +227,8 @@ impl<P: Clone> Primary<P> {
             caught_up: Extents::default(),
             writes_at: None,
             hands_over: None,
+            has_opened: false,
+            has_forgotten: false,
             is_silenced: false,
         };
         primary.begin(now, map, out);
@@ -237,6 +243,9 @@ impl<P: Clone> Primary<P> {
         self.heard = [now; COLUMNS_MAX];
         self.broken = Mask::default();
         self.given_up = Mask::default();
+        if self.map.since == self.map.term.epoch {
+            (self.has_opened, self.has_forgotten) = (false, false);
+        }
         self.reports.clear();
         self.opened = Mask::default();
         self.next_number = 1;
@@ -294,11 +303,24 @@ impl<P: Clone> Primary<P> {
 
     /// Whether the primary may tell anything to its clients now.
     pub(super) fn serves(&self, now: Instant) -> bool {
-        let others = self.must().columns().filter(|column| *column != self.own);
-        let nodes = others.map(|column| self.node(column));
-        let has_right =
-            self.right.lasts(now, nodes, &self.timing) || self.made.is(Mistake::ServeWithoutRight);
+        let has_right = now < self.right_ends() || self.made.is(Mistake::ServeWithoutRight);
         self.stage >= Stage::Reading && has_right && !self.is_silenced
+    }
+
+    /// The persistence life: all memories were lost in the epoch before, and with one of them perhaps what was not flushed.
+    pub(super) const fn life(&self) -> u64 {
+        self.origins.since()
+    }
+
+    /// No command was applied in this life before this primary's term.
+    pub(super) fn is_new_life(&self) -> bool {
+        self.origins.is_empty()
+    }
+
+    /// Until when no other process is the primary, whatever becomes of this one's messages.
+    pub(super) fn right_ends(&self) -> Instant {
+        let others = self.must().columns().filter(|column| *column != self.own);
+        self.right.ends(others.map(|column| self.node(column)), &self.timing)
     }
 
     /// Writes go on: cards of the last primary are void.
@@ -481,6 +503,7 @@ impl<P: Clone> Primary<P> {
         }
         if self.stage == Stage::Opening && self.opened.covers(self.written()) {
             self.stage = Stage::Reading;
+            self.has_opened = true;
             self.writes_at = Some(self.writes_at.unwrap_or(now + self.timing.grace));
             if self.made.is(Mistake::SkipGrace) {
                 self.writes_at = Some(now);
@@ -557,11 +580,15 @@ impl<P: Clone> Primary<P> {
         let best = reports.iter().max_by_key(|(column, report)| (report.memory, **column == own));
         let Some((source, report)) = best else { return };
         let is_intact = report.memory == Memory::Intact;
+        self.has_forgotten = !is_intact && self.has_opened;
+        if self.has_forgotten {
+            return;
+        }
         self.source = **source;
         self.origins = match report.origins.clone() {
             _ if self.made.is(Mistake::ForgetOrigins) => Origins::default(),
             origins if is_intact => origins,
-            _ => Origins::beginning(self.map.term.epoch),
+            _ => Origins::beginning(self.map.since),
         };
         let mut unstable = Extents::default();
         self.missed = Extents::default();
@@ -796,6 +823,9 @@ impl<P: Clone> Primary<P> {
                 fill.step = FillStep::Proposed;
             }
             return Some(map);
+        }
+        if self.has_forgotten {
+            return self.map.taken_over(self.me).ok();
         }
         if let Some(column) = self.given_up.columns().next() {
             return self.map.without(self.me, column, 0).ok();

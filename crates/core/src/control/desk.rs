@@ -22,6 +22,8 @@ pub(super) struct Desk {
     own: BTreeMap<PgId, Access>,
     /// Who is taking a volume over, and until when others are refused for it.
     takeovers: BTreeMap<PgId, (NodeId, Instant)>,
+    /// Until when no other node is the primary, of volumes whose primaries move.
+    rights: BTreeMap<PgId, Instant>,
     /// The other nodes that have or had cards in their present lives.
     guests: BTreeMap<NodeId, Guest>,
     /// The operations on this node's disks, and who wants their results.
@@ -154,11 +156,26 @@ impl Control {
         self.desk.own.remove(&volume);
         self.desk.allowed.remove(&volume);
         self.desk.takeovers.remove(&volume);
+        self.desk.rights.remove(&volume);
         self.desk.graces.remove(&volume);
         self.alarms.clear(ControlTimer::Grace(volume));
         for token in self.desk.journals.end(volume) {
             self.wait_for_card(token, volume);
         }
+    }
+
+    /// See [`super::ControlInput::Right`].
+    pub(super) fn right_lasts(&mut self, volume: PgId, until: Instant) {
+        if self.is_primary_of(volume) {
+            self.desk.rights.insert(volume, until);
+            self.push_shards(Input::Right { volume, until });
+        }
+    }
+
+    /// Leases may be granted: no other node is the volume's primary.
+    pub(super) fn has_right(&self, volume: PgId) -> bool {
+        self.desk.rights.get(&volume).is_none_or(|&until| self.now < until)
+            || makes(Mistake::LeaseWithoutRight)
     }
 
     /// The node uses nothing of an earlier term.
@@ -508,7 +525,8 @@ impl Control {
         let mut named = Vec::with_capacity(cards.len());
         let mut expired = cards;
         expired.retain(|&(volume, generation)| {
-            let holder = self.holder(volume, node, generation).filter(|holder| !holder.fenced);
+            let has_right = self.has_right(volume);
+            let holder = self.holder(volume, node, generation).filter(|holder| has_right && !holder.fenced);
             let Some(holder) = holder else { return true };
             named.push(volume);
             if holder.expires.take_if(|at| *at != Instant::NEVER).is_some() {

@@ -265,6 +265,10 @@ impl Control {
             Then::Shards(input) => self.push_shards(input),
             Then::Send(node, message) => {
                 if let ControlMessage::Attached { volume, generation, .. } = message {
+                    // It is asked for again.
+                    if !self.has_right(volume) {
+                        return;
+                    }
                     // Its lease may run from here on.
                     self.promise(volume, node, generation);
                 }

@@ -1249,6 +1249,52 @@ fn a_primary_moves_and_its_cards_follow() {
     assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
 }
 
+/// Another node may be the primary, and wait for the leases to run out that this one has granted while it was that.
+#[test]
+fn a_primary_whose_right_has_ended_grants_and_renews_no_lease() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.tell(0, 1, None);
+    p.tell(1, 1, Some(CardJournal::default()));
+    let until = p.now + LEASE;
+    p.give(1, ControlInput::Right { volume: V, until });
+    assert!(p.told(1, &Input::Right { volume: V, until }));
+    p.tell(2, 1, None);
+    p.run();
+    p.attach(0, "", Access::Write).unwrap();
+    p.outputs.clear();
+    p.pass(LEASE * 2);
+    assert!(p.told(0, &Input::Suspended { volume: V }) && !p.is_attached(0), "a renewal came too late");
+    p.ask(2, "", Access::Write, false);
+    p.run();
+    p.pass(LEASE);
+    assert!(!p.is_attached(0) && !p.is_attached(2));
+    p.give(1, ControlInput::Right { volume: V, until: p.now + LEASE * 9 });
+    p.pass(LEASE);
+    assert!(p.is_attached(0) && p.is_attached(2));
+}
+
+/// A primary that has stopped knows of no other yet: it takes one that is none for it.
+#[test]
+fn a_primary_that_has_stopped_follows_whatever_other_one_comes() {
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    p.attach(2, "", Access::Write).unwrap();
+    for node in [0, 2] {
+        p.tell_of(node, VolumeSpec { primary: NodeId(1), ..spec(false) }, None);
+    }
+    p.run();
+    let resend = p.controls[0].timing.resend;
+    p.pass(resend);
+    assert!(!p.is_attached(2));
+    // And it may be the same node after all.
+    for node in [1, 2, 0] {
+        p.tell(node, 0, (node == 0).then(CardJournal::default));
+    }
+    p.pass(resend);
+    assert!(p.is_attached(2));
+}
+
 /// Who had the volume for itself is in the journal, which goes with the role.
 #[test]
 fn the_exclusive_holder_is_known_over_a_move() {

@@ -61,6 +61,8 @@ pub(super) struct Primary {
     pub(super) syncs_failed: u32,
     /// The disk may have lost contents that cards of an earlier term still use.
     pub(super) held: bool,
+    /// No other node is the primary before; see [`crate::Input::Right`].
+    pub(super) right: Instant,
     /// No card of an earlier term is left: until then nothing is written.
     pub(super) writes_allowed: bool,
     seal: Seal,
@@ -127,6 +129,7 @@ impl Primary {
             unjudged: None,
             syncs_failed: 0,
             held: false,
+            right: Instant::NEVER,
             writes_allowed,
             seal: Seal::Open,
             quiet: Quiet::default(),
@@ -297,6 +300,16 @@ impl Shard {
     pub(super) fn hold(&mut self, id: PgId) {
         if let Some(primary) = self.primary_mut(id) {
             primary.held = !primary.writes_allowed;
+        }
+    }
+
+    /// See [`crate::Input::Right`].
+    pub(super) fn right_lasts(&mut self, id: PgId, until: Instant) {
+        let now = self.now;
+        let Some(primary) = self.primary_mut(id) else { return };
+        let was_over = core::mem::replace(&mut primary.right, until) <= now;
+        if was_over && now < until {
+            self.resume_volume(id);
         }
     }
 

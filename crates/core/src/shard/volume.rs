@@ -30,7 +30,9 @@ impl Volume {
     /// Whether copies of the volume may be kept here and used now.
     pub(super) fn may_use_copies(&self, now: Instant) -> bool {
         let leased = self.needs_no_lease() || self.card.is_leased(now) || makes(Mistake::ServeAfterLease);
-        self.primary.as_ref().map_or(self.card.generation.is_some() && leased, |primary| !primary.held)
+        self.primary
+            .as_ref()
+            .map_or(self.card.generation.is_some() && leased, |primary| !primary.held && now < primary.right)
     }
 
     /// As of which stamp this node's copy of a block is good. The primary's is of the last write that has begun, since it

@@ -157,7 +157,11 @@ fn a_command_beyond_all_bytes_is_refused() {
         let kind = CommandKind::Trim;
         let (generation, request) = (Generation(2), RequestId(1 << 30));
         let (slot, fua, again, turn) = (0, false, false, u64::MAX);
-        c.peer(1, 0, Body::Command { generation, request, slot, kind, offset, length, fua, again, turn });
+        c.peer(
+            1,
+            0,
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin: None },
+        );
     }
     c.run();
     assert_eq!(c.disk_writes, 0);

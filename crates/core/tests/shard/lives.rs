@@ -29,6 +29,7 @@ impl Cluster {
             fua: false,
             again: false,
             turn: 1,
+            origin: None,
         };
         let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
         self.log.clear();

@@ -4,6 +4,7 @@ mod allowed;
 mod attack;
 mod cluster;
 mod exclusive;
+mod groups;
 mod handover;
 mod hazards;
 mod in_flight;

@@ -102,6 +102,22 @@ fn a_held_disk_is_read_when_writes_are_allowed() {
     assert_eq!((c.disk_reads, ready(&c)), (before + 3, 3));
 }
 
+#[test]
+fn a_primary_whose_right_is_over_uses_no_copies_until_it_has_it_again() {
+    let mut c = Cluster::new(SETUP);
+    c.write(0, 5);
+    c.read(0, 5);
+    let ready = |c: &Cluster| c.answers.iter().filter(|(_, o)| matches!(o, Output::Ready { .. })).count();
+    c.give(0, Input::Right { volume: V, until: c.now });
+    c.answers.clear();
+    c.give(0, Input::Read { token: Token(1), block: BlockId::new(V, 5) });
+    c.run();
+    assert_eq!(ready(&c), 0);
+    c.give(0, Input::Right { volume: V, until: Instant::NEVER });
+    c.run();
+    assert_eq!(ready(&c), 1);
+}
+
 /// Two flushes of one shard are at the disk. The first fails; that is durable, and another shard has heard of the new life and
 /// writes in it. Then the second fails, which covered that write: no later sync says so, and no life of the write has ended.
 #[test]

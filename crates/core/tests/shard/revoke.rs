@@ -226,7 +226,18 @@ fn a_command_gets_room_beside_acquires_that_always_wait_for_some() {
             let (request, slot, fua, again, turn) = (RequestId(1 << 20), 0, false, false, 1);
             next.push((
                 1,
-                Body::Command { generation, request, slot, kind, offset, length, fua, again, turn },
+                Body::Command {
+                    generation,
+                    request,
+                    slot,
+                    kind,
+                    offset,
+                    length,
+                    fua,
+                    again,
+                    turn,
+                    origin: None,
+                },
             ));
         }
         for (from, body) in core::mem::take(&mut next) {

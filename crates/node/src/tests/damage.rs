@@ -10,6 +10,7 @@ use cards_core::{Body, NodeId, mix};
 use cards_wire::peer::{HEADER_SIZE, Header, OLDEST, Versions, encode_hello};
 
 use super::cluster::{BLOCK, Cluster};
+use super::group_mail;
 use super::peers::{read_hello, whole_frame};
 use crate::node::members::Member;
 
@@ -119,7 +120,7 @@ fn is_data(header: &Header) -> bool {
     match header {
         Header::Message { message, .. } => matches!(message.body, Body::Data { .. }),
         Header::Run { payload, .. } => *payload > 0,
-        Header::Body(_) | Header::Credit(_) => false,
+        Header::Body(_) | Header::Credit(_) | Header::Group { .. } => false,
     }
 }
 
@@ -163,6 +164,34 @@ fn a_block_that_changes_on_its_way_is_asked_for_again() {
     assert!(flipped >= 12 && (flipped / 2..=flipped).contains(&found), "{found} of {flipped}");
     assert_eq!(way.connections(), connections, "the connections go on");
     assert!(client.read(0, 64 * BLOCK).unwrap() == cluster.content);
+}
+
+#[test]
+fn a_write_to_a_column_that_changes_on_its_way_is_dropped_and_the_connection_goes_on() {
+    let (cluster, way) = cluster(2, 1, 64 << 20);
+    let connections = way.connections();
+    let mut seen = 0;
+    way.tamper(move |header, frame| {
+        if matches!(header, Header::Group { payload: 1.., .. }) {
+            seen += 1;
+            if seen % 2 == 0 {
+                // In the payload, or in its checksums.
+                flip(frame, if seen % 4 == 0 { HEADER_SIZE } else { frame.len() - 8 }, mix(seen));
+            }
+        }
+    });
+    let mail = group_mail::listen(cluster.node(1), |_| true);
+    for number in 1..=9 {
+        group_mail::put(&cluster, 2, 1, number, 5000).unwrap();
+    }
+    for number in [1, 3, 5, 7, 9] {
+        assert_eq!(mail.put(number).len(), 5000);
+    }
+    assert!(mail.is_empty());
+    let node = cluster.node(1);
+    assert_eq!(node.group_mail.damaged.load(Ordering::Relaxed), 4);
+    assert_eq!(found(&cluster, 1, 2), 4);
+    assert_eq!(way.connections(), connections, "the connections go on");
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub(super) fn whole_frame(stream: &mut TcpStream) -> std::io::Result<(Header, Ve
     let header = decode_header(&header, VERSION).unwrap();
     let with_sums = |length: u32| length as usize + peer::sums_size(VERSION, length as usize);
     let length = match &header {
-        Header::Message { payload, .. } => with_sums(*payload),
+        Header::Message { payload, .. } | Header::Group { payload, .. } => with_sums(*payload),
         Header::Run { run, payload } => with_sums(*payload * run.count()),
         Header::Body(header) => header.length(),
         Header::Credit(_) => 0,
@@ -415,6 +415,7 @@ fn who_sends_more_than_it_was_granted_is_not_listened_to_any_more() {
             fua: false,
             again: false,
             turn: 0,
+            origin: None,
         };
         let message = Message {
             volume: PgId::plain(cards_core::NodeId(0), 0),

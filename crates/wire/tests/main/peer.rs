@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cards_core::{
     Access, Ahead, Allowed, BlockId, Body, Bounds, Coherence, CommandKind, ControlMessage, Extent,
-    Generation, Grant, Handover, IoError, Message, NodeId, Note, Persistence, PgId, Refusal, RequestId,
-    Source, Stamp, StoreOutcome, VolumeSpec,
+    Generation, Grant, Handover, IoError, Message, NodeId, Note, Numbered, Persistence, PgId, Refusal,
+    RequestId, Source, Stamp, StoreOutcome, VolumeSpec,
 };
 use cards_wire::peer::{
     self, Credit, FrameError, HEADER_SIZE, Header, Hello, MAX_BLOCK, MAX_BODY, MAX_LANES, MAX_NAME,
@@ -134,12 +134,31 @@ fn bodies() -> impl Strategy<Value = Body> {
             commands(),
             any::<u64>(),
             1..=peer::MAX_WRITE,
-            any::<(bool, bool, u64)>()
+            any::<(bool, bool, u64)>(),
+            option::of((1..=u64::MAX, any::<u64>(), any::<u64>()))
         )
-            .prop_map(|(generation, request, slot, kind, offset, length, (fua, again, turn))| {
-                let offset = if kind.is_flush() { 0 } else { offset };
-                Body::Command { generation, request, slot, kind, offset, length, fua, again, turn }
-            }),
+            .prop_map(
+                |(generation, request, slot, kind, offset, length, (fua, again, turn), numbered)| {
+                    let offset = if kind.is_flush() { 0 } else { offset };
+                    let origin = numbered.map(|(number, oldest, first_epoch)| Numbered {
+                        number,
+                        oldest,
+                        first_epoch,
+                    });
+                    Body::Command {
+                        generation,
+                        request,
+                        slot,
+                        kind,
+                        offset,
+                        length,
+                        fua,
+                        again,
+                        turn,
+                        origin,
+                    }
+                }
+            ),
         (generation(), request(), any::<u16>(), any::<(u32, u64)>()).prop_map(
             |(generation, request, slot, (block, turn))| Body::Probe {
                 generation,
@@ -554,7 +573,7 @@ fn one_bit_of_a_frame_that_changes_is_detected() {
     }
     assert_eq!(
         kinds.into_iter().collect::<Vec<_>>(),
-        [vec![0, 1, 2, 3, 4, 5], (16..=23).chain(26..=31).collect()].concat()
+        [vec![0, 1, 2, 3, 4, 5, 6], (16..=23).chain(26..=31).collect()].concat()
     );
 }
 

@@ -14,8 +14,8 @@ use super::media::{Media, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
-    Answer, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Message, Op, Origin, Output,
-    Size, State, Term, Token, Work,
+    Answer, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Message, Op,
+    Origin, Output, Size, State, Term, Token, Work,
 };
 
 /// The nodes whose columns are in sync.
@@ -770,7 +770,10 @@ impl World {
                 payload.push(self.next_value);
             }
             let origin = Some(Origin {
-                client: Member { node: NodeId(100 + number as u16), incarnation: 1 },
+                client: Sender {
+                    member: Member { node: NodeId(100 + number as u16), incarnation: 1 },
+                    shard: 0,
+                },
                 request: client.request,
                 oldest: client.request,
                 first_epoch: client.epoch,

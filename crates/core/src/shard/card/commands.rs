@@ -7,8 +7,8 @@ use core::ops::Range;
 use super::later::{self, Hindrance, Later, Wanted};
 use crate::cache::Mark;
 use crate::ids::{BlockId, Generation, NodeId, PgId, RequestId, Stamp, Token};
-use crate::io::{Output, Payload};
-use crate::message::{Body, CommandKind, Grant, IoError};
+use crate::io::Payload;
+use crate::message::{Body, CommandKind, Grant, IoError, Numbered};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::Persistence;
 use crate::shard::card::Card;
@@ -234,12 +234,11 @@ impl Shard {
         };
         if let Some(error) = refused {
             self.put_back(payload);
-            self.outputs.push_back(Output::Done {
-                token,
-                persistence: Persistence::NONE,
-                result: Err(error),
-            });
+            self.tell_done(token, Persistence::NONE, Err(error));
             return;
+        }
+        if !kind.is_flush() && !id.is_plain() {
+            self.numbers.begin(token, id);
         }
         if !kind.is_flush() {
             self.stats.writes += u64::from(change.blocks(self.config.block_bytes).len() as u32);
@@ -289,7 +288,7 @@ impl Shard {
         while let Some(command) = self.commands.later.pop_given_up(self.now) {
             self.put_back(command.wanted.payload);
             let (token, result) = (command.wanted.token, Err(IoError::NoAnswer));
-            self.outputs.push_back(Output::Done { token, persistence: Persistence::NONE, result });
+            self.tell_done(token, Persistence::NONE, result);
         }
         self.wake_for_later();
     }
@@ -397,15 +396,21 @@ impl Shard {
         // followed on the same blocks would undo them. Once this life may have it in hand, only it can say so.
         let was_passed = command.overtaken || sent_before < card.repeat_from;
         let undoes = !command.change.blocks(self.config.block_bytes).is_empty();
-        let doubtful = was_passed && undoes && !makes(Mistake::RepeatAfterRestart);
+        // Where the medium keeps account of origins, the primary knows whether it was done.
+        let doubtful =
+            was_passed && undoes && command.volume.is_plain() && !makes(Mistake::RepeatAfterRestart);
         if again && is_first_here && doubtful {
             self.end_command(request, Answer::failed(IoError::OutcomeUnknown));
             return;
         }
         let Change { kind, offset, length } = command.change;
         let (slot, fua, turn) = (command.slot, command.fua, command.turn);
-        let body = Body::Command { generation, request, slot, kind, offset, length, fua, again, turn };
         let (id, payload) = (command.volume, command.payload);
+        let numbered = command.client.and_then(|token| self.numbers.of(token));
+        let origin =
+            numbered.map(|(number, oldest)| Numbered { number, oldest, first_epoch: sent_before.life() });
+        let body =
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin };
         self.send(self.primary_of(id), id, body, payload);
     }
 
@@ -495,7 +500,7 @@ impl Shard {
         }
         if let Some(token) = client {
             let (persistence, result) = (Persistence::NONE, Err(IoError::NoAnswer));
-            self.outputs.push_back(Output::Done { token, persistence, result });
+            self.tell_done(token, persistence, result);
         }
         self.ask_for_command(request);
     }
@@ -538,7 +543,7 @@ impl Shard {
             match client {
                 Some(token) => {
                     let wanted = Wanted { token, change, fua, payload, sent_under };
-                    taken.extend(self.if_repeatable(wanted, repeat_from));
+                    taken.extend(self.if_repeatable(id, wanted, repeat_from));
                 }
                 None => self.put_back(payload),
             }
@@ -547,22 +552,22 @@ impl Shard {
         let later = self.commands.later.take_of(id);
         self.wake_for_later();
         for Later { wanted, .. } in later {
-            taken.extend(self.if_repeatable(wanted, repeat_from));
+            taken.extend(self.if_repeatable(id, wanted, repeat_from));
         }
         taken
     }
 
     /// A command that may be done, again if it was sent under that card or a later one. Else it fails.
-    fn if_repeatable(&mut self, wanted: Wanted, repeat_from: Generation) -> Option<Wanted> {
+    fn if_repeatable(&mut self, volume: PgId, wanted: Wanted, repeat_from: Generation) -> Option<Wanted> {
         let Wanted { token, change, payload, .. } = wanted;
         let undoes = !change.blocks(self.config.block_bytes).is_empty();
         let sent_under = wanted.sent_under.filter(|_| undoes);
-        if sent_under.is_none_or(|sent_under| sent_under >= repeat_from) {
+        if !volume.is_plain() || sent_under.is_none_or(|sent_under| sent_under >= repeat_from) {
             return Some(Wanted { sent_under, ..wanted });
         }
         self.put_back(payload);
         let (persistence, result) = (Persistence::NONE, Err(IoError::OutcomeUnknown));
-        self.outputs.push_back(Output::Done { token, persistence, result });
+        self.tell_done(token, persistence, result);
         None
     }
 
@@ -624,7 +629,10 @@ impl Shard {
             }
         }
         let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
-        let is_known = result.is_ok() && command.client.is_some();
+        let lives = [command.sent_under, command.sent_with].map(|card| card.map(Generation::life));
+        // By an earlier primary, perhaps, and others may have written since.
+        let was_done = !id.is_plain() && lives[0] != lives[1] && !makes(Mistake::KeepRepeated);
+        let is_known = result.is_ok() && command.client.is_some() && !was_done;
         let is_latest = !command.overtaken && held;
         for index in blocks {
             let block = BlockId::new(id, index);
@@ -639,7 +647,7 @@ impl Shard {
         }
         self.put_back(command.payload);
         if let Some(token) = command.client {
-            self.outputs.push_back(Output::Done { token, persistence, result });
+            self.tell_done(token, persistence, result);
         }
         self.start_later_commands(Hindrance::Slots(id));
         self.send_followers(request);

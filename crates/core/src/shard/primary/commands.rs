@@ -5,8 +5,8 @@ use alloc::collections::BTreeSet;
 use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
 use crate::ids::{BlockId, Generation, NodeId, OpId, PgId, RequestId, Stamp, Token};
-use crate::io::{DiskWork, Landing, Output, Payload};
-use crate::message::{Body, CommandKind, Grant, IoError, Message};
+use crate::io::{CommandOrigin, DiskWork, Landing, Output, Payload};
+use crate::message::{Body, CommandKind, Grant, IoError, Message, Numbered};
 use crate::mistakes::{Mistake, makes};
 use crate::persistence::{Loss, Persistence};
 use crate::shard::Shard;
@@ -25,6 +25,7 @@ pub(in crate::shard) struct PeerCommand {
     pub(in crate::shard) fua: bool,
     pub(in crate::shard) again: bool,
     pub(in crate::shard) turn: u64,
+    pub(in crate::shard) origin: Option<Numbered>,
 }
 
 /// A command at the primary.
@@ -77,6 +78,7 @@ pub(in crate::shard) enum Client {
         /// It was sent to an earlier life of this node.
         again: bool,
         turn: u64,
+        origin: Option<Numbered>,
     },
 }
 
@@ -126,7 +128,7 @@ impl Shard {
         command: PeerCommand,
         payload: Payload,
     ) {
-        let PeerCommand { generation, request, slot, change, fua, again, turn } = command;
+        let PeerCommand { generation, request, slot, change, fua, again, turn, origin } = command;
         let (place, blocks) = (Place { slot, request }, change.blocks(self.config.block_bytes));
         let kind = change.kind;
         let Some(volume) = self.volumes.get_mut(&id) else {
@@ -199,7 +201,7 @@ impl Shard {
         if let Some((_, answers)) = self.primary_mut(id).and_then(|primary| primary.answered.to_mut(from)) {
             answers.put(place, None);
         }
-        let client = Client::Peer { node: from, life, place, generation, again, turn };
+        let client = Client::Peer { node: from, life, place, generation, again, turn, origin };
         self.disk_command(id, change, fua, payload, client);
     }
 
@@ -349,8 +351,10 @@ impl Shard {
             Some(volume) if !volume.may_write(owner) => Some(IoError::NotPermitted),
             // If the earlier life did it, it came before what others have written since, and is not to come after it.
             // What its own node writes there concerns other bytes (see `Commands::follows`), or comes later.
+            // A medium that keeps account of origins does nothing twice.
             Some(volume)
-                if command.client.is_again()
+                if id.is_plain()
+                    && command.client.is_again()
                     && !volume.primary.as_ref().is_some_and(|p| p.is_untouched(blocks.clone(), writer)) =>
             {
                 Some(IoError::OutcomeUnknown)
@@ -443,13 +447,33 @@ impl Shard {
             (command.term, command.persistence) = (primary.first, primary.persistence);
             primary.quiet.commands += 1;
         }
-        let work = DiskWork::Command { kind, offset, length, fua: command.fua, payload: command.payload };
-        let volume = command.volume;
-        let card = match command.client {
+        let (volume, fua, payload, client) = (command.volume, command.fua, command.payload, command.client);
+        let origin = if kind.is_flush() { None } else { self.origin_of(volume, client) };
+        let work = DiskWork::Command { kind, offset, length, fua, payload, origin };
+        let card = match client {
             Client::Local { .. } => self.config.node,
             Client::Peer { node, .. } => node,
         };
         self.outputs.push_back(Output::Disk { op, volume, card, work });
+    }
+
+    /// What the command is known by at all primaries of the volume, if that is no plain disk.
+    fn origin_of(&self, volume: PgId, client: Client) -> Option<CommandOrigin> {
+        let shard = self.config.shard;
+        match client {
+            _ if volume.is_plain() => None,
+            Client::Local { token, sent_under } => {
+                let (node, life) = (self.config.node, self.config.incarnation);
+                let (number, oldest) = self.numbers.of(token)?;
+                let epoch = self.volumes.get(&volume)?.spec.epoch;
+                let first_epoch = sent_under.map_or(epoch, Generation::life);
+                Some(CommandOrigin { node, life, shard, number, oldest, first_epoch })
+            }
+            Client::Peer { node, life, origin, .. } => {
+                let Numbered { number, oldest, first_epoch } = origin?;
+                Some(CommandOrigin { node, life, shard, number, oldest, first_epoch })
+            }
+        }
     }
 
     pub(in crate::shard) fn disk_command_done(&mut self, op: OpId, result: Result<(), IoError>) {
@@ -475,12 +499,14 @@ impl Shard {
                 Client::Peer { node, .. } => node,
             };
             let policy_tells = self.volumes.get(&id).is_some_and(|v| !v.confirms());
+            // By an earlier primary, perhaps, and others may have written since: what is there now, the disk knows.
+            let was_done = !id.is_plain() && command.client.is_again() && !makes(Mistake::KeepRepeated);
             for index in blocks {
                 let block = BlockId::new(id, index);
                 if policy_tells {
                     self.with_policy(id, |policy, cx| policy.keep_consistency(cx, block, writer));
                 }
-                let done = result.is_ok().then_some(command.payload);
+                let done = (result.is_ok() && !was_done).then_some(command.payload);
                 self.unlock_copy(block, done.map(|payload| (&command.change, payload)));
                 self.after_write(block, &command.change, command.client, done);
                 self.resume_block(block);
@@ -555,7 +581,7 @@ impl Shard {
         match command.client {
             Client::Local { token, .. } => {
                 let Outcome { persistence, result, .. } = outcome;
-                self.outputs.push_back(Output::Done { token, persistence, result });
+                self.tell_done(token, persistence, result);
             }
             Client::Peer { node, life, place, generation, turn, .. } => {
                 let Some(primary) = self.primary_mut(command.volume) else { return };

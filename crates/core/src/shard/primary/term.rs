@@ -17,7 +17,6 @@ use super::answered::Outcome;
 use super::commands::{Client, DiskCommand};
 use crate::cache::Mark;
 use crate::ids::{Generation, NodeId, PgId, Slot, Stamp};
-use crate::io::Output;
 use crate::message::IoError;
 use crate::persistence::Persistence;
 use crate::shard::Shard;
@@ -87,7 +86,7 @@ impl Shard {
         for (command, _) in primary.unjudged.into_iter().flatten() {
             if let Client::Local { token, .. } = command.client {
                 let (persistence, result) = (Persistence::NONE, Err(IoError::SyncFailed));
-                self.outputs.push_back(Output::Done { token, persistence, result });
+                self.tell_done(token, persistence, result);
             }
             self.put_back(command.payload);
         }
@@ -194,7 +193,7 @@ impl Shard {
             // Whether a loss is to be told, a primary knows: a flush is done anew.
             &mut Client::Local { token, .. } if result.is_ok() && command.stamp.is_some() => {
                 let persistence = command.persistence;
-                self.outputs.push_back(Output::Done { token, persistence, result });
+                self.tell_done(token, persistence, result);
                 self.put_back(command.payload);
             }
             // If the role is back here, when the end of the disk's life is durable.
