@@ -58,6 +58,7 @@ mod tests {
                 local_hits: hits,
                 ..Io::default()
             },
+            mirror: None,
         }
     }
 
