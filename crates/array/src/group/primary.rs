@@ -166,6 +166,8 @@ pub(super) struct Primary<P> {
     reconcile: VecDeque<Extent>,
     missed: Extents,
     origins: Origins,
+    /// The same, and those that all columns have applied since: with what is open, all that any column may know.
+    applied: Origins,
     next_number: u64,
     puts: BTreeMap<u64, Put<P>>,
     gets: BTreeMap<u64, Get>,
@@ -217,6 +219,7 @@ impl<P: Clone> Primary<P> {
             reconcile: VecDeque::new(),
             missed: Extents::default(),
             origins: Origins::default(),
+            applied: Origins::default(),
             next_number: 1,
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
@@ -525,7 +528,8 @@ impl<P: Clone> Primary<P> {
         let majority = self.made.is(Mistake::MajorityAcknowledges);
         let forgets = self.made.is(Mistake::ForgetFillWrites);
         let mut fill = self.fill.as_mut();
-        let results = &mut self.results;
+        let (results, applied) = (&mut self.results, &mut self.applied);
+        let most = self.made.bounds().copied;
         self.puts.retain(|_, put| {
             let needed = put.targets.without(Mask(!must.0));
             let enough = put.confirmed.covers(needed)
@@ -546,7 +550,11 @@ impl<P: Clone> Primary<P> {
                 && let Some(fill) = &mut fill
                 && put.confirmed.has(fill.column)
             {
-                fill.copied.insert(put.extent);
+                // What is left out stays missed, and is copied once more after the next absence.
+                fill.copied.insert_within(put.extent, most);
+            }
+            if let Some(origin) = put.origin.filter(|_| !is_open) {
+                applied.insert(origin);
             }
             is_open
         });
@@ -599,6 +607,10 @@ impl<P: Clone> Primary<P> {
         if !self.map.is_whole() && !self.made.is(Mistake::ForgetUnstable) {
             self.missed.unite(&unstable);
         }
+        self.applied = self.origins.clone();
+        let most = self.made.bounds().extents;
+        unstable.cover(most);
+        self.missed.cover(most);
         let skips = reports.len() == 1 || self.made.is(Mistake::SkipReconciliation);
         self.reconcile = unstable.pieces(self.size.copy_bytes).filter(|_| !skips).collect();
         self.stage = Stage::Reconciling;
@@ -627,8 +639,9 @@ impl<P: Clone> Primary<P> {
 
     fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
         for column in self.written().columns() {
-            let extents = Box::new(extents.clone());
-            out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+            for extents in extents.parts(self.made.bounds().extents).map(Box::new) {
+                out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+            }
         }
     }
 
@@ -758,7 +771,8 @@ impl<P: Clone> Primary<P> {
             let waits = behind.iter().any(|(other, other_writes)| is_in_way(*other, *other_writes))
                 || self.puts.values().any(|put| is_in_way(put.extent, true))
                 || self.gets.values().any(|get| is_in_way(get.extent, get.reason == Reason::Fill))
-                || writes && self.stage < Stage::Serving;
+                || writes && self.stage < Stage::Serving
+                || self.lacks_room(&command, own);
             if waits {
                 behind.push((extent, writes));
                 self.waiting.push_back((token, command));
@@ -775,6 +789,8 @@ impl<P: Clone> Primary<P> {
                         Known::Answered => refuse(token, CommandError::Answered, out),
                         Known::InDoubt => refuse(token, CommandError::InDoubt, out),
                         Known::New => {
+                            let origin =
+                                origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
                             let (targets, confirmed) = (self.written(), Mask::default());
                             let (reason, is_complete, since) = (Reason::Command(token), false, now);
                             let put = Put {
@@ -793,6 +809,32 @@ impl<P: Clone> Primary<P> {
                 }
             }
         }
+    }
+
+    /// Commands of the same client that are open.
+    fn open_of(&self, origin: &Origin) -> impl Iterator<Item = Origin> + '_ {
+        let client = origin.client;
+        self.puts.values().filter_map(|put| put.origin).filter(move |open| open.client == client)
+    }
+
+    /// The number below which the client of a command repeats none, by all that it has said here. Each column is told, so that none knows
+    /// more commands than the primary has counted.
+    fn oldest(&self, origin: &Origin) -> u64 {
+        let said = self.open_of(origin).map(|open| open.oldest).max().unwrap_or_default();
+        origin.oldest.max(said).max(self.applied.oldest(origin.client))
+    }
+
+    /// Whether a command has to wait because columns would have to know too many of its client. One that is alone does not: if its client
+    /// has sent it again since others were answered, it says so.
+    fn lacks_room(&self, command: &Command<P>, own: &Column) -> bool {
+        let Command::Write { origin: Some(origin), .. } = command else { return false };
+        if own.origins.known(origin) != Known::New {
+            return false;
+        }
+        let oldest = self.oldest(origin);
+        let open = self.open_of(origin).filter(|open| open.request >= oldest).count();
+        let most = self.made.bounds().applied;
+        open > 0 && open + self.applied.applied_from(origin.client, oldest) >= most
     }
 
     /// The map that the primary wants next, if it wants another one. It is proposed at once.
