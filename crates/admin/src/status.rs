@@ -4,7 +4,7 @@ use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, Registry, SlowRequests, Starting};
+use super::{Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, SlowRequests, Starting};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,6 +190,9 @@ pub struct Volume {
     /// What clients of this node have asked of it.
     #[serde(default)]
     pub io: Io,
+    /// Its copies, if it is on managed disks of several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Box<Mirror>>,
 }
 
 /// Whether clients can be served from a volume.

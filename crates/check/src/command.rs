@@ -48,6 +48,9 @@ pub struct Command {
     /// One node writes alone and in small pieces, and only the disk node's process fails: nobody is told of an error
     #[arg(long, conflicts_with_all = ["first", "second", "third"])]
     lone: bool,
+    /// The volume is a group of copies: its columns at some of the nodes, over disks that lose power
+    #[arg(long, conflicts_with_all = ["first", "second", "third", "lone"])]
+    mirrors: bool,
     /// Seeds run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -152,6 +155,9 @@ impl Command {
             }
         };
         let adjust = |options: &mut Options| {
+            if self.mirrors {
+                *options = Options::mirrored(options.seed);
+            }
             if self.lone {
                 *options = Options::lone(options.seed);
             }
@@ -177,11 +183,12 @@ impl Command {
         let count = parse::count(&seeds);
         let done = summary.passed == count;
         // Few seeds, or overridden ones, need not have all.
-        let (missing, idle) = if done && count >= 200 && self.overrides.flags().is_empty() && !self.lone {
-            (summary.missing_faults(), summary.idle_observers())
-        } else {
-            (Vec::new(), Vec::new())
-        };
+        let (missing, idle) =
+            if done && count >= 200 && self.overrides.flags().is_empty() && !self.lone && !self.mirrors {
+                (summary.missing_faults(), summary.idle_observers())
+            } else {
+                (Vec::new(), Vec::new())
+            };
         let stopped = caller.stop.load(Ordering::Relaxed) && !done && failed.is_none();
         Report { seeds, summary, elapsed, ran, failed, missing, idle, stopped }
     }
@@ -194,6 +201,7 @@ impl Command {
                 (_, true) => " --second",
                 _ if self.third => " --third",
                 _ if self.lone => " --lone",
+                _ if self.mirrors => " --mirrors",
                 _ => "",
             };
             format!("{} --seed {seed}{drawn}{}", caller.program, overrides.flags())
@@ -255,6 +263,7 @@ impl Command {
             (_, true) => Options::second(seed),
             _ if self.third => Options::third(seed),
             _ if self.lone => Options::lone(seed),
+            _ if self.mirrors => Options::mirrored(seed),
             _ => Options::draw(seed),
         }
     }

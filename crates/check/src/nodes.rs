@@ -248,7 +248,8 @@ impl Nodes {
         if workload.is_writer(node) {
             run.world.models().count(Fault::WriterCrash);
         }
-        let has_disk = run.options.world.volumes.iter().any(|spec| run.world.primary(spec.id) == node);
+        let has_disk = run.world.has_column(node)
+            || run.options.world.volumes.iter().any(|spec| run.world.primary(spec.id) == node);
         if has_disk {
             run.world.models().count(Fault::DiskNodeCrash);
         }
@@ -406,7 +407,8 @@ impl Nodes {
     /// Mostly one node does not hear a disk node, which then waits for acknowledgements that are never sent.
     fn deafen(&mut self, run: &mut Run) {
         let volumes = &run.options.world.volumes;
-        let disk_node = volumes[self.rng.below(volumes.len() as u64) as usize].id.disk_node();
+        let volume = volumes[self.rng.below(volumes.len() as u64) as usize].id;
+        let disk_node = if volume.is_plain() { volume.disk_node() } else { run.world.primary(volume) };
         let from = if self.rng.chance(700) { Some(disk_node) } else { self.victim(run) };
         let (Some(from), Some(to)) = (from, self.victim(run)) else { return };
         if from != to {

@@ -36,6 +36,7 @@ mod draw;
 mod first;
 mod limits;
 mod lone;
+mod mirrors;
 mod second;
 mod shapes;
 mod told;

@@ -6,6 +6,7 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `column` | columns of placement groups, as their groups use them |
 //! | `open` | what is read of a disk before it is used, and what is refused |
 //! | `driver` | the thread: what the store asks for, and what it hears |
 //! | `request` | jobs of volumes as whole units of one piece, with their checksums |
@@ -15,6 +16,7 @@
 //! | `buffer` | memory of the thread's own |
 
 mod buffer;
+mod column;
 mod driver;
 mod error;
 mod open;
@@ -26,15 +28,17 @@ mod scrub;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use cards_array::store::{Answer, ColumnKey};
+use cards_array::store::ColumnKey;
+use cards_layout::domain::Domain;
 use cards_layout::domain::Name;
-use cards_layout::format::{Column, Superblock, UNIT, Uuid};
+use cards_layout::format::{self, Superblock, UNIT, Uuid};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+pub use self::column::{Column, ManagedColumn};
 use self::driver::{Command, Driver};
 pub use self::error::ManagedError;
 pub use self::scrub::{DamagedPlace, Scrub};
@@ -90,13 +94,23 @@ pub struct Managed {
     kind: EngineKind,
     commands: UnboundedSender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    volumes: Mutex<Vec<ManagedVolume>>,
     counts: Arc<Counts>,
 }
 
-/// What the thread of a managed disk counts.
+/// What is on a managed disk, by its table.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    volumes: Vec<ManagedVolume>,
+    columns: Vec<ManagedColumn>,
+}
+
+/// What the thread of a managed disk counts, and tells.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// As of the last that was made or removed.
+    lists: Mutex<Lists>,
+    /// Pieces that belong to nothing.
+    free: AtomicU64,
     /// Bytes copied because a request was not of whole units.
     copied: AtomicU64,
     /// Units that did not fit their checksums when they were read.
@@ -144,7 +158,6 @@ impl Managed {
         Ok(Arc::new(Self {
             superblock: found.superblock,
             kind: found.kind,
-            volumes: Mutex::new(found.volumes),
             inner,
             commands,
             thread: Mutex::new(Some(thread)),
@@ -173,7 +186,31 @@ impl Managed {
 
     /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.
     pub fn volumes(&self) -> Vec<ManagedVolume> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lists().volumes.clone()
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.counts.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its identity.
+    pub fn uuid(&self) -> Uuid {
+        self.superblock.disk
+    }
+
+    /// What people call it.
+    pub fn disk_name(&self) -> &Name {
+        &self.superblock.name
+    }
+
+    /// Its failure domain; none: that of its node.
+    pub fn domain(&self) -> Option<&Domain> {
+        self.superblock.domain.as_ref()
+    }
+
+    /// Bytes that new volumes and columns can have, in whole pieces.
+    pub fn free_bytes(&self) -> u64 {
+        self.counts.free.load(Relaxed) * self.superblock.sizes.piece()
     }
 
     /// Bytes copied because a request was not of whole units.
@@ -199,19 +236,21 @@ impl Managed {
         if bytes == 0 || !bytes.is_multiple_of(UNIT as u64) {
             return Err(ManagedError::Size { bytes });
         }
-        if self.volumes().iter().any(|volume| volume.name == *name) {
+        if self.is_name_taken(name, None) {
             return Err(ManagedError::Exists { volume: name.to_string() });
         }
         let volume = ManagedVolume { name: name.clone(), uuid: random_uuid()?, bytes };
         let pieces = bytes.div_ceil(self.superblock.sizes.piece());
         let pieces = u32::try_from(pieces).map_err(|_| ManagedError::Size { bytes })?;
-        let column = Column {
+        let column = format::Column {
             volume: volume.uuid,
             name: name.clone(),
             bytes,
             group: 0,
             column: 0,
             forced: false,
+            mirrored: false,
+            lossy: false,
             generation: 1,
             sealed_epoch: 1,
             in_sync_epoch: 1,
@@ -223,9 +262,8 @@ impl Managed {
             let create = |ticket, store: &mut cards_array::store::Store, now, out: &mut Vec<_>| {
                 store.create_column(ticket, column, pieces, now, out);
             };
-            driver.ask(create).await
+            driver.change(create).await
         })?;
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).push(volume.clone());
         Ok(volume)
     }
 
@@ -236,10 +274,8 @@ impl Managed {
     pub fn remove_volume(&self, name: &str) -> Result<(), ManagedError> {
         let key = self.key(name)?;
         self.call(async move |driver| {
-            driver.ask(|ticket, store, now, out| store.remove_column(ticket, key, now, out)).await
-        })?;
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).retain(|v| v.name.as_str() != name);
-        Ok(())
+            driver.change(|ticket, store, now, out| store.remove_column(ticket, key, now, out)).await
+        })
     }
 
     /// Reads a part of a volume and compares it with its checksums; clients are served meanwhile.
@@ -300,6 +336,15 @@ impl Managed {
         }
     }
 
+    /// Whether a volume has the name, other than `volume`.
+    fn is_name_taken(&self, name: &Name, volume: Option<Uuid>) -> bool {
+        let lists = self.lists();
+        let others = lists.columns.iter().filter(|column| Some(column.volume) != volume);
+        let mut names =
+            lists.volumes.iter().map(|volume| &volume.name).chain(others.map(|column| &column.name));
+        names.any(|other| other == name)
+    }
+
     fn key(&self, name: &str) -> Result<ColumnKey, ManagedError> {
         self.find(name).map(|(key, _)| key)
     }
@@ -317,7 +362,7 @@ impl Managed {
     /// Asks the store for something in the thread, and waits for the answer.
     fn call<F>(&self, ask: F) -> Result<(), ManagedError>
     where
-        F: AsyncFnOnce(Rc<Driver>) -> Result<Answer, ManagedError> + Send + 'static,
+        F: AsyncFnOnce(Rc<Driver>) -> Result<(), ManagedError> + Send + 'static,
     {
         let (done, answer) = mpsc::sync_channel(1);
         self.send(Box::new(move |driver| {
@@ -325,7 +370,7 @@ impl Managed {
                 let _ = done.send(ask(driver).await);
             });
         }))?;
-        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?.map(drop)
+        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?
     }
 }
 

@@ -28,6 +28,7 @@ use crate::devices;
 use crate::disk_watch::DiskWatch;
 use crate::error::ServeError;
 use crate::front;
+use crate::groups;
 use crate::identity;
 use crate::keeper;
 use crate::life::{Claim, InUse, Life};
@@ -106,7 +107,7 @@ impl Daemon {
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
-        let journals = open_journals(&config, &opened, life.is_first, starting)?;
+        let journals = open_journals(&config, &opened.disks, life.is_first, starting)?;
         let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match joining {
@@ -125,7 +126,8 @@ impl Daemon {
             me,
             membership,
             life,
-            disks: opened,
+            disks: opened.disks,
+            managed: opened.managed,
             journals,
         })?);
 
@@ -139,6 +141,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
+        groups::receive(&daemon.node);
         daemon.journaling = Some(keeper::start(&daemon.node)?);
         if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);

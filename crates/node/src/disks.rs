@@ -45,7 +45,7 @@ impl Local {
 
     /// Carries out a shard's disk operation, for the card of a volume that a node has: in its turn.
     pub(crate) fn disk(&self, shard: u16, op: OpId, (volume, card): (PgId, NodeId), work: DiskWork) {
-        if usize::from(volume.disk()) >= self.engines.len() {
+        if !volume.is_plain() || usize::from(volume.disk()) >= self.engines.len() {
             let result = Err(IoError::Invalid);
             let now = self.node.now();
             return self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
@@ -97,7 +97,12 @@ impl Local {
     }
 
     /// Asks a disk of this node for its holes.
-    pub(crate) fn read_extents(&self, op: OpId, volume: PgId, offset: u64, length: u32) {
+    pub(crate) fn read_extents(self: &Rc<Self>, op: OpId, volume: PgId, offset: u64, length: u32) {
+        if !volume.is_plain() {
+            // Copies have no holes yet.
+            let result = Ok(vec![Extent { length, hole: false }]);
+            return self.control(ControlInput::ExtentsRead { op, result });
+        }
         self.submit(
             volume,
             self.node.me,

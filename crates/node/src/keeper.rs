@@ -105,7 +105,7 @@ impl Keeper {
     }
 
     fn problem(&self, volume: PgId, error: &io::Error, so: &str) -> String {
-        let disk = &self.node.own[usize::from(volume.disk())].name;
+        let disk = self.node.own.get(usize::from(volume.disk())).map_or("", |spec| &spec.name);
         let path = self.node.config.state_dir.display();
         format!("the journal of disk {disk} cannot be written in {path}: {error}; {}, {so}", remedy(error))
     }

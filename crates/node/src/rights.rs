@@ -17,6 +17,13 @@ pub(crate) struct Configured {
 }
 
 impl Configured {
+    /// What is allowed of a disk of this node; everything of a volume that is none.
+    fn of(&self, volume: PgId) -> Option<&Allow> {
+        self.allowed.get(usize::from(volume.disk())).filter(|_| volume.is_plain())?.as_ref()
+    }
+}
+
+impl Configured {
     /// `own` are the volumes on the disks, in the order of their numbers.
     pub(crate) fn new(own: &[VolumeSpec], disks: &[Disk], members: watch::Receiver<Arc<Members>>) -> Self {
         let of = |spec: &VolumeSpec| disks.iter().find(|disk| disk.name == spec.name)?.allow.clone();
@@ -26,15 +33,13 @@ impl Configured {
 
 impl Rights for Configured {
     fn most(&self, volume: PgId, node: NodeId) -> Option<Access> {
-        let Some(Some(allow)) = self.allowed.get(usize::from(volume.disk())) else {
-            return Some(Access::Exclusive);
-        };
+        let Some(allow) = self.of(volume) else { return Some(Access::Exclusive) };
         let members = self.members.borrow();
         allow.most(&members.get(node)?.name)
     }
 
     fn allowed(&self, volume: PgId) -> Allowed {
-        let Some(Some(allow)) = self.allowed.get(usize::from(volume.disk())) else { return Allowed::All };
+        let Some(allow) = self.of(volume) else { return Allowed::All };
         if allow.is_for_all() {
             return Allowed::All;
         }

@@ -13,8 +13,13 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
     }
     let Some(number) = node.own.iter().position(|spec| spec.name == volume) else {
         let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-        let at = node.name(spec.id.disk_node());
-        let message = format!("the disk of volume {volume} is at node {at}: ask the daemon there");
+        let message = match spec.id.is_plain() {
+            true => {
+                let at = node.primary_name(spec.id);
+                format!("the disk of volume {volume} is at node {at}: ask the daemon there")
+            }
+            false => format!("volume {volume} is mirrored; its copies cannot be scrubbed yet"),
+        };
         return Err(refused(RefusalKind::Failed, message));
     };
     let Some(managed) = node.disks[number].managed() else {

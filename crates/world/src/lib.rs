@@ -19,6 +19,7 @@
 //! Same inputs, same models, same order: two runs are equal event by event. [`Trace`] makes this testable.
 
 mod client;
+mod column;
 mod device;
 mod events;
 mod media;
@@ -32,4 +33,6 @@ pub use client::{Completion, Outcome, Request};
 pub use media::{Media, initial_tag};
 pub use memory::Tags;
 pub use trace::Trace;
-pub use world::{Action, Loss, NodeConfig, PageEvent, World, WorldConfig};
+pub use world::{
+    Action, DriverMistake, Loss, MirrorConfig, MirrorCounts, NodeConfig, PageEvent, World, WorldConfig,
+};

@@ -107,6 +107,11 @@ impl Media {
         self.written
     }
 
+    /// Some write to these sectors is not durable yet.
+    pub(crate) fn has_unsynced(&self, sectors: std::ops::Range<usize>) -> bool {
+        self.unsynced.range(sectors).next().is_some()
+    }
+
     /// A sync of these sectors, all if none are named, has succeeded that covers the writes up to this one.
     pub(crate) fn synced(&mut self, sectors: Option<std::ops::Range<usize>>, covered: u64) {
         let sectors = sectors.unwrap_or(0..usize::MAX);

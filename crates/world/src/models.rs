@@ -21,6 +21,13 @@ pub enum Parcel<'a> {
     },
     /// Between the nodes' control parts.
     Control(&'a ControlMessage),
+    /// Between the columns of a group.
+    Group {
+        /// The volume.
+        volume: PgId,
+        /// Bytes of its payload.
+        payload_bytes: u32,
+    },
 }
 
 /// One arrival of a message.

@@ -6,6 +6,7 @@ use cards_core::{Control, FlushPoint, Instant, PgId, Shard, Token, Unflushed};
 
 use crate::device::Watch;
 use crate::memory::Memory;
+use crate::world::GroupLife;
 
 /// A node between its start and its death.
 pub(crate) struct Life {
@@ -19,6 +20,8 @@ pub(crate) struct Life {
     /// What the cards have to flush, and the commands that concern it.
     pub(crate) unflushed: BTreeMap<PgId, Unflushed>,
     pub(crate) commands: BTreeMap<Token, Pending>,
+    /// The groups that have columns here.
+    pub(crate) groups: BTreeMap<PgId, GroupLife>,
 }
 
 /// A command of a client that changes what is to be flushed.
@@ -40,6 +43,7 @@ pub(crate) struct ShardLife {
 pub(crate) enum Unit {
     Control,
     Shard(u16),
+    Group(PgId),
 }
 
 /// The earliest alarm that is already in the event heap. Later ones need no event of their own: when an

@@ -10,6 +10,7 @@ macro_rules! trace {
 
 mod devices;
 mod disk;
+mod groups;
 mod journal;
 mod lives;
 mod mail;
@@ -20,6 +21,7 @@ mod seal;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use cards_array::group::{Answer, Map, Message as GroupMessage, Op};
 use cards_core::{
     BlockId, CardJournal, CardNote, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal,
     DiskWork, Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output,
@@ -28,6 +30,7 @@ use cards_core::{
 use cards_policies::Replacement;
 
 use crate::client::{Completion, Outcome, Request};
+use crate::column::Column;
 use crate::device::{Device, Waiter};
 use crate::events::Events;
 use crate::media::Media;
@@ -37,10 +40,13 @@ use crate::node::{Life, ShardLife, Unit};
 use crate::trace::Trace;
 
 use devices::{AtDevice, everything};
+use groups::Mirror;
 use roles::Role;
 use seal::Sealing;
 
 pub use devices::PageEvent;
+pub(crate) use groups::GroupLife;
+pub use groups::{DriverMistake, MirrorConfig, MirrorCounts};
 
 /// Who is sent the contents of a slot.
 #[derive(Clone, Copy)]
@@ -65,6 +71,8 @@ pub struct WorldConfig {
     pub volumes: Vec<VolumeSpec>,
     /// Those whose medium all nodes reach, so that their primaries can move.
     pub shared: Vec<PgId>,
+    /// Those whose medium is a group of copies.
+    pub mirrors: Vec<MirrorConfig>,
     /// Nodes that have a volume as a local device, which a kernel keeps pages of.
     pub devices: Vec<(NodeId, PgId)>,
     /// Nodes whose clients of a volume keep what they read themselves: the node then drops it.
@@ -184,6 +192,11 @@ enum Event {
     Word { node: NodeId, volume: PgId },
     Question { node: NodeId, life: u64, question: Token, block: BlockId },
     NoPages { node: NodeId, life: u64, volume: PgId, waiter: Waiter },
+    GroupActs { node: NodeId, life: u64, volume: PgId },
+    GroupWork { node: NodeId, life: u64, volume: PgId, op: Op },
+    GroupRefuses { node: NodeId, life: u64, shard: u16, op: OpId, work: DiskWork },
+    Register { node: NodeId, life: u64, volume: PgId, number: u64, proposal: Option<Map> },
+    Registered { node: NodeId, life: u64, volume: PgId, number: u64, answer: Answer },
 }
 
 /// Who waits for an answer.
@@ -213,6 +226,7 @@ struct Envelope {
 enum EnvelopeBody {
     Shard { message: Message, tags: Tags },
     Control(ControlMessage),
+    Group { volume: PgId, message: Box<GroupMessage<Tags>> },
 }
 
 struct DiskOp {
@@ -282,6 +296,8 @@ pub struct World<M> {
     media: BTreeMap<PgId, Media>,
     journals: BTreeMap<PgId, DiskJournal>,
     roles: BTreeMap<PgId, Role>,
+    mirrors: BTreeMap<PgId, Mirror>,
+    columns: BTreeMap<(NodeId, PgId), Column>,
     outdated: u64,
     losses: VecDeque<Loss>,
     disk_ops: BTreeMap<u64, DiskOp>,
@@ -293,6 +309,7 @@ pub struct World<M> {
     last_token: u64,
     last_buffer: u64,
     last_disk_op: u64,
+    last_question: u64,
     /// Counters of the shards of lives that have ended.
     ended: Stats,
     ended_reached: Reached,
@@ -335,6 +352,12 @@ impl<M: Models> World<M> {
             media: config.volumes.iter().map(|spec| (spec.id, Media::new(spec, config.sectors))).collect(),
             journals: config.volumes.iter().map(|spec| (spec.id, first_journal(spec.id))).collect(),
             roles: config.shared.iter().map(|&volume| (volume, Role::first(volume))).collect(),
+            mirrors: config
+                .mirrors
+                .iter()
+                .map(|mirror| (mirror.volume, Mirror::new(mirror, config.seed)))
+                .collect(),
+            columns: Self::new_columns(&config),
             outdated: 0,
             losses: VecDeque::new(),
             disk_ops: BTreeMap::new(),
@@ -346,6 +369,7 @@ impl<M: Models> World<M> {
             last_token: 0,
             last_buffer: 0,
             last_disk_op: 0,
+            last_question: 0,
             ended: Stats::default(),
             ended_reached: Reached::default(),
             deliveries: Vec::new(),
@@ -377,10 +401,13 @@ impl<M: Models> World<M> {
         self.trace.as_ref()
     }
 
-    /// The contents of a volume.
+    /// The contents of a volume; of a group of copies, those of its primary's column.
     #[must_use]
     pub fn media(&self, volume: PgId) -> &Media {
-        &self.media[&volume]
+        match self.leader(volume) {
+            Some((node, _)) => &self.columns[&(node, volume)].media,
+            None => &self.media[&volume],
+        }
     }
 
     /// Whether the node runs.
@@ -432,7 +459,7 @@ impl<M: Models> World<M> {
     /// What the disk holds of a block, zero beyond the end of the volume.
     #[must_use]
     pub fn contents(&self, block: BlockId) -> Tags {
-        let media = &self.media[&block.volume];
+        let media = self.media(block.volume);
         (0..self.config.sectors as usize).map(|sector| media.read(block, sector)).collect()
     }
 
@@ -559,6 +586,20 @@ impl<M: Models> World<M> {
             Event::Word { node, volume } => self.word(node, volume),
             Event::Question { node, life, question, block } => self.question(node, life, question, block),
             Event::NoPages { node, life, volume, waiter } => self.pages_gone(node, life, volume, waiter),
+            Event::Register { node, life, volume, number, proposal } => {
+                self.register(node, life, volume, number, proposal);
+            }
+            Event::GroupActs { node, life, .. }
+            | Event::GroupWork { node, life, .. }
+            | Event::GroupRefuses { node, life, .. }
+            | Event::Registered { node, life, .. }
+                if !self.lives(node, life) => {}
+            Event::GroupActs { node, volume, .. } => self.group_acts(node, volume),
+            Event::GroupWork { node, volume, op, .. } => self.group_work(node, volume, op),
+            Event::GroupRefuses { node, shard, op, work, .. } => self.group_refuses(node, shard, op, work),
+            Event::Registered { node, volume, number, answer, .. } => {
+                self.registered(node, volume, number, answer);
+            }
         }
         None
     }
@@ -609,6 +650,9 @@ impl<M: Models> World<M> {
             Event::Unpin { node, .. } | Event::ExtentsRead { node, .. } | Event::Timer { node, .. } => *node,
             Event::Journaled { node, .. } | Event::Seal { node, .. } => *node,
             Event::Word { node, .. } | Event::Question { node, .. } | Event::NoPages { node, .. } => *node,
+            Event::GroupActs { node, .. } | Event::GroupWork { node, .. } => *node,
+            Event::GroupRefuses { node, .. } | Event::Registered { node, .. } => *node,
+            Event::Register { .. } => return None,
             Event::DiskHalf { .. } | Event::Lands { .. } | Event::AtDevice { .. } => return None,
             Event::DiskDone { key } => self.disk_ops.get(key)?.node,
         };
@@ -795,6 +839,9 @@ impl<M: Models> World<M> {
                         Input::Leases { leases } => {
                             leases.iter().for_each(|&(volume, until)| self.leased(node, volume, until));
                         }
+                        Input::WritesAllowed { volume } if self.is_mirror(volume) => {
+                            self.group_writes(node, volume);
+                        }
                         Input::WritesAllowed { volume } => {
                             if let Some(journal) = self.journals.get_mut(&volume) {
                                 journal.held = false;
@@ -859,6 +906,11 @@ impl<M: Models> World<M> {
                 let due = running.control.next_timeout().map(|(due, timer)| (due, format!("{timer:?}")));
                 (&mut running.control_alarm, due)
             }
+            Unit::Group(volume) => {
+                let Some(group) = running.groups.get_mut(&volume) else { return };
+                let due = group.next_timeout(now);
+                (&mut group.alarm, Some((due, "Group".to_owned())))
+            }
             Unit::Shard(shard) => {
                 let shard = &mut running.shards[usize::from(shard)];
                 (&mut shard.alarm, shard.core.next_timeout().map(|(due, timer)| (due, format!("{timer:?}"))))
@@ -872,6 +924,7 @@ impl<M: Models> World<M> {
             match unit {
                 Unit::Control => self.control_input(node, ControlInput::Timeout),
                 Unit::Shard(shard) => self.shard_input(node, shard, Input::Timeout),
+                Unit::Group(volume) => self.group_timeout(node, volume),
             }
         } else if alarm.set(due) {
             self.set_timer(node, unit, due);

@@ -68,6 +68,13 @@ impl Extents {
         other.iter().for_each(|extent| self.insert(extent));
     }
 
+    /// Whether a byte of the range is in it.
+    #[must_use]
+    pub fn overlaps(&self, extent: Extent) -> bool {
+        let last = self.0.range(..extent.end()).next_back();
+        last.is_some_and(|(_, &end)| end > extent.offset)
+    }
+
     /// Whether no byte is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -162,6 +169,7 @@ mod tests {
             }
             for (at, is_in) in bytes.into_iter().enumerate() {
                 let byte = Extent { offset: at as u64, length: 1 };
+                prop_assert_eq!(set.overlaps(byte), is_in);
                 prop_assert_eq!(ranges.iter().any(|range| range.overlaps(byte)), is_in);
             }
             let pieces: Extents = set.pieces(5).collect();

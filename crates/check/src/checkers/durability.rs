@@ -107,6 +107,9 @@ impl Durability {
         range: Option<(u64, u32)>,
         (at, doubtful): (Instant, &BTreeSet<(PgId, u64)>),
     ) -> Result<(), String> {
+        if world.is_mirror(ticket.volume) {
+            return self.judge_columns(world, history, ticket, range);
+        }
         let kept = self.kept.get(&ticket.volume).into_iter().flatten();
         let mut kept = kept.filter(|kept| ticket.at <= kept.from && kept.to <= at);
         if !kept.any(|kept| kept.range.is_none() || kept.range == range) {
@@ -142,6 +145,52 @@ impl Durability {
             }
         }
         self.settle(ticket, life, None);
+        Ok(())
+    }
+}
+
+impl Durability {
+    /// The same for a volume whose medium is a group of copies: all columns in sync have it, and keep it.
+    fn judge_columns(
+        &mut self,
+        world: &World<Faults>,
+        history: &History,
+        ticket: &Ticket,
+        range: Option<(u64, u32)>,
+    ) -> Result<(), String> {
+        let sector_bytes = u64::from(world.config().block_bytes / world.config().sectors);
+        let sectors =
+            range.map(|(first, bytes)| first / sector_bytes..(first + u64::from(bytes)) / sector_bytes);
+        let lost = self.lost.get(&ticket.volume).copied();
+        let life = world.life(ticket.node);
+        let own = self.owed.get(&(ticket.volume, ticket.node, life)).into_iter().flatten();
+        let own: Vec<&Owed> = own.filter(|owed| owed.acknowledged < ticket.invoked).collect();
+        for ((_, sector), ops) in history.of_volume(ticket.volume) {
+            if sectors.as_ref().is_some_and(|sectors| !sectors.contains(&sector)) {
+                continue;
+            }
+            let initial = initial_tag(ticket.volume, sector);
+            // What was to be durable itself has just been answered: it was noted in the step before it was asked for.
+            let is_it = |op: &Op| sectors.is_some() && op.invoked + 1 == ticket.invoked;
+            let told = ops.iter().filter(|op| op.write && (op.returned < ticket.invoked || is_it(op)));
+            let since =
+                told.filter(|op| lost.is_none_or(|lost| op.invoked > lost)).map(|op| op.invoked).max();
+            let own = own.iter().filter(|owed| owed.sectors.contains(&sector)).map(|owed| owed.invoked).max();
+            for (node, media) in world.columns_in_sync(ticket.volume) {
+                for (what, tag, last) in
+                    [("has", media.tag(sector), since), ("keeps", media.durable(sector), since.max(own))]
+                {
+                    if last.is_some_and(|last| is_lost(ops, tag, initial, last)) {
+                        return Err(format!(
+                            "{ticket:?} is answered, but sector {sector} {what} {tag:#x} at {node:?}, older than what was acknowledged before"
+                        ));
+                    }
+                }
+            }
+        }
+        if range.is_none() {
+            self.settle(ticket, life, None);
+        }
         Ok(())
     }
 }

@@ -64,7 +64,10 @@ impl Errors {
             detached: Vec::new(),
             takeovers: Vec::new(),
             losses: Vec::new(),
-            shared: options.world.shared.clone(),
+            shared: {
+                let mirrors = options.world.mirrors.iter().map(|mirror| mirror.volume);
+                options.world.shared.iter().copied().chain(mirrors).collect()
+            },
             moves: Vec::new(),
             grace,
             late: if options.network.rare > 0 { options.network.delay_rare } else { Duration::ZERO },

@@ -49,7 +49,10 @@ impl Faults {
         deliveries: &mut Vec<Delivery>,
     ) {
         let options = self.options.network.clone();
-        let payload = matches!(parcel, Parcel::Shard { payload_bytes: 1.., .. });
+        let payload = matches!(
+            parcel,
+            Parcel::Shard { payload_bytes: 1.., .. } | Parcel::Group { payload_bytes: 1.., .. }
+        );
         let mut copies = 1;
         if !self.calm {
             if self.deaf_until.get(&(from, to)).is_some_and(|&until| now < until) {

@@ -92,6 +92,7 @@ impl Word {
                 wanted.then(|| Self::Shard(message.clone()))
             }
             Parcel::Control(message) => Some(Self::Control(message.clone())),
+            Parcel::Group { .. } => None,
         }
     }
 }

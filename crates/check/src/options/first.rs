@@ -72,6 +72,7 @@ impl Options {
             sectors,
             volumes,
             shared: Vec::new(),
+            mirrors: Vec::new(),
             devices: Vec::new(),
             exclusive: Vec::new(),
             strangers: Vec::new(),

@@ -51,6 +51,8 @@ fn column_page() -> ColumnPage {
         group: i as u16,
         column: 2,
         forced: i.is_multiple_of(5),
+        mirrored: i % 3 == 1,
+        lossy: i % 3 == 1 && i.is_multiple_of(2),
         generation: 1,
         sealed_epoch: 7,
         in_sync_epoch: 6,

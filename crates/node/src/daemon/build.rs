@@ -1,12 +1,12 @@
 //! A node, made of its parts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_config::{Config, size};
 use cards_coordinator::MemberState;
 use cards_core::{Control, ControlConfig, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec};
-use cards_disk::Disk;
+use cards_disk::{Disk, Managed};
 use cards_policies::BuiltIn;
 use cards_probe::{Options, Probe};
 use cards_tls::Service;
@@ -28,6 +28,7 @@ use crate::node::card::Cards;
 use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
 use crate::node::group_mail::GroupMail;
+use crate::node::groups::Groups;
 use crate::node::history::History;
 use crate::node::inquiries::Inquiries;
 use crate::node::link::Link;
@@ -49,6 +50,7 @@ pub(super) struct Parts {
     pub(super) membership: Membership,
     pub(super) life: Life,
     pub(super) disks: Vec<OpenedDisk>,
+    pub(super) managed: Vec<Arc<Managed>>,
     /// Of the disks, in their order; none of one that is not written.
     pub(super) journals: Vec<Option<Mutex<Journal>>>,
 }
@@ -58,8 +60,9 @@ pub(super) struct Parts {
 /// # Errors
 /// The memory of the cache cannot be had.
 pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
-    let Parts { config, identity, clients, me, membership, life, disks, journals } = parts;
+    let Parts { config, identity, clients, me, membership, life, disks, managed, journals } = parts;
     let clock = Clock::start();
+    let process = membership.membership.load(Ordering::Relaxed);
     let (block, incarnation) = (config.block as u32, life.incarnation);
     let nodes = match membership.is_coordinated() {
         true => NodeId::MAX_NODES as u16,
@@ -104,6 +107,9 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
         disks,
+        managed,
+        groups: Groups::default(),
+        process,
         journals,
         changes: Arc::default(),
         own,

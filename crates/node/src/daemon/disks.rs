@@ -48,13 +48,24 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
     }
 }
 
+/// What a node contributes, opened.
+pub(super) struct Opened {
+    /// What the configuration names, in its order, and behind it the volumes of managed disks.
+    pub(super) disks: Vec<OpenedDisk>,
+    /// The managed disks, in the order of the configuration.
+    pub(super) managed: Vec<Arc<Managed>>,
+}
+
+/// The managed disks, and for each disk of the configuration the managed one that its volume is on.
+type OpenedManaged = (Vec<Arc<Managed>>, Vec<Option<Arc<Managed>>>);
+
 /// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk: so that a
 /// volume that is made does not change the numbers of others.
-fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeError> {
+fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
     let is_managed = |disk: &DiskConfig| matches!(disk.origin, Origin::Managed(_));
     let (managed, plain): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.disks).into_iter().partition(is_managed);
-    let mut opened = vec![None; plain.len()];
+    let (mut all, mut opened) = (Vec::new(), vec![None; plain.len()]);
     config.disks = plain;
     for disk in managed {
         let options = ManagedOptions {
@@ -79,21 +90,18 @@ fn open_managed(config: &mut Config) -> Result<Vec<Option<Arc<Managed>>>, ServeE
             config.disks.push(DiskConfig { name: volume, ..disk.clone() });
             opened.push(Some(Arc::clone(&managed)));
         }
+        all.push(managed);
         let count = opened.len();
         if count > usize::from(PgId::MAX_DISKS) {
             return Err(ServeError::TooManyVolumes { disk: disk.name, count });
         }
     }
-    Ok(opened)
+    Ok((all, opened))
 }
 
 /// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
-pub(super) fn open_disks(
-    config: &mut Config,
-    block: u32,
-    starting: &Starting,
-) -> Result<Vec<OpenedDisk>, ServeError> {
-    let managed = open_managed(config)?;
+pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -> Result<Opened, ServeError> {
+    let (all, managed) = open_managed(config)?;
     let config = &*config;
     let mut disks = Vec::new();
     for (disk, managed) in config.disks.iter().zip(managed) {
@@ -137,7 +145,7 @@ pub(super) fn open_disks(
         };
         disks.push(OpenedDisk { disk: opened, spec });
     }
-    Ok(disks)
+    Ok(Opened { disks, managed: all })
 }
 
 /// The journals of the disks that can be written, in the order of the disks. This process has locked the disks.

@@ -25,7 +25,6 @@ const OF_PEER_MAX: usize = 64 << 20;
 pub(crate) type Receive = Box<dyn Fn(NodeId, PgId, Message<Bytes>) -> bool + Send + Sync>;
 
 /// Why a message of a group did not leave.
-#[cfg_attr(not(test), allow(dead_code, reason = "this node hosts no groups yet"))]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GroupSendError {
     /// There is no connection, or too much waits for the peer. The group sends again.
@@ -61,7 +60,6 @@ pub(crate) struct GroupMail {
 
 impl GroupMail {
     /// Names what receives the messages from now on. Until then all of them are for unknown groups.
-    #[cfg_attr(not(test), allow(dead_code, reason = "this node hosts no groups yet"))]
     pub(crate) fn receive_with(&self, receive: Receive) {
         *self.receive.write().unwrap_or_else(PoisonError::into_inner) = Some(receive);
     }
@@ -110,7 +108,6 @@ impl Node {
     ///
     /// # Errors
     /// The message is not sent.
-    #[cfg_attr(not(test), allow(dead_code, reason = "this node hosts no groups yet"))]
     pub(crate) fn send_group(
         &self,
         to: NodeId,

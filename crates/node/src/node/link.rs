@@ -115,7 +115,10 @@ impl Link {
     /// # Errors
     /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
     /// protocol repeats what it needs.
-    #[allow(clippy::result_large_err, reason = "the frame goes back as it came, and nothing is allocated for it")]
+    #[allow(
+        clippy::result_large_err,
+        reason = "the frame goes back as it came, and nothing is allocated for it"
+    )]
     pub(crate) fn push(&self, traffic: &Traffic, way: Way, frame: Frame) -> Result<(), Frame> {
         match self.outbox.push(way, frame) {
             Pushed::Queued => Ok(()),
@@ -306,7 +309,6 @@ impl Link {
     }
 
     /// What the two ends speak, or spoke last.
-    #[cfg_attr(not(test), allow(dead_code, reason = "this node hosts no groups yet"))]
     pub(crate) fn version(&self) -> u8 {
         self.version.load(Ordering::Relaxed)
     }

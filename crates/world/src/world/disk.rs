@@ -17,6 +17,9 @@ fn half_of(count: usize, half: usize) -> Range<usize> {
 
 impl<M: Models> World<M> {
     pub(super) fn disk_start(&mut self, node: NodeId, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
+        if self.is_mirror(volume) {
+            return self.group_start(node, shard, op, volume, work);
+        }
         assert_eq!(self.primary(volume), node, "{node:?} is not the primary of {volume:?}");
         if let DiskWork::Read { slot, .. } = work {
             self.shard(node, shard).memory.fill(slot);
@@ -131,6 +134,10 @@ impl<M: Models> World<M> {
     pub(super) fn extents(&self, volume: PgId, offset: u64, length: u32) -> Vec<Extent> {
         let sector_bytes = self.sector_bytes();
         let first = (offset / u64::from(sector_bytes)) as usize;
+        if self.is_mirror(volume) {
+            // What is no hole, its group does not know.
+            return vec![Extent { length, hole: false }];
+        }
         let mut extents: Vec<Extent> = Vec::new();
         for tag in self.media[&volume].range(first, (length / sector_bytes) as usize) {
             match extents.last_mut() {

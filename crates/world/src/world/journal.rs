@@ -49,7 +49,8 @@ impl<M: Models> World<M> {
     pub(super) fn end_marks(&mut self, node: NodeId) {
         let is_kept = self.journal_chance(node, u64::from(u32::MAX)) & 1 == 0;
         let mut marks = BTreeMap::new();
-        for volume in self.config.volumes.iter().map(|spec| spec.id).filter(|_| is_kept) {
+        let plain = self.config.volumes.iter().map(|spec| spec.id).filter(|&volume| !self.is_mirror(volume));
+        for volume in plain.filter(|_| is_kept).collect::<Vec<_>>() {
             for (number, shard) in (0..).zip(self.shards(node)) {
                 marks.extend(shard.marks(volume).map(|known| ((volume, number), known)));
             }

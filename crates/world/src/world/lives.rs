@@ -85,6 +85,7 @@ impl<M: Models> World<M> {
             leases: BTreeMap::new(),
             unflushed: BTreeMap::new(),
             commands: BTreeMap::new(),
+            groups: BTreeMap::new(),
         };
         let place = self.place_mut(node);
         place.running = Some(running);
@@ -97,6 +98,7 @@ impl<M: Models> World<M> {
         }
         self.hear_of_roles(node);
         self.begin_seals(node);
+        self.begin_groups(node);
     }
 
     /// The machine of a node loses its power, and with it the media of which it is the primary: what these have not synced
@@ -109,6 +111,7 @@ impl<M: Models> World<M> {
         trace!(self, "{node:?} has lost its power");
         self.models.rebooted(node, self.now);
         self.place_mut(node).marks.clear();
+        self.cut_columns(node);
         let led: Vec<PgId> = self.led_by(node).into_iter().map(|spec| spec.id).collect();
         let sealed = &self.places[usize::from(node.0)].sealed;
         for (&volume, media) in self.media.iter_mut().filter(|(volume, _)| led.contains(volume)) {
@@ -162,6 +165,7 @@ impl<M: Models> World<M> {
             }
             self.disk_ops.remove(&key);
         }
+        self.end_groups(node);
         self.end_journals(node);
         self.end_marks(node);
         self.end_seals(node);

@@ -1,5 +1,6 @@
 //! Messages: from the sender's connection through the network model to where their payload lands.
 
+use cards_array::group::Message as GroupMessage;
 use cards_core::{ControlInput, Input, Landing, Message, NodeId, Payload};
 
 use super::{Envelope, EnvelopeBody, Event, World};
@@ -21,6 +22,15 @@ impl<M: Models> World<M> {
                 Parcel::Shard { message, payload_bytes: payload_bytes(tags) }
             }
             EnvelopeBody::Control(message) => Parcel::Control(message),
+            EnvelopeBody::Group { volume, message } => {
+                let payload_bytes = match &**message {
+                    GroupMessage::Put { payload, .. } | GroupMessage::Got { payload, .. } => {
+                        payload_bytes(payload)
+                    }
+                    _ => 0,
+                };
+                Parcel::Group { volume: *volume, payload_bytes }
+            }
         };
         let mut deliveries = std::mem::take(&mut self.deliveries);
         self.models.deliver(self.now, from, to, parcel, &mut deliveries);
@@ -52,6 +62,8 @@ impl<M: Models> World<M> {
             EnvelopeBody::Control(message) => {
                 return self.control_input(to, ControlInput::Message { from, message });
             }
+            EnvelopeBody::Group { .. } if envelope.arrival.broken => return,
+            EnvelopeBody::Group { volume, message } => return self.group_message(to, from, volume, *message),
             EnvelopeBody::Shard { ref message, .. } => message,
         };
         let shard = message.shard;

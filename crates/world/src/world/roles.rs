@@ -34,14 +34,16 @@ impl<M: Models> World<M> {
     /// The volume's primary.
     #[must_use]
     pub fn primary(&self, volume: PgId) -> NodeId {
-        self.roles.get(&volume).map_or(volume.disk_node(), |role| role.node)
+        let role = self.roles.get(&volume).map(|role| role.node);
+        role.or_else(|| Some(self.leader(volume)?.0)).unwrap_or_else(|| volume.disk_node())
     }
 
     /// The number of the volume's term: the life of its node, for a plain disk.
     #[must_use]
     pub fn epoch(&self, volume: PgId) -> u64 {
         let number = |node: NodeId| self.places.get(usize::from(node.0)).map_or(0, |place| place.incarnation);
-        self.roles.get(&volume).map_or_else(|| number(volume.disk_node()), |role| role.epoch)
+        let role = self.roles.get(&volume).map(|role| role.epoch);
+        role.or_else(|| Some(self.leader(volume)?.1)).unwrap_or_else(|| number(volume.disk_node()))
     }
 
     /// The volume as it is now.
@@ -56,9 +58,10 @@ impl<M: Models> World<M> {
             && self.place(node).running.as_ref().is_some_and(has_watch)
     }
 
-    /// The volumes that a node is the primary of.
+    /// The volumes that a node is the primary of, without groups of copies.
     pub(super) fn led_by(&self, node: NodeId) -> Vec<VolumeSpec> {
-        let led = self.config.volumes.iter().filter(|spec| self.primary(spec.id) == node);
+        let disks = self.config.volumes.iter().filter(|spec| !self.is_mirror(spec.id));
+        let led = disks.filter(|spec| self.primary(spec.id) == node);
         led.map(|spec| self.spec(spec)).collect()
     }
 
@@ -110,6 +113,9 @@ impl<M: Models> World<M> {
 
     /// A node hears who the primary is. If it is that itself, it begins its term.
     pub(super) fn tell_role(&mut self, node: NodeId, volume: PgId) {
+        if self.is_mirror(volume) {
+            return self.tell_map(node, volume);
+        }
         let epoch = self.epoch(volume);
         let known = self.control(node).map(|control| control.volume(volume).map(|spec| spec.epoch));
         if known.is_none_or(|known| known == Some(epoch)) {

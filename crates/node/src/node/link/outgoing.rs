@@ -29,7 +29,6 @@ pub(crate) enum Frame {
     /// What the peer may send, and what this node wants to.
     Credit(Credit),
     /// A message of a group of copies.
-    #[cfg_attr(not(test), allow(dead_code, reason = "this node hosts no groups yet"))]
     Group { group: PgId, message: Box<group::Message<Bytes>> },
 }
 

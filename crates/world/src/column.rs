@@ -1,0 +1,153 @@
+//! The disk of a column: its contents, what is durable of them, and what its tables say.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use cards_array::group::{Disk, Extent, Extents, Record, Work};
+use cards_core::VolumeSpec;
+use cards_layout::format::Uuid;
+
+use crate::media::Media;
+use crate::memory::Tags;
+
+/// A column of a group. Extents count sectors.
+pub(crate) struct Column {
+    disk: Uuid,
+    pub(crate) media: Media,
+    pub(crate) record: Record,
+    /// Sectors of a region, which is dirty or missed as a whole.
+    region: u64,
+    /// Writes to each region whose release has not come.
+    held: Vec<u32>,
+    dirty: BTreeSet<u64>,
+    missed: BTreeSet<u64>,
+}
+
+fn sectors(extent: Extent) -> Range<usize> {
+    extent.offset as usize..extent.end() as usize
+}
+
+impl Column {
+    pub(crate) fn new(disk: Uuid, spec: &VolumeSpec, per_block: u32) -> Self {
+        let media = Media::new(spec, per_block);
+        let region = u64::from(per_block);
+        let regions = media.sectors().div_ceil(region) as usize;
+        Self {
+            disk,
+            media,
+            record: Record::default(),
+            region,
+            held: vec![0; regions],
+            dirty: BTreeSet::new(),
+            missed: BTreeSet::new(),
+        }
+    }
+
+    fn regions(&self, extent: Extent) -> Range<u64> {
+        extent.offset / self.region..extent.end().div_ceil(self.region)
+    }
+
+    fn extents(&self, regions: &BTreeSet<u64>) -> Extents {
+        let extent = |&region: &u64| {
+            let offset = region * self.region;
+            Extent { offset, length: self.region.min(self.media.sectors() - offset) }
+        };
+        regions.iter().map(extent).collect()
+    }
+
+    /// What the next process finds.
+    pub(crate) fn open(&mut self) -> Disk {
+        let dirty = self.extents(&self.dirty);
+        self.held.fill(0);
+        // The group has one release for each range that was dirty.
+        for extent in dirty.iter() {
+            for region in self.regions(extent) {
+                self.held[region as usize] = 1;
+            }
+        }
+        Disk { disk: self.disk, record: self.record, dirty, missed: self.extents(&self.missed) }
+    }
+
+    /// What is done before the work is on its way. Returns the writes that a sync covers.
+    pub(crate) fn begin(&mut self, work: &Work<Tags>) -> u64 {
+        if let Work::Write { extent, missed, .. } = work {
+            for region in self.regions(*extent) {
+                self.held[region as usize] += 1;
+                self.dirty.insert(region);
+                if *missed {
+                    self.missed.insert(region);
+                }
+            }
+        }
+        self.media.written()
+    }
+
+    /// The work is done.
+    pub(crate) fn apply(&mut self, work: &Work<Tags>, covered: u64) -> Option<Tags> {
+        match work {
+            Work::Read { extent } => {
+                let sectors = sectors(*extent);
+                return Some(self.media.range(sectors.start, sectors.len()));
+            }
+            Work::Write { extent, payload, .. } => self.media.write(extent.offset as usize, payload),
+            Work::Sync => {
+                self.media.synced(None, covered);
+                self.clean();
+            }
+            Work::SetRecord(record) => self.record = *record,
+            Work::MarkMissed(extents) => {
+                for extent in extents.iter() {
+                    self.missed.extend(self.regions(extent));
+                }
+            }
+        }
+        None
+    }
+
+    /// The process ends while the work is under way: a part of it is done.
+    pub(crate) fn tear(&mut self, work: &Work<Tags>, mut is_done: impl FnMut() -> bool) {
+        match work {
+            Work::Write { extent, payload, .. } => {
+                for (sector, &tag) in sectors(*extent).zip(payload) {
+                    if is_done() {
+                        self.media.write(sector, &[tag]);
+                    }
+                }
+            }
+            Work::Read { .. } | Work::Sync => {}
+            work if is_done() => _ = self.apply(work, 0),
+            _ => {}
+        }
+    }
+
+    /// Regions become clean whose writes are released and durable.
+    fn clean(&mut self) {
+        let (media, held, size) = (&self.media, &self.held, self.region as usize);
+        self.dirty.retain(|&region| {
+            let first = region as usize * size;
+            held[region as usize] > 0 || media.has_unsynced(first..first + size)
+        });
+    }
+
+    pub(crate) fn release(&mut self, extent: Extent) {
+        for region in self.regions(extent) {
+            let held = &mut self.held[region as usize];
+            *held = held.checked_sub(1).expect("a release for each write");
+        }
+        self.clean();
+    }
+
+    pub(crate) fn caught_up(&mut self, extents: &Extents) {
+        for extent in extents.iter() {
+            for region in self.regions(extent) {
+                self.missed.remove(&region);
+            }
+        }
+    }
+
+    /// The machine loses its power.
+    pub(crate) fn lose_power(&mut self, survives: impl FnMut() -> bool) {
+        self.media.lose_power(survives);
+        self.record.is_lossy = true;
+    }
+}

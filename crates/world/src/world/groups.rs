@@ -1,0 +1,668 @@
+//! Volumes whose medium is a group of copies: a [`Group`] at each node that has a column, wired to the node's core as a daemon does it.
+//!
+//! The order is what a driver owes:
+//!
+//! - A command of the core goes to the group with its origin, and is answered when the group says that it is done. A durable write is one
+//!   when a flush after it is done, too.
+//! - [`Output::Serves`] begins a term of the core, whose epoch is the one in which the process took over ([`Map::since`]). It comes
+//!   again while that goes on, and changes nothing then.
+//! - [`Output::Stopped`] ends the term: the core hears first that another node is the primary, then how its open commands ended.
+//! - When the right to serve grows, the control hears of it. When writes are allowed, the group does.
+//! - Other nodes hear who the primary is from the register, sooner or later.
+
+use std::collections::BTreeMap;
+
+use cards_array::group::{
+    Answer, Client, Command, CommandError, Group, GroupTiming, Map, Member, Message, Op, Origin, Output,
+    Size, Token as GroupToken, Work,
+};
+use cards_core::{
+    CardJournal, CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Duration, Input, Instant,
+    IoError, NodeId, OpId, Payload, Persistence, PgId, Term as CoreTerm, VolumeSpec, mix,
+};
+use cards_layout::format::Uuid;
+
+use super::{Action, EnvelopeBody, Event, Loss, World};
+use crate::column::Column;
+use crate::memory::Tags;
+use crate::models::Models;
+use crate::node::{Alarm, Unit};
+
+/// A node has heard of a change within this.
+const NEWS: Duration = Duration::from_millis(60);
+
+/// A register that says nothing for so long is asked again.
+const ANSWER: Duration = Duration::from_millis(30);
+
+/// A volume whose medium is a group of copies.
+#[derive(Clone, Debug)]
+pub struct MirrorConfig {
+    /// Its number, which is that of no plain disk.
+    pub volume: PgId,
+    /// The nodes that have columns.
+    pub columns: Vec<NodeId>,
+    /// The times of the group.
+    pub timing: GroupTiming,
+    /// Questions to the register, and answers, that are lost, per mille.
+    pub register_loss: u32,
+    /// Operations of a column's disk that take long, per mille.
+    pub slow: u32,
+    /// What the driver does wrong, to show that it is found.
+    pub mistake: Option<DriverMistake>,
+}
+
+/// What a driver of groups can do wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DriverMistake {
+    /// Commands go to the group without their origins.
+    IgnoreOrigins,
+    /// The core does not hear until when it has the right to serve.
+    IgnoreRight,
+    /// The core does not wait until cards of the last primary are void.
+    ForgetAcquainted,
+    /// The core does not hear that a loss of power has begun another life.
+    ForgetLife,
+    /// A durable write is answered without a flush.
+    ForgetFua,
+    /// Commands that are open when the primary stops count as done.
+    AnswerStopped,
+}
+
+impl DriverMistake {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::IgnoreOrigins,
+        Self::IgnoreRight,
+        Self::ForgetAcquainted,
+        Self::ForgetLife,
+        Self::ForgetFua,
+        Self::AnswerStopped,
+    ];
+}
+
+/// What is the same for all nodes of a group.
+pub(super) struct Mirror {
+    config: MirrorConfig,
+    /// What the register holds.
+    register: Map,
+    /// Questions of each node with lower numbers have no effect any more.
+    fenced: BTreeMap<NodeId, u64>,
+    /// The node that has begun to serve last, and in which of its terms.
+    leader: (NodeId, u64),
+    /// The persistence life that was served last.
+    life: u64,
+    /// All columns in sync have lost their power since.
+    power_lost: bool,
+    /// Makes what is drawn here.
+    drawn: u64,
+    pub(super) counts: MirrorCounts,
+}
+
+/// What has happened to the groups of a world.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct MirrorCounts {
+    /// Changes of maps.
+    pub maps: u64,
+    /// Terms of the core.
+    pub terms: u64,
+    /// Columns that became in sync again.
+    pub admissions: u64,
+    /// Terms that have begun another persistence life.
+    pub lives: u64,
+    /// Commands that the core repeated, and the group had done before.
+    pub in_doubt: u64,
+}
+
+/// A group at a node while its process lives.
+pub(crate) struct GroupLife {
+    group: Group<Tags>,
+    pub(crate) alarm: Alarm,
+    /// Operations of the disk that are on their way, and the writes that syncs among them cover.
+    works: BTreeMap<Op, (Work<Tags>, u64)>,
+    /// What the core waits for.
+    commands: BTreeMap<GroupToken, Asked>,
+    /// The epoch in which the core's term has begun.
+    serving: Option<u64>,
+    /// The end of the right that the core knows.
+    right: Instant,
+}
+
+/// A command of the core.
+struct Asked {
+    shard: u16,
+    op: OpId,
+    work: DiskWork,
+    /// The write is done, and is being made durable.
+    is_hardening: bool,
+}
+
+impl GroupLife {
+    /// When a timer is wanted.
+    pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
+        self.group.next_timeout(now)
+    }
+}
+
+impl Mirror {
+    pub(super) fn new(config: &MirrorConfig, seed: u64) -> Self {
+        let disks: Vec<(Uuid, NodeId)> =
+            (1..).map(|number| Uuid([number; 16])).zip(config.columns.iter().copied()).collect();
+        let primary = Member { node: config.columns[0], incarnation: 0 };
+        let register = Map::first(Uuid([9; 16]), 0, primary, &disks).expect("columns at different nodes");
+        Self {
+            config: config.clone(),
+            register,
+            fenced: BTreeMap::new(),
+            leader: (config.columns[0], 0),
+            life: 0,
+            power_lost: false,
+            drawn: mix(seed ^ u64::from(config.volume.0)),
+            counts: MirrorCounts::default(),
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.drawn = mix(self.drawn);
+        self.drawn >> 8
+    }
+
+    fn chance(&mut self, per_mille: u32) -> bool {
+        self.draw() % 1000 < u64::from(per_mille)
+    }
+
+    /// A time of up to so many microseconds, and 50 at least.
+    fn takes(&mut self, micros: u64) -> Duration {
+        Duration::from_micros(50 + self.draw() % micros)
+    }
+
+    /// The nodes whose columns are in sync.
+    fn in_sync(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.register.in_sync().map(|number| self.register.columns[usize::from(number)].node)
+    }
+
+    /// A node with a column that is not this one, to be taken for the primary while none is known.
+    fn other(&self, node: NodeId) -> NodeId {
+        self.config.columns.iter().copied().find(|&other| other != node).unwrap_or(node)
+    }
+}
+
+impl<M: Models> World<M> {
+    /// The volume's medium is a group of copies.
+    #[must_use]
+    pub fn is_mirror(&self, volume: PgId) -> bool {
+        self.mirrors.contains_key(&volume)
+    }
+
+    /// The node that has begun to serve the group last, and in which of its terms.
+    pub(super) fn leader(&self, volume: PgId) -> Option<(NodeId, u64)> {
+        self.mirrors.get(&volume).map(|mirror| mirror.leader)
+    }
+
+    /// What has happened to the groups.
+    #[must_use]
+    pub fn mirror_counts(&self) -> MirrorCounts {
+        self.mirrors.values().fold(MirrorCounts::default(), |sum, mirror| {
+            let MirrorCounts { maps, terms, admissions, lives, in_doubt } = mirror.counts;
+            MirrorCounts {
+                maps: sum.maps + maps,
+                terms: sum.terms + terms,
+                admissions: sum.admissions + admissions,
+                lives: sum.lives + lives,
+                in_doubt: sum.in_doubt + in_doubt,
+            }
+        })
+    }
+
+    /// The columns of a group that are in sync by the register.
+    pub fn columns_in_sync(&self, volume: PgId) -> impl Iterator<Item = (NodeId, &crate::Media)> {
+        let nodes = self.mirrors.get(&volume).into_iter().flat_map(Mirror::in_sync);
+        nodes.filter_map(move |node| Some((node, &self.columns.get(&(node, volume))?.media)))
+    }
+
+    /// The node has a column of a group.
+    #[must_use]
+    pub fn has_column(&self, node: NodeId) -> bool {
+        self.columns.range((node, PgId(0))..=(node, PgId(u32::MAX))).next().is_some()
+    }
+
+    /// The columns of all groups, as they were made.
+    pub(super) fn new_columns(config: &super::WorldConfig) -> BTreeMap<(NodeId, PgId), Column> {
+        let mut columns = BTreeMap::new();
+        for mirror in &config.mirrors {
+            let spec =
+                config.volumes.iter().find(|spec| spec.id == mirror.volume).expect("a volume of the world");
+            for (number, node) in (1..).zip(&mirror.columns) {
+                let column = Column::new(Uuid([number; 16]), spec, config.sectors);
+                columns.insert((*node, mirror.volume), column);
+            }
+        }
+        columns
+    }
+
+    fn mirror(&mut self, volume: PgId) -> &mut Mirror {
+        self.mirrors.get_mut(&volume).expect("a volume with a group")
+    }
+
+    fn column(&mut self, node: NodeId, volume: PgId) -> &mut Column {
+        self.columns.get_mut(&(node, volume)).expect("the node has a column")
+    }
+
+    fn spec_of(&self, volume: PgId, primary: NodeId, epoch: u64) -> VolumeSpec {
+        let spec = self.config.volumes.iter().find(|spec| spec.id == volume).expect("a volume of the world");
+        VolumeSpec { primary, epoch, ..spec.clone() }
+    }
+
+    /// A process has started: it opens its columns, and hears what the register holds.
+    pub(super) fn begin_groups(&mut self, node: NodeId) {
+        let volumes: Vec<PgId> = self.mirrors.keys().copied().collect();
+        for volume in volumes {
+            self.tell_map(node, volume);
+            if !self.columns.contains_key(&(node, volume)) {
+                continue;
+            }
+            let me = Member { node, incarnation: self.place(node).incarnation };
+            let sectors = self.column(node, volume).media.sectors();
+            let disk = self.column(node, volume).open();
+            let size = Size { bytes: sectors, copy_bytes: 16 };
+            let (now, timing) = (self.clock(node), self.mirror(volume).config.timing);
+            let group = Group::new(me, disk, size, timing, now);
+            let life = GroupLife {
+                group,
+                alarm: Alarm::new(),
+                works: BTreeMap::new(),
+                commands: BTreeMap::new(),
+                serving: None,
+                right: Instant(0),
+            };
+            self.running(node).groups.insert(volume, life);
+            self.with_group(node, volume, |_, _| {});
+        }
+    }
+
+    /// A process ends: of what was on its way to its disks, any part is done.
+    pub(super) fn end_groups(&mut self, node: NodeId) {
+        let groups = std::mem::take(&mut self.running(node).groups);
+        for (volume, life) in groups {
+            for (work, _) in life.works.into_values() {
+                let Self { mirrors, columns, .. } = self;
+                let mirror = mirrors.get_mut(&volume).expect("a volume with a group");
+                let column = columns.get_mut(&(node, volume)).expect("the node has a column");
+                column.tear(&work, || mirror.chance(500));
+            }
+        }
+    }
+
+    /// The machine of a node loses its power.
+    pub(super) fn cut_columns(&mut self, node: NodeId) {
+        let volumes: Vec<PgId> = self.mirrors.keys().copied().collect();
+        for volume in volumes {
+            let Self { mirrors, columns, .. } = self;
+            let mirror = mirrors.get_mut(&volume).expect("a volume with a group");
+            if let Some(column) = columns.get_mut(&(node, volume)) {
+                column.lose_power(|| mirror.chance(500));
+            }
+            self.judge_power(volume);
+        }
+    }
+
+    /// When all columns in sync have lost their power, what was not flushed may be gone.
+    fn judge_power(&mut self, volume: PgId) {
+        let mirror = &self.mirrors[&volume];
+        let is_lossy = |node: NodeId| self.columns[&(node, volume)].record.is_lossy;
+        if mirror.in_sync().all(is_lossy) {
+            self.mirror(volume).power_lost = true;
+        }
+    }
+
+    /// Something happens to a group. What comes out of it is carried out next.
+    fn with_group(&mut self, node: NodeId, volume: PgId, act: impl FnOnce(&mut Group<Tags>, Instant)) {
+        let now = self.clock(node);
+        let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+        act(&mut life.group, now);
+        let life = self.place(node).life;
+        self.events.push(self.now, Event::GroupActs { node, life, volume });
+    }
+
+    /// What a group wants is done, in order; then it is seen when it wants to be called again.
+    pub(super) fn group_acts(&mut self, node: NodeId, volume: PgId) {
+        loop {
+            let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+            let Some(output) = life.group.poll() else { break };
+            self.carry_out(node, volume, output);
+        }
+        let now = self.clock(node);
+        let ignores = self.mirror(volume).config.mistake == Some(DriverMistake::IgnoreRight);
+        let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+        let until = life.group.right_ends().filter(|_| life.serving.is_some() && !ignores);
+        if let Some(until) = until.filter(|&until| until != life.right) {
+            life.right = until;
+            self.control_input(node, ControlInput::Right { volume, until });
+        }
+        let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+        let due = life.next_timeout(now);
+        if life.alarm.set(due) {
+            self.set_timer(node, Unit::Group(volume), due);
+        }
+    }
+
+    fn carry_out(&mut self, node: NodeId, volume: PgId, output: Output<Tags>) {
+        trace!(self, "{node:?} {volume:?} < {output:?}");
+        match output {
+            Output::Send { to, message } => {
+                self.send(node, to, EnvelopeBody::Group { volume, message: Box::new(message) });
+            }
+            Output::Work { op, work } => {
+                let covered = self.column(node, volume).begin(&work);
+                let mirror = self.mirror(volume);
+                let slow = mirror.config.slow;
+                let is_slow = mirror.chance(slow);
+                let after = mirror.takes(if is_slow { 60_000 } else { 2_000 });
+                self.running(node)
+                    .groups
+                    .get_mut(&volume)
+                    .expect("it wants it")
+                    .works
+                    .insert(op, (work, covered));
+                let life = self.place(node).life;
+                self.events.push(self.now + after, Event::GroupWork { node, life, volume, op });
+            }
+            Output::Release(extent) => self.column(node, volume).release(extent),
+            Output::CaughtUp(extents) => self.column(node, volume).caught_up(&extents),
+            Output::ReadMap => self.ask_register(node, volume, None),
+            Output::Propose(map) => self.ask_register(node, volume, Some(map)),
+            Output::Serves(_) => self.serves(node, volume),
+            Output::Stopped => self.stopped(node, volume),
+            Output::Done { token, result } => self.group_done(node, volume, token, result),
+        }
+    }
+
+    /// An operation of a column's disk has ended.
+    pub(super) fn group_work(&mut self, node: NodeId, volume: PgId, op: Op) {
+        let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+        let Some((work, covered)) = life.works.remove(&op) else { return };
+        let payload = self.column(node, volume).apply(&work, covered);
+        self.with_group(node, volume, |group, now| group.done(now, op, Ok(payload)));
+    }
+
+    pub(super) fn group_message(&mut self, node: NodeId, from: NodeId, volume: PgId, message: Message<Tags>) {
+        trace!(self, "{node:?} {volume:?} > {from:?} {message:?}");
+        self.with_group(node, volume, |group, now| group.receive(now, from, message));
+    }
+
+    pub(super) fn group_timeout(&mut self, node: NodeId, volume: PgId) {
+        self.with_group(node, volume, |group, now| group.timeout(now));
+    }
+
+    fn ask_register(&mut self, node: NodeId, volume: PgId, proposal: Option<Map>) {
+        let life = self.place(node).life;
+        let now = self.now;
+        self.last_question += 1;
+        let number = self.last_question;
+        let mirror = self.mirror(volume);
+        // What was asked before has no effect any more.
+        mirror.fenced.insert(node, number);
+        let loss = mirror.config.register_loss;
+        if !mirror.chance(loss) {
+            let after = mirror.takes(4_000);
+            self.events.push(now + after, Event::Register { node, life, volume, number, proposal });
+        }
+        let answer = Answer::Unknown;
+        self.events.push(now + ANSWER, Event::Registered { node, life, volume, number, answer });
+    }
+
+    /// A question arrives at the register.
+    pub(super) fn register(
+        &mut self,
+        node: NodeId,
+        life: u64,
+        volume: PgId,
+        number: u64,
+        proposal: Option<Map>,
+    ) {
+        let now = self.now;
+        let mirror = self.mirror(volume);
+        if mirror.fenced.get(&node).is_some_and(|&fenced| fenced > number) {
+            return;
+        }
+        let answer = match proposal {
+            None => Answer::Read(mirror.register.clone()),
+            Some(map) if map.term.epoch == mirror.register.term.epoch + 1 => {
+                self.map_changes(volume, map);
+                Answer::Taken
+            }
+            Some(_) => Answer::NotTaken,
+        };
+        let mirror = self.mirror(volume);
+        let loss = mirror.config.register_loss;
+        if !mirror.chance(loss) {
+            let after = mirror.takes(3_000);
+            self.events.push(now + after, Event::Registered { node, life, volume, number, answer });
+        }
+    }
+
+    /// Only the first answer to a question counts.
+    pub(super) fn registered(&mut self, node: NodeId, volume: PgId, number: u64, answer: Answer) {
+        let fenced = self.mirror(volume).fenced.entry(node).or_default();
+        if *fenced > number {
+            return;
+        }
+        *fenced = number + 1;
+        trace!(self, "{node:?} {volume:?} > register {answer:?}");
+        self.with_group(node, volume, |group, now| group.register(now, answer));
+    }
+
+    /// The register holds another map.
+    fn map_changes(&mut self, volume: PgId, map: Map) {
+        trace!(self, "{volume:?} has map {map:?}");
+        let mirror = self.mirror(volume);
+        let before = std::mem::replace(&mut mirror.register, map.clone());
+        let admitted = map.in_sync().filter(|column| !before.in_sync().any(|other| other == *column)).count();
+        mirror.counts.maps += 1;
+        mirror.counts.admissions += admitted as u64;
+        self.judge_power(volume);
+        if before.since == map.since {
+            return;
+        }
+        for node in (0..self.places.len() as u16).map(NodeId) {
+            let after = Duration::from_nanos(self.mirror(volume).draw() % NEWS.as_nanos() as u64);
+            self.schedule(self.now + after, Action::TellRole { at: node, volume });
+        }
+    }
+
+    /// A node hears what the register holds. That it is the primary itself, its group says.
+    pub(super) fn tell_map(&mut self, node: NodeId, volume: PgId) {
+        if !self.is_running(node) {
+            return;
+        }
+        let map = self.mirror(volume).register.clone();
+        let known = self.control(node).and_then(|control| control.volume(volume)).map(|spec| spec.epoch);
+        if known.is_some_and(|known| known >= map.since) {
+            return;
+        }
+        let member = Member { node, incarnation: self.place(node).incarnation };
+        if map.primary == member {
+            return;
+        }
+        let primary =
+            if map.primary.node == node { self.mirror(volume).other(node) } else { map.primary.node };
+        let spec = self.spec_of(volume, primary, map.since);
+        self.control_input(node, ControlInput::Group { spec, term: None });
+    }
+
+    /// The node's group has begun to serve.
+    fn serves(&mut self, node: NodeId, volume: PgId) {
+        let group = &self.running(node).groups[&volume].group;
+        let (map, life, is_new_life) = (group.map().cloned(), group.life(), group.is_new_life());
+        let (Some(map), Some(life)) = (map, life) else { return };
+        let since = map.since;
+        let serving = self.running(node).groups[&volume].serving;
+        if serving == Some(since) {
+            return;
+        }
+        if serving.is_some() {
+            self.stopped(node, volume);
+        }
+        trace!(self, "{node:?} serves {volume:?} since {since}, life {life}");
+        let mistake = self.mirror(volume).config.mistake;
+        self.begin_life(node, volume, life);
+        self.mirror(volume).leader = (node, since);
+        self.mirror(volume).counts.terms += 1;
+        let group = self.running(node).groups.get_mut(&volume).expect("it serves");
+        (group.serving, group.right) = (Some(since), Instant(0));
+        let life = if mistake == Some(DriverMistake::ForgetLife) { 1 } else { life };
+        let journal = DiskJournal {
+            volume,
+            persistence: Persistence(life),
+            loss: cards_core::Loss::Power,
+            held: is_new_life,
+        };
+        let all = (0..self.places.len() as u16).map(NodeId);
+        let acquainted = all.filter(|_| mistake != Some(DriverMistake::ForgetAcquainted)).collect();
+        let term = Some(CoreTerm { journal, cards: CardJournal::default(), acquainted });
+        let spec = self.spec_of(volume, node, since);
+        self.control_input(node, ControlInput::Group { spec, term });
+    }
+
+    /// Another persistence life: what was acknowledged and not flushed may be lost.
+    fn begin_life(&mut self, node: NodeId, volume: PgId, life: u64) {
+        let mirror = self.mirror(volume);
+        if std::mem::replace(&mut mirror.life, life) == life {
+            return;
+        }
+        mirror.counts.lives += 1;
+        let power_lost = std::mem::take(&mut mirror.power_lost);
+        let media = &self.columns[&(node, volume)].media;
+        let changed = media.written_sectors().map(|sector| (sector, media.tag(sector)));
+        let changed = if power_lost { changed.collect() } else { Vec::new() };
+        self.losses.push_back(Loss { volume, changed });
+    }
+
+    /// The node's group serves no more, and knows of no other that does.
+    fn stopped(&mut self, node: NodeId, volume: PgId) {
+        let mistake = self.mirror(volume).config.mistake;
+        let other = self.mirror(volume).other(node);
+        let life = self.running(node).groups.get_mut(&volume).expect("it has stopped");
+        let asked = std::mem::take(&mut life.commands);
+        let Some(since) = life.serving.take() else { return };
+        let spec = self.spec_of(volume, other, since);
+        self.control_input(node, ControlInput::Group { spec, term: None });
+        for asked in asked.into_values() {
+            let is_write = matches!(asked.work, DiskWork::Command { .. });
+            let counts_as_done = is_write && mistake == Some(DriverMistake::AnswerStopped);
+            self.disk_ends(node, &asked, if counts_as_done { Ok(()) } else { Err(IoError::NotAttached) });
+        }
+    }
+
+    fn disk_ends(&mut self, node: NodeId, asked: &Asked, result: Result<(), IoError>) {
+        if let DiskWork::Read { slot, .. } = asked.work {
+            self.shard(node, asked.shard).memory.filled(slot);
+        }
+        self.shard_input(node, asked.shard, Input::DiskDone { op: asked.op, result });
+    }
+
+    /// The core wants something of the group.
+    pub(super) fn group_start(&mut self, node: NodeId, shard: u16, op: OpId, volume: PgId, work: DiskWork) {
+        if let DiskWork::Read { slot, .. } = work {
+            self.shard(node, shard).memory.fill(slot);
+        }
+        let asked = Asked { shard, op, work, is_hardening: false };
+        let is_serving = self.running(node).groups.get(&volume).is_some_and(|life| life.serving.is_some());
+        if !is_serving {
+            // Its term is about to end, or has: after what the shard is saying.
+            let life = self.place(node).life;
+            return self.events.push(self.now, Event::GroupRefuses { node, life, shard, op, work });
+        }
+        let command = self.command_of(node, shard, volume, work);
+        self.give(node, volume, asked, command);
+    }
+
+    /// The core has asked a group that does not serve.
+    pub(super) fn group_refuses(&mut self, node: NodeId, shard: u16, op: OpId, work: DiskWork) {
+        let asked = Asked { shard, op, work, is_hardening: false };
+        self.disk_ends(node, &asked, Err(IoError::NotAttached));
+    }
+
+    fn give(&mut self, node: NodeId, volume: PgId, asked: Asked, command: Command<Tags>) {
+        self.last_question += 1;
+        let token = GroupToken(self.last_question);
+        trace!(self, "{node:?} {volume:?} > {token:?} {command:?}");
+        let life = self.running(node).groups.get_mut(&volume).expect("it serves");
+        life.commands.insert(token, asked);
+        self.with_group(node, volume, |group, now| group.command(now, token, command));
+    }
+
+    /// What the group is to do, with extents in sectors.
+    fn command_of(&mut self, node: NodeId, shard: u16, volume: PgId, work: DiskWork) -> Command<Tags> {
+        let ignores = self.mirror(volume).config.mistake == Some(DriverMistake::IgnoreOrigins);
+        let (sector_bytes, per_block) = (u64::from(self.sector_bytes()), u64::from(self.config.sectors));
+        match work {
+            DiskWork::Read { block, .. } => {
+                let offset = u64::from(block) * per_block;
+                let length = per_block.min(self.column(node, volume).media.sectors() - offset);
+                Command::Read { extent: cards_array::group::Extent { offset, length } }
+            }
+            DiskWork::Command { kind: CommandKind::Flush { .. }, .. } => Command::Flush,
+            DiskWork::Command { kind, offset, length, payload, origin, .. } => {
+                let (offset, length) = (offset / sector_bytes, u64::from(length) / sector_bytes);
+                let payload = match (kind, payload) {
+                    (CommandKind::Write, Payload::Buffer(buffer)) => {
+                        self.shard(node, shard).memory.buffer(buffer).to_vec()
+                    }
+                    _ => vec![0; length as usize],
+                };
+                let origin = origin.filter(|_| !ignores).map(origin_of);
+                Command::Write { extent: cards_array::group::Extent { offset, length }, payload, origin }
+            }
+        }
+    }
+
+    /// A command of the core has ended.
+    fn group_done(
+        &mut self,
+        node: NodeId,
+        volume: PgId,
+        token: GroupToken,
+        result: Result<Option<Tags>, CommandError>,
+    ) {
+        let life = self.running(node).groups.get_mut(&volume).expect("it has ended a command");
+        let Some(mut asked) = life.commands.remove(&token) else { return };
+        let result = match result {
+            Ok(payload) => {
+                if let DiskWork::Read { slot, .. } = asked.work {
+                    let per_block = self.config.sectors as usize;
+                    let tags =
+                        payload.unwrap_or_default().into_iter().chain(std::iter::repeat(0)).take(per_block);
+                    let tags: Tags = tags.collect();
+                    let memory = &mut self.shard(node, asked.shard).memory;
+                    tags.into_iter().enumerate().for_each(|(n, tag)| memory.fill_sector(slot, n, tag));
+                }
+                Ok(())
+            }
+            Err(CommandError::NotPrimary) => Err(IoError::NotAttached),
+            Err(CommandError::InDoubt) => {
+                self.mirror(volume).counts.in_doubt += 1;
+                Err(IoError::OutcomeUnknown)
+            }
+            Err(CommandError::Answered) => Err(IoError::NoAnswer),
+        };
+        let is_durable = matches!(asked.work, DiskWork::Command { fua: true, .. });
+        let forgets = self.mirror(volume).config.mistake == Some(DriverMistake::ForgetFua);
+        if is_durable && result.is_ok() && !asked.is_hardening && !forgets {
+            asked.is_hardening = true;
+            return self.give(node, volume, asked, Command::Flush);
+        }
+        self.disk_ends(node, &asked, result);
+    }
+
+    /// Cards of earlier primaries are void: the group may write.
+    pub(super) fn group_writes(&mut self, node: NodeId, volume: PgId) {
+        self.with_group(node, volume, |group, now| group.cards_void(now));
+    }
+}
+
+/// As the array says it.
+const fn origin_of(origin: CommandOrigin) -> Origin {
+    let CommandOrigin { node, life, shard, number, oldest, first_epoch } = origin;
+    let client = Client { member: Member { node, incarnation: life }, shard };
+    Origin { client, request: number, oldest, first_epoch }
+}
