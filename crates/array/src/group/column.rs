@@ -247,9 +247,10 @@ impl Column {
                 self.passes(from, term, out);
             }
         } else if !self.claims && term >= self.refused_below() {
-            self.heard = now;
-            self.promise.renew(now, member, term, &self.timing);
-            out.send(from, Message::BeaconAck { member, sequence });
+            if self.promise.renew(now, member, term, &self.timing) {
+                self.heard = now;
+                out.send(from, Message::BeaconAck { member, sequence });
+            }
         }
     }
 

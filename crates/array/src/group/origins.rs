@@ -82,11 +82,6 @@ impl Origins {
         self.since
     }
 
-    /// No command was applied.
-    pub(super) fn is_empty(&self) -> bool {
-        self.clients.is_empty()
-    }
-
     /// Adds what is known of a client: it repeats no command below `oldest`, and of later ones these were applied.
     #[must_use]
     pub fn with_client(

@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
-use cards_core::{Instant, NodeId};
+use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::column::Column;
@@ -104,6 +104,7 @@ struct Put<P> {
     /// All columns that must have it have it.
     is_complete: bool,
     since: Instant,
+    again: Again,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,33 @@ struct Get {
     extent: Extent,
     from: u8,
     reason: Reason,
+    again: Again,
+}
+
+/// When what costs bytes is sent again: after a pause that doubles each time, up to [`Again::LONGEST`] times the first one. A disk or a link
+/// that is slow would else be given all of it several times.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Again {
+    const LONGEST: u32 = 4;
+
+    fn first(now: Instant, timing: &GroupTiming) -> Self {
+        Self { at: now + timing.resend, pause: timing.resend }
+    }
+
+    /// Whether it is sent again now.
+    fn is_due(&mut self, now: Instant, timing: &GroupTiming) -> bool {
+        let is_due = self.at <= now;
+        if is_due {
+            self.pause = (self.pause * 2).min(timing.resend * Self::LONGEST);
+            self.at = now + self.pause;
+        }
+        is_due
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -370,7 +398,7 @@ impl<P: Clone> Primary<P> {
         }
         if self.resend_at <= now {
             self.resend_at = now + self.timing.resend;
-            self.resend(out);
+            self.resend(now, out);
         }
         if self.stage == Stage::Reading && self.writes_at.is_some_and(|at| at <= now) {
             self.stage = Stage::Serving;
@@ -378,7 +406,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// Sends again what has no answer.
-    fn resend(&self, out: &mut Outputs<P>) {
+    fn resend(&mut self, now: Instant, out: &mut Outputs<P>) {
         match self.stage {
             Stage::Sealing => {
                 for column in self.written().columns().filter(|column| !self.reports.contains_key(column)) {
@@ -388,11 +416,20 @@ impl<P: Clone> Primary<P> {
             Stage::Opening => self.send_open(out),
             Stage::Reconciling | Stage::Reading | Stage::Serving => {}
         }
-        for (number, put) in &self.puts {
-            self.send_put(*number, put, out);
+        let timing = self.timing;
+        let puts = self
+            .puts
+            .iter_mut()
+            .filter_map(|(number, put)| put.again.is_due(now, &timing).then_some(*number));
+        for number in puts.collect::<Vec<_>>() {
+            self.send_put(number, &self.puts[&number], out);
         }
-        for (number, get) in &self.gets {
-            self.send_get(*number, get, out);
+        let gets = self
+            .gets
+            .iter_mut()
+            .filter_map(|(number, get)| get.again.is_due(now, &timing).then_some(*number));
+        for number in gets.collect::<Vec<_>>() {
+            self.send_get(number, &self.gets[&number], out);
         }
         for (number, harden) in &self.hardens {
             self.send_harden(*number, harden, out);
@@ -621,7 +658,7 @@ impl<P: Clone> Primary<P> {
             return;
         }
         if let Some(extent) = self.reconcile.pop_front() {
-            self.get(Get { extent, from: self.source, reason: Reason::Reconcile }, out);
+            self.get(now, extent, (self.source, Reason::Reconcile), out);
         } else {
             self.stage = Stage::Opening;
             self.resend_at = now + self.timing.resend;
@@ -693,7 +730,7 @@ impl<P: Clone> Primary<P> {
                     if self.made.is(Mistake::ClearWhenSent) {
                         self.send_caught_up(&[extent].into_iter().collect(), out);
                     }
-                    self.get(Get { extent, from: self.own, reason: Reason::Fill }, out);
+                    self.get(now, extent, (self.own, Reason::Fill), out);
                 }
                 None if !self.puts.values().any(is_behind) => {
                     fill.step = FillStep::Hardening;
@@ -714,7 +751,8 @@ impl<P: Clone> Primary<P> {
         None
     }
 
-    fn get(&mut self, get: Get, out: &mut Outputs<P>) {
+    fn get(&mut self, now: Instant, extent: Extent, (from, reason): (u8, Reason), out: &mut Outputs<P>) {
+        let get = Get { extent, from, reason, again: Again::first(now, &self.timing) };
         let number = self.number();
         self.send_get(number, &get, out);
         self.gets.insert(number, get);
@@ -740,15 +778,16 @@ impl<P: Clone> Primary<P> {
 
     /// Bytes are here.
     fn got(&mut self, now: Instant, number: u64, payload: P, out: &mut Outputs<P>) {
-        let Some(Get { extent, from, reason }) = self.gets.remove(&number) else { return };
+        let Some(Get { extent, from, reason, .. }) = self.gets.remove(&number) else { return };
         let mut targets: Mask = match reason {
             Reason::Command(token) => return self.results.push_back((token, Some(payload))),
             Reason::Reconcile => self.map.in_sync().collect(),
             Reason::Fill => self.fill.as_ref().map(|fill| fill.column).into_iter().collect(),
         };
         targets = targets.without([from].into_iter().collect());
-        let (origin, confirmed, since) = (None, Mask::default(), now);
-        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete: false, since }, out);
+        let (origin, confirmed) = (None, Mask::default());
+        let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
+        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again }, out);
     }
 
     /// Begins commands that nothing open is in the way of.
@@ -781,7 +820,7 @@ impl<P: Clone> Primary<P> {
             match command {
                 Command::Flush => {}
                 Command::Read { extent } => {
-                    self.get(Get { extent, from: self.own, reason: Reason::Command(token) }, out);
+                    self.get(now, extent, (self.own, Reason::Command(token)), out);
                 }
                 Command::Write { extent, payload, origin } => {
                     match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
@@ -793,6 +832,7 @@ impl<P: Clone> Primary<P> {
                                 origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
                             let (targets, confirmed) = (self.written(), Mask::default());
                             let (reason, is_complete, since) = (Reason::Command(token), false, now);
+                            let again = Again::first(now, &self.timing);
                             let put = Put {
                                 extent,
                                 payload,
@@ -802,6 +842,7 @@ impl<P: Clone> Primary<P> {
                                 confirmed,
                                 is_complete,
                                 since,
+                                again,
                             };
                             self.put(put, out);
                         }
