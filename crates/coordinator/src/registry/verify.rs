@@ -108,7 +108,7 @@ impl Registry {
             require(numbers.insert(group.number), &key, "has the number of another volume")?;
             require(volumes.insert(group.uuid.key()), &key, "has the UUID of another volume")?;
             let there = group.columns.iter().filter(|column| column.state != ColumnState::Removed);
-            let is_known = |disk| self.managed.get(disk).is_some();
+            let is_known = |disk| self.managed.contains_key(disk);
             let has_disks = there.into_iter().all(|column| is_known(&column.disk));
             require(has_disks, &key, "has a column on a disk that is not registered")?;
             let has_map = self.maps.contains_key(&group.number);
