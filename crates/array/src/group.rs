@@ -77,7 +77,7 @@ pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Wor
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
-pub use origins::{APPLIED_MAX, CLIENTS_MAX, Client, Origin, Origins};
+pub use origins::{CLIENTS_MAX, Client, ORIGINS_MAX, Origin, Origins};
 pub use primary::Size;
 
 /// A group at a node that has one of its columns.

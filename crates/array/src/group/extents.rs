@@ -104,6 +104,22 @@ impl Extents {
         }
     }
 
+    /// As [`Self::cover`], with room for others: what grows one by one is not looked through each time.
+    pub(super) fn bound(&mut self, most: usize) {
+        if self.len() > most {
+            self.cover(most - most / 4);
+        }
+    }
+
+    /// Adds a range, unless it would be one more than `most`.
+    pub(super) fn insert_within(&mut self, extent: Extent, most: usize) {
+        let before = self.len();
+        self.insert(extent);
+        if self.len() > most.max(before) {
+            self.remove(extent);
+        }
+    }
+
     /// The same bytes as sets of at most `most` ranges each.
     pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
         let mut ranges = self.0.iter().map(|(&offset, &end)| (offset, end)).peekable();
@@ -182,6 +198,9 @@ mod tests {
                 };
                 prop_assert!(gaps(&set).ends_with(&gaps(&cover)));
             }
+            let (mut within, extent) = (set.clone(), Extent { offset: 60, length: 2 });
+            within.insert_within(extent, set.len());
+            prop_assert_eq!(within.len(), set.len(), "it touches another one, or is left out");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::harness::cluster::{CARDS, Cluster};
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::{Finished, run};
 use crate::harness::{LONG, MIB, SHORT, eventually, scratch};
 
@@ -21,6 +21,8 @@ fn disk(dir: &Path, node: usize, bytes: u64) -> PathBuf {
 /// Three nodes, each with a managed disk; that of node 3 is the smallest.
 fn start(dir: &Path) -> Cluster {
     let mut plan = Plan::new(dir, 3);
+    // Long, so that no node is declared dead because the machine is busy: one that is has no copies of new volumes.
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "3s" };
     for (index, bytes) in [(0, 96 * MIB), (1, 128 * MIB), (2, 64 * MIB)] {
         plan.nodes[index].disks.push(Disk::managed("fast", &disk(dir, index + 1, bytes)));
     }
@@ -42,6 +44,7 @@ fn cards(cluster: &mut Cluster, node: usize, words: &[&str]) -> Finished {
     run(&[&[CARDS], words, &["--socket", &socket]].concat(), LONG)
 }
 
+#[track_caller]
 fn json(cluster: &mut Cluster, node: usize, words: &[&str]) -> Value {
     serde_json::from_str(&cards(cluster, node, &[words, &["--json"]].concat()).ok().stdout).unwrap()
 }

@@ -216,6 +216,11 @@ fn peers(text: &mut Exposition, node: &Node) {
     for (peer, link) in &peers {
         family.sample(&[("peer", peer)], link.damaged.total());
     }
+    let help = "Messages of mirrored volumes from peers that were dropped; they are sent again.";
+    let mut family = text.counter("cards_group_messages_dropped", help);
+    for (reason, count) in node.group_mail.dropped() {
+        family.sample(&[("reason", reason)], count);
+    }
     let help = "Bytes of writes to disks of the peer that wait for its memory, or for the connection.";
     let mut family = text.gauge("cards_peer_writes_waiting_bytes", help);
     for (peer, link) in &peers {

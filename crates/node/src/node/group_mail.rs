@@ -80,6 +80,13 @@ impl GroupMail {
         Some(Room { held: [Arc::clone(&self.held), Arc::clone(of_peer)], bytes })
     }
 
+    /// Messages that were dropped, by reason.
+    pub(crate) fn dropped(&self) -> [(&'static str, u64); 3] {
+        let counts =
+            [("unknown", &self.unknown), ("damaged", &self.damaged), ("memory", &self.without_room)];
+        counts.map(|(reason, count)| (reason, count.load(Relaxed)))
+    }
+
     /// Gives a message to its group.
     pub(crate) fn arrived(&self, from: NodeId, group: PgId, message: Message<Bytes>) {
         let receive = self.receive.read().unwrap_or_else(PoisonError::into_inner);

@@ -14,10 +14,10 @@
 //! | flags | 1 missed, 2 has an origin, 4 admits |
 
 use cards_array::group::{
-    APPLIED_MAX, CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, MAP_BYTES_MAX, Map, Member, Memory,
-    Message, Origin, Origins, Report, Term,
+    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, MAP_BYTES_MAX, Map, Member, Memory, Message,
+    ORIGINS_MAX, Origin, Origins, Report, Term,
 };
-use cards_core::{NodeId, PgId};
+use cards_core::PgId;
 use cards_layout::format::Uuid;
 
 use super::body::{Reader, Writer, group, node};
@@ -29,7 +29,9 @@ use super::{FrameError, GROUPS, HEADER_SIZE, MAX_BLOCK, MAX_WRITE, seal};
 pub const MAX_GROUP_BODY: u32 = REPORT as u32;
 
 const EXTENTS: usize = 2 + EXTENTS_MAX * 16;
-const ORIGINS: usize = 8 + 2 + CLIENTS_MAX * (2 + 8 + 2 + 8 + 2) + NodeId::MAX_NODES * APPLIED_MAX * 8;
+const ORIGINS: usize = 8 + 2 + CLIENTS_MAX * (2 + 8 + 2 + 8 + 2) + ORIGINS_MAX * 8;
+/// Commands of a client: its count has 2 bytes.
+const APPLIED_MAX: usize = u16::MAX as usize;
 const REPORT: usize = 1 + 12 + 8 + 2 * EXTENTS + ORIGINS;
 
 const BEACON: u8 = 0;
@@ -391,41 +393,29 @@ impl Writer {
     fn origins(&mut self, origins: &Origins) -> Result<(), FrameError> {
         self.u64(origins.since());
         self.length("list of clients", origins.clients().len(), CLIENTS_MAX)?;
-        let mut all = Applied::default();
+        let mut all = 0;
         for (Client { member, shard }, oldest, applied) in origins.clients() {
             self.u16(member.node.0);
             self.u64(member.incarnation);
             self.u16(shard);
             self.u64(oldest);
             self.length("list of commands", applied.len(), APPLIED_MAX)?;
-            all.add(member.node, applied.len())?;
+            all = sum(all, applied.len())?;
             applied.iter().for_each(|request| self.u64(*request));
         }
         Ok(())
     }
 }
 
-/// Commands of the clients of a node, which are listed one after the other.
-#[derive(Default)]
-struct Applied {
-    node: Option<NodeId>,
-    commands: usize,
-}
-
-impl Applied {
-    fn add(&mut self, node: NodeId, commands: usize) -> Result<(), FrameError> {
-        if self.node != Some(node) {
-            *self = Self { node: Some(node), commands: 0 };
-        }
-        self.commands += commands;
-        match self.commands > APPLIED_MAX {
-            true => Err(FrameError::TooLong {
-                what: "list of commands of a node",
-                length: self.commands as u64,
-                limit: APPLIED_MAX as u64,
-            }),
-            false => Ok(()),
-        }
+/// Commands of all clients so far.
+fn sum(all: usize, more: usize) -> Result<usize, FrameError> {
+    match all + more {
+        sum if sum <= ORIGINS_MAX => Ok(sum),
+        sum => Err(FrameError::TooLong {
+            what: "list of commands of all clients",
+            length: sum as u64,
+            limit: ORIGINS_MAX as u64,
+        }),
     }
 }
 
@@ -453,7 +443,7 @@ impl Reader<'_> {
     /// Clients, and the commands of each, that ascend.
     fn origins(&mut self) -> Result<Origins, FrameError> {
         let mut origins = Origins::beginning(self.u64("epoch since which commands are known")?);
-        let (mut last, mut all) = (None, Applied::default());
+        let (mut last, mut all) = (None, 0);
         for _ in 0..self.length("list of clients", CLIENTS_MAX)? {
             let member = Member { node: self.node()?, incarnation: self.u64("incarnation")? };
             let client = Client { member, shard: self.u16("shard")? };
@@ -464,7 +454,7 @@ impl Reader<'_> {
             let oldest = self.u64("oldest command")?;
             let (mut least, mut applied) = (Some(oldest), Vec::new());
             let count = self.length("list of commands", APPLIED_MAX)?;
-            all.add(member.node, count)?;
+            all = sum(all, count)?;
             for _ in 0..count {
                 let request = self.u64("command")?;
                 if least.is_none_or(|least| request < least) {

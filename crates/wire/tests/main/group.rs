@@ -1,7 +1,7 @@
 //! Messages of a group of copies: each survives the wire, and no bytes do harm.
 
 use cards_array::group::{
-    APPLIED_MAX, CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, Map, Member, Memory, Message, Origin,
+    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, Map, Member, Memory, Message, ORIGINS_MAX, Origin,
     Origins, Report, State, Term,
 };
 use cards_core::{NodeId, PgId};
@@ -359,14 +359,15 @@ fn the_longest_report_is_sent_and_a_longer_one_is_not() {
             VERSION,
         )
     };
-    let longest = with(&most, CLIENTS_MAX, APPLIED_MAX / 64).expect("within its limits");
-    assert_eq!(longest[8..12], MAX_GROUP_BODY.to_le_bytes());
+    let longest = with(&most, CLIENTS_MAX, ORIGINS_MAX / CLIENTS_MAX).expect("within its limits");
+    let left = (ORIGINS_MAX % CLIENTS_MAX * 8) as u32;
+    assert_eq!(longest[8..12], (MAX_GROUP_BODY - left).to_le_bytes());
     assert!(decode(&longest).is_ok());
     for refused in [
         with(&ranges(EXTENTS_MAX as u64 + 1), 1, 1),
         with(&most, CLIENTS_MAX + 1, 1),
-        with(&most, 1, APPLIED_MAX + 1),
-        with(&most, 64, APPLIED_MAX / 64 + 1),
+        with(&most, 1, 1 << 16),
+        with(&most, CLIENTS_MAX, ORIGINS_MAX / CLIENTS_MAX + 1),
     ] {
         assert!(matches!(refused, Err(FrameError::TooLong { .. })));
     }
