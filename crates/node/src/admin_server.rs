@@ -288,6 +288,7 @@ async fn answer<'a>(
             Reply::Done {}
         }
         Request::RemoveVolume { volume } => {
+            mirrors::check_detached(node, &volume)?;
             coordinate(node, |done| Order::RemoveVolume { volume, done }).await?;
             Reply::Done {}
         }

@@ -92,6 +92,19 @@ fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> 
     }
 }
 
+/// The registry knows of attachments a moment later.
+///
+/// # Errors
+/// The volume is attached at this node.
+pub(crate) fn check_detached(node: &Node, volume: &str) -> Result<(), Refusal> {
+    if node.cards.find(volume).is_none_or(|card| card.attach.volume != volume) {
+        return Ok(());
+    }
+    let message =
+        format!("volume {volume} is attached at this node; run `cards volume detach {volume}` first");
+    Err(Refusal { kind: RefusalKind::Busy, message })
+}
+
 /// What the registry is asked for, and the disks that it names.
 ///
 /// # Errors

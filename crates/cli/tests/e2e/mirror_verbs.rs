@@ -22,6 +22,7 @@ fn disk(dir: &Path, node: usize, bytes: u64) -> PathBuf {
 fn start(dir: &Path) -> Cluster {
     let mut plan = Plan::new(dir, 3);
     // Long, so that no node is declared dead because the machine is busy: one that is has no copies of new volumes.
+    plan.lease = "3s";
     plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "3s" };
     for (index, bytes) in [(0, 96 * MIB), (1, 128 * MIB), (2, 64 * MIB)] {
         plan.nodes[index].disks.push(Disk::managed("fast", &disk(dir, index + 1, bytes)));
@@ -145,10 +146,18 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
     );
     assert_eq!(named["disks"], serde_json::json!(["n3:fast", "n1:fast"]));
 
+    cards(&mut cluster, 2, &["volume", "attach", "data"]).ok();
+    let attached = cards(&mut cluster, 2, &["volume", "remove", "data", "--force=data"]);
+    assert!(attached.stderr.contains("run `cards volume detach data` first"), "{}", attached.stderr);
+    cards(&mut cluster, 2, &["volume", "detach", "data"]).ok();
+
     let unforced = cards(&mut cluster, 2, &["volume", "remove", "data"]);
     assert!(unforced.stderr.contains("to remove it, add --force=data"), "{}", unforced.stderr);
-    let removed = json(&mut cluster, 2, &["volume", "remove", "data", "--force=data"]);
-    assert_eq!(removed, serde_json::json!({"volume": "data", "waits_for": []}));
+    let removed = eventually("the registry has heard that it is detached", SHORT, || {
+        let removed = cards(&mut cluster, 2, &["volume", "remove", "data", "--force=data", "--json"]);
+        removed.status.success().then_some(removed.stdout)
+    });
+    assert_eq!(removed, "{\"volume\":\"data\",\"waits_for\":[]}\n");
     assert_eq!(names(&json(&mut cluster, 2, &["volume", "list"])), ["log"]);
     let gone = cards(&mut cluster, 2, &["volume", "show", "data"]);
     assert!(gone.stderr.contains("data"), "{}", gone.stderr);

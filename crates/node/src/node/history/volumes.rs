@@ -57,7 +57,6 @@ mod tests {
                 local_hits: hits,
                 ..Io::default()
             },
-            mirror: None,
         }
     }
 
