@@ -156,6 +156,8 @@ impl Column {
             return;
         }
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
+            // The primary is there, and waits: nobody is to take over from it.
+            self.heard = now;
             return self.go_on_sealing(now, true, out);
         }
         match self.gate(term) {
