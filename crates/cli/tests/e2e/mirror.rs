@@ -290,6 +290,11 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     assert!(status.success(), "{}", scene.cluster.node(first).log());
     writer.goes_on(20);
     assert_eq!(scene.primary(third), other);
+    let disk = dir.path().join(format!("fast{first}.img"));
+    let report: Value =
+        serde_json::from_str(&cards(&["disk", "show", disk.to_str().unwrap(), "--json"]).ok().stdout)
+            .unwrap();
+    assert_eq!(report["closed"], true, "{report}");
     scene.restart(first);
     scene.wait_in_sync();
     let known = writer.end(reader);
