@@ -90,7 +90,7 @@ impl Options {
             (nodes.cut_every, nodes.deafen_every) = (Duration::ZERO, Duration::ZERO);
             (nodes.pause_every, nodes.reconnect_every) = (Duration::ZERO, Duration::ZERO);
             nodes.timer_late = nodes.timer_late.min(Duration::from_millis(2));
-            options.network.rare = 0;
+            (options.network.rare, options.network.loss) = (0, 0);
         }
         nodes.downtime = (lease * 8).max(millis(&mut rng, 10, 1_500));
         options
