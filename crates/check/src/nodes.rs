@@ -402,7 +402,24 @@ impl Nodes {
         }
     }
 
+    /// The primary of a group hears nothing of the other columns, nor they of it. All others hear all of them.
+    fn part(&mut self, run: &mut Run) {
+        let mirror = run.options.world.mirrors[0].clone();
+        let primary = run.world.primary(mirror.volume);
+        let time = self.options.cut * self.rng.range(300, 1000) as u32 / 1000;
+        let now = run.world.now();
+        for other in mirror.columns.into_iter().filter(|&other| other != primary) {
+            run.world.models().count(Fault::Cut);
+            run.errors.cut(primary, other, now, now + time);
+            self.sever(run, primary, other, time / 8);
+            self.held.insert((primary.min(other), primary.max(other)), now + time);
+        }
+    }
+
     fn cut(&mut self, run: &mut Run) {
+        if !run.options.world.mirrors.is_empty() && self.rng.chance(600) {
+            return self.part(run);
+        }
         let (Some(one), Some(other)) = (self.victim(run), self.victim(run)) else { return };
         if one != other {
             run.world.models().count(Fault::Cut);

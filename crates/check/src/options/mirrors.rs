@@ -61,6 +61,7 @@ impl Options {
             columns,
             timing,
             register_loss: rng.pick(&[0, 50, 200]),
+            late_news: rng.pick(&[0, 300, 900]),
             slow: rng.pick(&[0, 5, 20]),
             mistake: None,
         }];
@@ -83,7 +84,7 @@ impl Options {
         (nodes.stays_dead, nodes.isolate, nodes.move_every) = (0, 0, Duration::ZERO);
         nodes.crash_every = millis(&mut rng, 150, 1_000);
         nodes.cut_every = rng.pick(&[Duration::ZERO, Duration::from_millis(400)]);
-        nodes.cut = lease * 6;
+        nodes.cut = lease * 4 + options.world.lease * 3;
         // Mostly a little longer than it takes until another node is the primary.
         if options.one_at_a_time {
             // Nor does a column seem to be away: its node is heard within a quarter of the group's lease.

@@ -28,8 +28,11 @@ use crate::memory::Tags;
 use crate::models::Models;
 use crate::node::{Alarm, Unit};
 
-/// A node has heard of a change within this.
+/// A node has heard of a change within this, ...
 const NEWS: Duration = Duration::from_millis(60);
+
+/// ... or, if the news are late, within this.
+const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
 /// A register that says nothing for so long is asked again.
 const ANSWER: Duration = Duration::from_millis(30);
@@ -45,6 +48,8 @@ pub struct MirrorConfig {
     pub timing: GroupTiming,
     /// Questions to the register, and answers, that are lost, per mille.
     pub register_loss: u32,
+    /// News of a new primary that a node hears late, per mille.
+    pub late_news: u32,
     /// Operations of a column's disk that take long, per mille.
     pub slow: u32,
     /// What the driver does wrong, to show that it is found.
@@ -490,7 +495,10 @@ impl<M: Models> World<M> {
             return;
         }
         for node in (0..self.places.len() as u16).map(NodeId) {
-            let after = Duration::from_nanos(self.mirror(volume).draw() % NEWS.as_nanos() as u64);
+            let mirror = self.mirror(volume);
+            let late_news = mirror.config.late_news;
+            let within = if mirror.chance(late_news) { LATE_NEWS } else { NEWS };
+            let after = Duration::from_nanos(mirror.draw() % within.as_nanos() as u64);
             self.schedule(self.now + after, Action::TellRole { at: node, volume });
         }
     }
