@@ -162,6 +162,7 @@ impl Column {
         }
         match self.gate(term) {
             Gate::Open => {
+                self.heard = now;
                 if let Some(report) = self.report.clone().map(Box::new) {
                     out.send(primary, Message::Sealed { term, report });
                 }
