@@ -844,7 +844,8 @@ impl World {
             Reply::Failed(CommandError::NotPrimary) => {
                 if client.node == node {
                     client.asks_since = now;
-                    client.node = self.random.below(self.nodes.len() as u64) as usize;
+                    let others = self.nodes.len() as u64 - 1;
+                    client.node = (node + 1 + self.random.below(others) as usize) % self.nodes.len();
                 }
                 return;
             }
