@@ -357,31 +357,24 @@ pub enum Refusal {
     },
     /// One managed disk at two nodes.
     #[error(
-        "managed disk `{disk}` of node `{at}` has UUID {uuid}, which the disk of the live member `{node}` has as well: one is a copy of \
-         the other; take the copy out of node `{at}`, or format it again with `cards disk format`"
+        "managed disk {disk} has UUID {uuid}, which a disk of the live member `{node}` has as well: one is a copy of the other; take the copy \
+         out of its node, or format it again with `cards disk format`"
     )]
     DiskCloned {
-        /// What the second node calls it.
+        /// The disk that is told of second, as `NODE:DISK`.
         disk: String,
         /// Its UUID.
         uuid: String,
-        /// The node that tells of it.
-        at: String,
         /// The member that has it.
         node: String,
     },
     /// A managed disk with columns at another node.
     #[error(
-        "managed disk `{disk}` ({uuid}) is at node `{at}` now, but has a column of volume `{volume}` for node `{node}`; put it back into \
-         that node"
+        "managed disk {disk} was at node `{node}`, and has a column of volume `{volume}` for that node; put it back there"
     )]
     DiskMoved {
-        /// What the node calls it where it is now.
+        /// The disk where it is now, as `NODE:DISK`.
         disk: String,
-        /// Its UUID.
-        uuid: String,
-        /// The node where it is.
-        at: String,
         /// The node of its columns.
         node: String,
         /// A volume that has a column on it.
@@ -389,14 +382,12 @@ pub enum Refusal {
     },
     /// A managed disk under the name of one that has columns.
     #[error(
-        "node `{node}` has another managed disk as `{disk}` than before, which ({uuid}) has a column of volume `{volume}`; bring that one \
-         back, or give the new one another name"
+        "managed disk {disk} is another one than before, which ({uuid}) has a column of volume `{volume}`; bring that one back, or give the \
+         new one another name"
     )]
     DiskReplaced {
-        /// What the node calls both.
+        /// What the node calls both, as `NODE:DISK`.
         disk: String,
-        /// The node.
-        node: String,
         /// The UUID of the one before.
         uuid: String,
         /// A volume that has a column on it.
@@ -498,16 +489,14 @@ pub enum Refusal {
     },
     /// Two columns would be lost together.
     #[error(
-        "volume `{volume}` cannot have columns on both {disk} and {other}: they are in one failure domain (`{domain}`), and would be lost \
-         together; name disks of different nodes"
+        "volume `{volume}` cannot have columns on both {disks}: they are in one failure domain (`{domain}`), and would be lost together; \
+         name disks of different nodes"
     )]
     SameDomain {
         /// The volume.
         volume: String,
-        /// One disk, with its node.
-        disk: String,
-        /// The other one.
-        other: String,
+        /// Both, as `NODE:DISK and NODE:DISK`.
+        disks: String,
         /// The domain.
         domain: String,
     },

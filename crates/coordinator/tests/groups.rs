@@ -279,17 +279,19 @@ fn a_copy_of_a_disk_is_refused_by_name() {
     let mut registry = with_disks();
     let copy = refused(&registry, &put("b", told_disk(1, MIB))).to_string();
     assert!(
-        copy.contains("managed disk `d` of node `b` has UUID 01010101-0101-0101-0101-010101010101, which the disk of the live member `a`"),
+        copy.contains("managed disk b:d has UUID 01010101-0101-0101-0101-010101010101, which a disk of the live member `a`"),
         "{copy}"
     );
     do_all(&mut registry, [Change::CreateGroup(new_group("v", 9)), Change::Left { seat: seat("a", 1) }]);
     let moved = refused(&registry, &put("b", told_disk(1, MIB))).to_string();
     assert!(
-        moved.contains("is at node `b` now, but has a column of volume `v` for node `a`; put it back"),
+        moved.contains(
+            "managed disk b:d was at node `a`, and has a column of volume `v` for that node; put it back"
+        ),
         "{moved}"
     );
     let replaced = refused(&registry, &put("b", told_disk(7, MIB))).to_string();
-    assert!(replaced.contains("node `b` has another managed disk as `d` than before"), "{replaced}");
+    assert!(replaced.contains("managed disk b:d is another one than before"), "{replaced}");
     do_all(
         &mut registry,
         [Change::Left { seat: seat("c", 1) }, put("b", ToldDisk { name: "e".into(), ..told_disk(3, MIB) })],

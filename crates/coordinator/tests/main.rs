@@ -6,6 +6,7 @@ mod battery;
 mod certificates;
 mod common;
 mod etcd;
+mod group_register;
 mod groups;
 mod import;
 mod kill;

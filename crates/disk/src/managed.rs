@@ -104,6 +104,14 @@ pub(crate) struct Lists {
     columns: Vec<ManagedColumn>,
 }
 
+impl Lists {
+    /// Volumes, and columns of others: the column, the volume's name, its bytes.
+    fn all(&self) -> impl Iterator<Item = (ColumnKey, &Name, u64)> {
+        let volumes = self.volumes.iter().map(|volume| (key_of(volume), &volume.name, volume.bytes));
+        volumes.chain(self.columns.iter().map(|column| (column.key(), &column.name, column.bytes)))
+    }
+}
+
 /// What the thread of a managed disk counts, and tells.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -278,7 +286,12 @@ impl Managed {
         })
     }
 
-    /// Reads a part of a volume and compares it with its checksums; clients are served meanwhile.
+    /// What [`Self::scrub`] can look at: volumes, and those of which a copy is here; their names and bytes.
+    pub fn scrubbed(&self) -> Vec<(Name, u64)> {
+        self.lists().all().map(|(_, name, bytes)| (name.clone(), bytes)).collect()
+    }
+
+    /// Reads a part of a volume, or of the copy that is here, and compares it with its checksums; clients are served meanwhile.
     ///
     /// # Errors
     /// There is no such volume, the range is not of whole units of it, or the disk is closed.
@@ -300,11 +313,16 @@ impl Managed {
         offset: u64,
         length: u64,
     ) -> Result<oneshot::Receiver<Result<Scrub, ManagedError>>, ManagedError> {
-        let (key, found) = self.find(volume)?;
+        let found = self
+            .lists()
+            .all()
+            .find(|(_, name, _)| name.as_str() == volume)
+            .map(|(key, _, bytes)| (key, bytes));
+        let Some((key, bytes)) = found else { return Err(self.no_volume(volume)) };
         let unit = UNIT as u64;
         let is_whole = offset.is_multiple_of(unit) && length.is_multiple_of(unit);
-        let end = offset.checked_add(length).filter(|end| is_whole && *end <= found.bytes);
-        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes: found.bytes })?;
+        let end = offset.checked_add(length).filter(|end| is_whole && *end <= bytes);
+        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes })?;
         let (done, answer) = oneshot::channel();
         self.send(Box::new(move |driver| {
             driver.spawn(async move |driver| {
@@ -327,22 +345,20 @@ impl Managed {
     /// Where a volume is.
     pub(crate) fn find(&self, name: &str) -> Result<(ColumnKey, ManagedVolume), ManagedError> {
         let volumes = self.volumes();
-        match volumes.iter().find(|volume| volume.name.as_str() == name) {
-            Some(volume) => Ok((key_of(volume), volume.clone())),
-            None => Err(ManagedError::NoVolume {
-                volume: name.into(),
-                there: volumes.into_iter().map(|volume| volume.name.to_string()).collect(),
-            }),
-        }
+        let found = volumes.into_iter().find(|volume| volume.name.as_str() == name);
+        found.map(|volume| (key_of(&volume), volume)).ok_or_else(|| self.no_volume(name))
+    }
+
+    fn no_volume(&self, name: &str) -> ManagedError {
+        let there = self.volumes().into_iter().map(|volume| volume.name.to_string()).collect();
+        ManagedError::NoVolume { volume: name.into(), there }
     }
 
     /// Whether a volume has the name, other than `volume`.
     fn is_name_taken(&self, name: &Name, volume: Option<Uuid>) -> bool {
         let lists = self.lists();
-        let others = lists.columns.iter().filter(|column| Some(column.volume) != volume);
-        let mut names =
-            lists.volumes.iter().map(|volume| &volume.name).chain(others.map(|column| &column.name));
-        names.any(|other| other == name)
+        let ours = volume.map(|volume| volume.key());
+        lists.all().any(|(key, other, _)| other == name && Some(key.volume) != ours)
     }
 
     fn key(&self, name: &str) -> Result<ColumnKey, ManagedError> {

@@ -197,14 +197,22 @@ impl Writer {
         })
     }
 
-    /// Waits until so much more was written and read.
+    /// Waits until so much more was written, and read.
     fn goes_on(&self, count: u64) {
-        let of = |count: &AtomicU64| count.load(Ordering::SeqCst);
-        let (writes, reads) = (of(&self.known.writes), of(&self.known.reads));
-        eventually("clients go on", LONG, || {
+        self.writes(count);
+        let reads = self.known.reads.load(Ordering::SeqCst);
+        eventually("the reader goes on", LONG, || {
+            (self.known.reads.load(Ordering::SeqCst) >= reads + count).then_some(())
+        });
+    }
+
+    /// Waits until so much more was written.
+    fn writes(&self, count: u64) {
+        let writes = self.known.writes.load(Ordering::SeqCst);
+        eventually("the writer goes on", LONG, || {
             let is_dead = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
             assert!(!is_dead, "the writer has ended");
-            (of(&self.known.writes) >= writes + count && of(&self.known.reads) >= reads + count).then_some(())
+            (self.known.writes.load(Ordering::SeqCst) >= writes + count).then_some(())
         });
     }
 
@@ -271,4 +279,61 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     scene.wait_in_sync();
     let known = writer.end(reader);
     check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// It does not know that another one has taken over, and the reader's node is its own.
+#[test]
+fn a_primary_that_stood_still_serves_nothing_old() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), false);
+    let reader = writer.reader(scene.cluster.export(first, "data"));
+    writer.goes_on(100);
+    for _ in 0..2 {
+        let stands = scene.primary(third);
+        scene.cluster.node(stands).pause();
+        writer.writes(100);
+        scene.cluster.node(stands).resume();
+        writer.goes_on(50);
+        scene.wait_in_sync();
+    }
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(other, "data"), &known);
+    check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// The copy that does not order the writes dies, and comes back; then both die at once.
+#[test]
+fn what_was_acknowledged_outlives_the_kill_of_each_copy_and_of_both() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(first, "data"));
+    writer.goes_on(50);
+    scene.cluster.node(other).kill();
+    writer.goes_on(100);
+    let told = at(&mut scene.cluster, third, &["status"]).stdout;
+    assert!(told.contains("1 of 2 copies are in sync") && told.contains("is stale"), "{told}");
+    scene.restart(other);
+    scene.wait_in_sync();
+    assert_eq!(scene.primary(third), first);
+    let known = writer.end(reader);
+
+    scene.cluster.node(first).kill();
+    scene.cluster.node(other).kill();
+    // Of three that keep the registry, two are gone: neither says that it serves before the other is there.
+    scene.cluster.node(other).spawn();
+    scene.cluster.node(first).spawn();
+    scene.cluster.node(other).wait_ready();
+    scene.cluster.node(first).wait_ready();
+    scene.wait_in_sync();
+    check_all(&scene.cluster.export(third, "data"), &known);
+    for number in [first, other] {
+        at(&mut scene.cluster, number, &["volume", "attach", "data"]).ok();
+        check_all(&scene.cluster.export(number, "data"), &known);
+    }
 }

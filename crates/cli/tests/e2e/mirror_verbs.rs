@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::harness::cluster::{CARDS, Cluster};
-use crate::harness::plan::{Disk, Plan};
+use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::{Finished, run};
 use crate::harness::{LONG, MIB, SHORT, eventually, scratch};
 
@@ -21,6 +21,8 @@ fn disk(dir: &Path, node: usize, bytes: u64) -> PathBuf {
 /// Three nodes, each with a managed disk; that of node 3 is the smallest.
 fn start(dir: &Path) -> Cluster {
     let mut plan = Plan::new(dir, 3);
+    // Long, so that no node is declared dead because the machine is busy: one that is has no copies of new volumes.
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "3s" };
     for (index, bytes) in [(0, 96 * MIB), (1, 128 * MIB), (2, 64 * MIB)] {
         plan.nodes[index].disks.push(Disk::managed("fast", &disk(dir, index + 1, bytes)));
     }
@@ -42,6 +44,7 @@ fn cards(cluster: &mut Cluster, node: usize, words: &[&str]) -> Finished {
     run(&[&[CARDS], words, &["--socket", &socket]].concat(), LONG)
 }
 
+#[track_caller]
 fn json(cluster: &mut Cluster, node: usize, words: &[&str]) -> Value {
     serde_json::from_str(&cards(cluster, node, &[words, &["--json"]].concat()).ok().stdout).unwrap()
 }
@@ -77,7 +80,15 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
             );
             shown.stdout.contains("2 of 2 copies in sync").then_some(shown.stdout)
         });
-        for part in ["volume       data\n", "size         16 MiB (16777216 bytes)\n", "layout       raid1:2, 2 of 2", "copies       n2:fast in sync\n", "             n1:fast in sync\n", "primary      n", "number       65536\n"] {
+        for part in [
+            "volume       data\n",
+            "size         16 MiB (16777216 bytes)\n",
+            "layout       raid1:2, 2 of 2",
+            "copies       n2:fast in sync\n",
+            "             n1:fast in sync\n",
+            "primary      n",
+            "number       65536\n",
+        ] {
             assert!(shown.contains(part), "{part:?} in {shown}");
         }
         let volumes = json(&mut cluster, node, &["volume", "list"]);
@@ -90,7 +101,11 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
 
     // A name is one volume's; what has no place is refused with the arithmetic.
     let again = cards(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1"]);
-    assert!(again.stderr.contains("volume `data` exists, on managed disks of several nodes"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("volume `data` exists, on managed disks of several nodes"),
+        "{}",
+        again.stderr
+    );
     let large = cards(&mut cluster, 1, &["volume", "create", "large", "--size", "1G", "--layout", "raid1:3"]);
     let arithmetic = "volume `large` needs 1073741824 bytes in each of 3 failure domains, and none has that: disk n2:fast has room for";
     assert!(large.stderr.contains(arithmetic), "{}", large.stderr);
@@ -114,7 +129,19 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
     let named = json(
         &mut cluster,
         1,
-        &["volume", "create", "log", "--size", "8M", "--layout", "raid1", "--on", "n3:fast,n1:fast", "--block", "4K"],
+        &[
+            "volume",
+            "create",
+            "log",
+            "--size",
+            "8M",
+            "--layout",
+            "raid1",
+            "--on",
+            "n3:fast,n1:fast",
+            "--block",
+            "4K",
+        ],
     );
     assert_eq!(named["disks"], serde_json::json!(["n3:fast", "n1:fast"]));
 
@@ -159,7 +186,11 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
     let shown = cards(&mut cluster, 1, &["volume", "show", "data"]).ok().stdout;
     assert!(shown.contains("layout       raid1:3, being removed, waits for n3\n"), "{shown}");
     let taken = cards(&mut cluster, 1, &create);
-    assert!(taken.stderr.contains("volume `data` is being removed, and n3 has still to remove its column"), "{}", taken.stderr);
+    assert!(
+        taken.stderr.contains("volume `data` is being removed, and n3 has still to remove its column"),
+        "{}",
+        taken.stderr
+    );
 
     cluster.node(3).restart();
     eventually("the volume is gone", LONG, || {

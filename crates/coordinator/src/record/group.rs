@@ -43,6 +43,12 @@ pub struct ManagedDisk {
 }
 
 impl ManagedDisk {
+    /// Its name and its node's, as `NODE:DISK`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.node, self.name)
+    }
+
     /// What a column with so many bytes takes of the disk, in bytes.
     #[must_use]
     pub const fn taken_by(&self, bytes: u64) -> u64 {

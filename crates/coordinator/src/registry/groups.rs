@@ -47,13 +47,12 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> R
     match registry.managed.get(&told.uuid) {
         Some(before) if *before == disk => return Ok(()),
         Some(before) if before.node != seat.name => {
-            let (disk, node) = (told.name.clone(), before.node.clone());
-            let (uuid, at) = (told.uuid.to_string(), seat.name.clone());
+            let (disk, node) = (disk.place(), before.node.clone());
             if registry.members.get(&before.node).is_some_and(|member| member.state.is_live()) {
-                return Err(Refusal::DiskCloned { disk, uuid, at, node });
+                return Err(Refusal::DiskCloned { disk, uuid: told.uuid.to_string(), node });
             }
             if let Some(volume) = registry.columns_on(told.uuid).next() {
-                return Err(Refusal::DiskMoved { disk, uuid, at, node, volume: volume.name.clone() });
+                return Err(Refusal::DiskMoved { disk, node, volume: volume.name.clone() });
             }
         }
         Some(_) => {}
@@ -69,8 +68,7 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> R
         && let Some(volume) = registry.columns_on(other.uuid).next()
     {
         return Err(Refusal::DiskReplaced {
-            disk: disk.name,
-            node: disk.node,
+            disk: disk.place(),
             uuid: other.uuid.to_string(),
             volume: volume.name.clone(),
         });

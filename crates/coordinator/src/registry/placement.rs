@@ -53,13 +53,8 @@ fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDi
         }
         let is_near = |other: &&&ManagedDisk| other.domain == disk.domain || other.node == disk.node;
         if let Some(other) = disks.iter().find(is_near) {
-            let (domain, other) = (disk.domain.clone(), format!("{}:{}", other.node, other.name));
-            return Err(Refusal::SameDomain {
-                volume: volume(),
-                disk: format!("{node}:{name}"),
-                other,
-                domain,
-            });
+            let (disks, domain) = (format!("{} and {}", disk.place(), other.place()), disk.domain.clone());
+            return Err(Refusal::SameDomain { volume: volume(), disks, domain });
         }
         let room = registry.room_on(disk);
         if disk.taken_by(new.bytes) > room {

@@ -65,7 +65,7 @@ fn told(view: &View, disk: &Disk) -> ForgottenDisk {
 fn told_managed(view: &View, disk: &ManagedDisk) -> ForgottenDisk {
     let has = |group: &&GroupVolume| group.columns.iter().any(|column| column.disk == disk.uuid);
     let volumes = view.groups.values().filter(has).map(|group| group.name.clone()).collect();
-    ForgottenDisk { id: format!("{}:{}", disk.node, disk.name), bytes: disk.bytes, volumes }
+    ForgottenDisk { id: disk.place(), bytes: disk.bytes, volumes }
 }
 
 fn has_disks(forgotten: &Forgotten) -> String {

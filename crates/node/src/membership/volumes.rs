@@ -47,12 +47,11 @@ fn failed(session: &Session, error: Error) -> String {
 
 /// The managed disk that `NODE:DISK` names.
 fn find(view: &View, place: &str) -> Result<Uuid, String> {
-    let named = |disk: &ManagedDisk| format!("{}:{}", disk.node, disk.name);
-    if let Some(disk) = view.managed.iter().find(|disk| named(disk) == *place) {
+    if let Some(disk) = view.managed.iter().find(|disk| disk.place() == *place) {
         return Ok(disk.uuid);
     }
     let shown = &place[..place.floor_char_boundary(200)];
-    let there: Vec<String> = view.managed.iter().map(named).collect();
+    let there: Vec<String> = view.managed.iter().map(ManagedDisk::place).collect();
     let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
     Err(format!(
         "no node has a managed disk {shown:?}: those of the cluster are {there}. Write NODE:DISK, the disk as [[disk]] in node.toml names it"
