@@ -97,6 +97,8 @@ pub struct Group<P> {
     rank: u32,
     /// The register is not read before.
     look_after: Instant,
+    /// The term of the last map that the register was found to hold.
+    known: Term,
     /// The last term in which this process was primary and gave it up.
     retired: Option<Term>,
     out: Outputs<P>,
@@ -132,6 +134,7 @@ impl<P: Clone> Group<P> {
             asked: Asked::Nothing,
             rank: 0,
             look_after: now,
+            known: Term::default(),
             retired: None,
             out: Outputs::new(me.node),
         }
@@ -419,7 +422,14 @@ impl<P: Clone> Group<P> {
                 self.lead(now, map);
             }
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
-            self.claim(now, map);
+            let known = self.known.max(self.column.refused_below());
+            self.known = map.term.max(known);
+            if known != Term::default() && known < map.term && map.primary != self.me {
+                // Another process has taken over. It is given the time that it needs to seal this column.
+                self.column.heard = now;
+            } else {
+                self.claim(now, map);
+            }
         } else {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let disk = self.column.disk;

@@ -229,6 +229,10 @@ impl Nodes {
 
     fn victim_of_crash(&mut self, run: &Run) -> Option<NodeId> {
         match run.options.lone {
+            None if !run.options.world.mirrors.is_empty() && self.rng.chance(400) => {
+                Some(run.world.primary(run.options.world.mirrors[0].volume))
+                    .filter(|&node| run.world.is_running(node))
+            }
             None => self.victim(run),
             Some(_) => {
                 Some(run.options.world.volumes[0].id.disk_node()).filter(|&node| run.world.is_running(node))
@@ -238,6 +242,10 @@ impl Nodes {
 
     fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
         let Some(node) = self.victim_of_crash(run) else { return };
+        let is_whole = run.options.world.mirrors.iter().all(|mirror| run.world.is_whole(mirror.volume));
+        if run.options.one_at_a_time && run.world.has_column(node) && !is_whole {
+            return;
+        }
         self.kill(run, workload, node);
     }
 

@@ -156,10 +156,13 @@ impl Column {
             return;
         }
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
+            // It lives, and waits for this column.
+            self.heard = now;
             return self.go_on_sealing(now, true, out);
         }
         match self.gate(term) {
             Gate::Open => {
+                self.heard = now;
                 if let Some(report) = self.report.clone().map(Box::new) {
                     out.send(primary, Message::Sealed { term, report });
                 }
