@@ -249,11 +249,12 @@ impl Column {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }
-        } else if !self.claims && term >= self.refused_below() {
-            if self.promise.renew(now, member, term, &self.timing) {
-                self.heard = now;
-                out.send(from, Message::BeaconAck { member, sequence });
-            }
+        } else if !self.claims
+            && term >= self.refused_below()
+            && self.promise.renew(now, member, term, &self.timing)
+        {
+            self.heard = now;
+            out.send(from, Message::BeaconAck { member, sequence });
         }
     }
 
