@@ -7,7 +7,7 @@ use cards_admin::{
     VolumeState,
 };
 use cards_array::group::{Map, State};
-use cards_config::PolicySpec;
+use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, ColumnState, GroupColumn, GroupState, GroupVolume, NewGroup};
 use cards_policies::policy::normalize;
 
@@ -108,10 +108,18 @@ pub(crate) fn check_detached(node: &Node, volume: &str) -> Result<(), Refusal> {
 /// What the registry is asked for, and the disks that it names.
 ///
 /// # Errors
-/// Its name or policy is none.
+/// Its policy is none, or this node cannot cache its blocks.
 pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>), Refusal> {
     let NewVolume { name, size, copies, on, block, policy } = new;
     let bad = |message: String| Refusal { kind: RefusalKind::BadRequest, message };
+    let own = node.config.block;
+    if let Some(block) = block.filter(|block| *block != own) {
+        return Err(bad(format!(
+            "volume {name}: blocks of {} cannot be cached here: `block` of this node is {}, and a volume has the same; leave it out",
+            size::human(block),
+            size::human(own)
+        )));
+    }
     let policy = policy.unwrap_or_else(PolicySpec::default).to_string();
     let policy =
         normalize(&policy).map_err(|error| bad(format!("volume {name}: policy {policy}: {error}")))?;
@@ -119,7 +127,7 @@ pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>)
         name,
         uuid: NewGroup::new_uuid(),
         bytes: size,
-        block_bytes: block.unwrap_or(node.config.block),
+        block_bytes: own,
         policy,
         modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
         copies,

@@ -76,10 +76,11 @@ fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
         };
         let managed =
             Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
-        if managed.volumes().is_empty() {
-            tracing::warn!(
+        if managed.volumes().is_empty() && managed.columns().is_empty() {
+            tracing::info!(
                 disk = disk.name,
-                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+                "a managed disk without volumes: `cards volume create --layout raid1` makes some with copies at several nodes; for one on this \
+                 disk only, stop this daemon and run it with --disk"
             );
         }
         for volume in managed.volumes() {
