@@ -115,7 +115,7 @@ pub(crate) struct Node {
     /// By the number of the peer; with a coordinator, for all numbers there are.
     pub(crate) links: Box<[Link]>,
     pub(crate) threads: Box<[Inbox]>,
-    /// The disks this node contributes, in the order of their numbers.
+    /// The disks this node contributes, in the order of [`Node::own`], which has their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
     /// The managed disks, which have volumes among those, and columns of groups.
     pub(crate) managed: Vec<Arc<Managed>>,
@@ -228,12 +228,15 @@ impl Node {
         self.locks.view(LockView { members, joined, lives });
     }
 
+    /// Where the disk of a volume is among those of this node, if it is one of them. The number of a volume does not say it: numbers
+    /// stay when disks are taken out or put in.
+    pub(crate) fn disk_index(&self, volume: PgId) -> Option<usize> {
+        self.own.iter().position(|spec| spec.id == volume)
+    }
+
     /// The journal of a disk of this node, if it has one.
     pub(crate) fn journal(&self, volume: PgId) -> Option<MutexGuard<'_, Journal>> {
-        if !self.has_disk(volume) {
-            return None;
-        }
-        let journal = self.journals.get(usize::from(volume.disk()))?.as_ref()?;
+        let journal = self.journals[self.disk_index(volume)?].as_ref()?;
         Some(journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -276,11 +279,6 @@ impl Node {
     /// that the registry does not have (any more).
     pub(crate) fn primary(&self, volume: PgId) -> Option<NodeId> {
         if volume.is_plain() { Some(volume.disk_node()) } else { self.groups.primary(volume) }
-    }
-
-    /// The volume is a plain disk of this node.
-    pub(crate) fn has_disk(&self, volume: PgId) -> bool {
-        volume.is_plain() && volume.disk_node() == self.me
     }
 
     /// The node that orders a volume's writes, for people.

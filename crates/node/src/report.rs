@@ -206,8 +206,8 @@ fn gone(node: &Node, spec: &VolumeSpec) -> String {
             "its disk node {disk_node} has left the cluster; run `cards volume detach {volume}`, or have it join again"
         ),
         false => format!(
-            "node {disk_node} has no disk of this name any more; run `cards volume detach {volume}`, or put the disk back \
-             into that node's file and restart it"
+            "node {disk_node} does not have the volume any more that was attached here (taken out, or made anew); put it back \
+             into that node's file and restart it, or run `cards volume detach {volume}` and attach the one that is there now"
         ),
     }
 }

@@ -82,8 +82,7 @@ impl GroupMail {
 
     /// Messages that were dropped, by reason.
     pub(crate) fn dropped(&self) -> [(&'static str, u64); 3] {
-        let counts =
-            [("unknown", &self.unknown), ("damaged", &self.damaged), ("memory", &self.without_room)];
+        let counts = [("unknown", &self.unknown), ("damaged", &self.damaged), ("memory", &self.without_room)];
         counts.map(|(reason, count)| (reason, count.load(Relaxed)))
     }
 
