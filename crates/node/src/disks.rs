@@ -24,6 +24,12 @@ impl Local {
                     local.engines[disk].completions(&mut batch).await;
                     for completion in batch.drain(..) {
                         let (job, asked) = local.job_done(completion.tag);
+                        let damage = &local.node.damage[disk];
+                        match completion.result {
+                            Ok(_) => damage.was_done(&asked),
+                            Err(JobError::Damaged { offset }) => damage.was_read(offset),
+                            Err(_) => {}
+                        }
                         if let Err(error) = completion.result {
                             if is_of_disk(error) {
                                 let (now, error) = (local.node.now(), error.to_string());

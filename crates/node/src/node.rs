@@ -59,6 +59,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
 use crate::clock::Clock;
+use crate::damage::Damage;
 use crate::failures::{Asked, Failures};
 use crate::identity;
 use crate::inbox;
@@ -125,6 +126,8 @@ pub(crate) struct Node {
     pub(crate) process: u64,
     /// The errors of each disk.
     pub(crate) disk_errors: Vec<Failures>,
+    /// What of each is known to be damaged.
+    pub(crate) damage: Vec<Damage>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_seen::Seen>,
     pub(crate) state_seen: disk_seen::StateSeen,

@@ -340,11 +340,16 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 origin: disk.name().to_owned(),
                 errors: errors.total(),
                 counters,
+                damaged: 0,
                 room: None,
             }
         };
     let disks = node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe);
-    disks.zip(&node.disks_seen).map(|(disk, seen)| Disk { room: seen.room().map(room), ..disk }).collect()
+    let seen = node.disks_seen.iter().zip(&node.damage);
+    disks
+        .zip(seen)
+        .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
+        .collect()
 }
 
 fn room(room: cards_disk::Room) -> cards_admin::Room {

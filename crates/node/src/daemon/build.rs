@@ -14,6 +14,7 @@ use cards_tls::Service;
 use super::disks::OpenedDisk;
 use crate::arena::Arena;
 use crate::clock::Clock;
+use crate::damage::Damage;
 use crate::devices;
 use crate::error::ServeError;
 use crate::failures::Failures;
@@ -106,6 +107,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         links: (0..nodes).map(|_| Link::new(&shelf, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
+        damage: disks.iter().map(|_| Damage::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
         disks,
