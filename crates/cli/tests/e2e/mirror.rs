@@ -6,16 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::export::Export;
+use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run};
+use crate::harness::tools::skip;
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
+use crate::restart::is_full;
 
 const SIZE: u64 = 16 * MIB;
 /// What is written at a time.
@@ -26,10 +29,13 @@ fn cards(words: &[&str]) -> Finished {
     run(&[&[CARDS], words].concat(), LONG)
 }
 
-/// Three nodes, each with a managed disk, and no volume.
-fn cluster(dir: &Path) -> Cluster {
+/// Three nodes, each with a managed disk, and no volume; in a network that can be broken, if there is one.
+fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
     let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir, 3) };
     for (number, node) in (1..).zip(&mut plan.nodes) {
+        if let Some(network) = network {
+            (node.address, node.namespace) = (network.address(number), Some(network.pid(number)));
+        }
         let (name, path) = (format!("fast{number}"), dir.join(format!("fast{number}.img")));
         File::create(&path).unwrap().set_len(96 * MIB).unwrap();
         cards(&["disk", "format", path.to_str().unwrap(), "--name", &name]).ok();
@@ -72,7 +78,11 @@ struct Scene {
 
 impl Scene {
     fn new(dir: &Path) -> Self {
-        let mut cluster = cluster(dir);
+        Self::within(dir, None)
+    }
+
+    fn within(dir: &Path, network: Option<&Network>) -> Self {
+        let mut cluster = cluster(dir, network);
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=3 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -164,6 +174,11 @@ impl Known {
 
 impl Writer {
     fn begin(export: Export, flushes: bool) -> Self {
+        Self::doubting(export, flushes, false)
+    }
+
+    /// `doubts`: of a write that fails it is not known whether it was done.
+    fn doubting(export: Export, flushes: bool, doubts: bool) -> Self {
         let (stop, known) = (Arc::new(AtomicBool::new(false)), Arc::new(Known::new()));
         let (end, tells) = (Arc::clone(&stop), Arc::clone(&known));
         let thread = thread::spawn(move || {
@@ -178,7 +193,10 @@ impl Writer {
                 tells.sent[piece as usize].store(seed, Ordering::SeqCst);
                 let bytes = content::bytes(piece * PIECE, PIECE as usize, seed);
                 let begun = Instant::now();
-                client.write(piece * PIECE, &bytes).expect("a write goes on");
+                if let Err(error) = client.write(piece * PIECE, &bytes) {
+                    assert_eq!(error.raw_os_error(), doubts.then_some(libc::EIO), "a write goes on: {error}");
+                    continue;
+                }
                 tells.longest.fetch_max(begun.elapsed().as_millis() as u64, Ordering::SeqCst);
                 tells.acknowledged[piece as usize].store(seed, Ordering::SeqCst);
                 if flushes && seed % 16 == 0 {
@@ -355,5 +373,79 @@ fn what_was_acknowledged_outlives_the_kill_of_each_copy_and_of_both() {
     for number in [first, other] {
         at(&mut scene.cluster, number, &["volume", "attach", "data"]).ok();
         check_all(&scene.cluster.export(number, "data"), &known);
+    }
+}
+
+/// The others go on without it, and its own client, which is not cut off, sees nothing old and no error.
+#[test]
+fn a_primary_that_is_cut_off_serves_nothing_old() {
+    if let Some(reason) = missing_network() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let network = Network::new(dir.path(), 3);
+    let mut scene = Scene::within(dir.path(), Some(&network));
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(first, "data"));
+    writer.goes_on(100);
+    for way in [Network::cut, Network::mute, Network::deafen] {
+        let primary = scene.primary(third);
+        way(&network, primary);
+        eventually("another one is the primary", LONG, || (scene.primary(third) != primary).then_some(()));
+        writer.writes(50);
+        network.heal(primary);
+        writer.goes_on(50);
+        scene.wait_in_sync();
+    }
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(other, "data"), &known);
+    check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// Processes of all three nodes end and stand still in any order, one at a time. `CARDS_TEST_FULL=1`: for longer.
+#[test]
+fn nothing_is_lost_and_nothing_old_is_read_whoever_fails() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let third = scene.third;
+    // When the last copy in sync is killed, nobody remembers which commands were done.
+    let writer = Writer::doubting(scene.cluster.export(third, "data"), false, true);
+    let mut random = content::Random(u64::from(std::process::id()));
+    let reader = writer.reader(scene.cluster.export(third, "data"));
+    for round in 0..if is_full() { 60 } else { 5 } {
+        let number = scene.copies[random.below(2) as usize];
+        println!("round {round}: n{number}");
+        match random.below(3) {
+            0 => {
+                scene.cluster.node(number).kill();
+                scene.cluster.node(number).restart();
+            }
+            1 => {
+                assert!(scene.cluster.node(number).terminate().success());
+                scene.cluster.node(number).restart();
+            }
+            _ => {
+                scene.cluster.node(number).pause();
+                thread::sleep(Duration::from_millis(random.below(5_000)));
+                scene.cluster.node(number).resume();
+            }
+        }
+        writer.goes_on(random.below(30));
+        if random.below(2) == 0 {
+            scene.wait_in_sync();
+        }
+    }
+    scene.wait_in_sync();
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(third, "data"), &known);
+    // Each copy alone has everything.
+    for number in scene.copies.clone() {
+        let other = scene.other(number);
+        scene.cluster.node(other).kill();
+        check_all(&scene.cluster.export(third, "data"), &known);
+        scene.cluster.node(other).restart();
+        scene.wait_in_sync();
     }
 }
