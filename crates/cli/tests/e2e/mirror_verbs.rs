@@ -46,6 +46,14 @@ fn await_disks(cluster: &mut Cluster) {
     });
 }
 
+fn await_death(cluster: &mut Cluster) {
+    eventually("node 3 is declared dead", LONG, || {
+        let members = cluster.node(1).status()["members"].clone();
+        let n3 = members.as_array()?.iter().find(|member| member["name"] == "n3")?.clone();
+        (n3["state"] == "dead").then_some(())
+    });
+}
+
 fn cards(cluster: &mut Cluster, node: usize, words: &[&str]) -> Finished {
     let socket = cluster.node(node).admin_socket();
     run(&[&[CARDS], words, &["--socket", &socket]].concat(), LONG)
@@ -195,11 +203,7 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
     json(&mut cluster, 1, &create);
 
     cluster.node(3).kill();
-    eventually("node 3 is declared dead", LONG, || {
-        let members = cluster.node(1).status()["members"].clone();
-        let n3 = members.as_array()?.iter().find(|member| member["name"] == "n3")?.clone();
-        (n3["state"] != "up").then_some(())
-    });
+    await_death(&mut cluster);
     let removed = json(&mut cluster, 1, &["volume", "remove", "data", "--force=data"]);
     assert_eq!(removed["waits_for"], serde_json::json!(["n3"]));
     let shown = cards(&mut cluster, 1, &["volume", "show", "data"]).ok().stdout;
@@ -225,6 +229,23 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
         shown[0]["mirror"]["state"].as_str().map(str::to_owned)
     });
     assert_eq!(state, "ready");
+
+    // A node with a copy is needed; one that does not come back is forgotten when the volume is not.
+    let needed = cards(&mut cluster, 3, &["leave"]);
+    assert!(needed.stderr.contains(r#"volume "data" has a copy on a managed disk of this node"#), "{needed}");
+    cluster.node(3).kill();
+    await_death(&mut cluster);
+    let forget = ["forget", "n3", "--with-disks"];
+    let has_copy = cards(&mut cluster, 1, &forget);
+    assert!(has_copy.stderr.contains("run `cards volume remove data` first"), "{has_copy}");
+    let removed = json(&mut cluster, 1, &["volume", "remove", "data", "--force=data"]);
+    assert_eq!(removed["waits_for"], serde_json::json!(["n3"]));
+    let forgotten = cards(&mut cluster, 1, &forget).ok();
+    assert!(forgotten.stdout.contains("n3:fast"), "{forgotten}");
+    eventually("the volume is gone", LONG, || {
+        let volumes = json(&mut cluster, 1, &["volume", "list"]);
+        names(&volumes).is_empty().then_some(())
+    });
 }
 
 #[test]

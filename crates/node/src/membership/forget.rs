@@ -1,7 +1,7 @@
 //! Dropping a member that does not come back, with what only it could serve.
 
 use cards_admin::{Forgotten, ForgottenDisk};
-use cards_coordinator::{Change, Disk, Error, GroupVolume, ManagedDisk, View};
+use cards_coordinator::{Change, Disk, Error, ManagedDisk, View};
 use cards_tls::Name;
 
 use super::session::Session;
@@ -25,10 +25,8 @@ pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> R
     };
     let disks: Vec<&Disk> = view.disks.values().filter(|disk| disk.node == name).collect();
     let managed: Vec<&ManagedDisk> = view.managed.iter().filter(|disk| disk.node == name).collect();
-    let told = disks
-        .iter()
-        .map(|disk| told(&view, disk))
-        .chain(managed.iter().map(|disk| told_managed(&view, disk)));
+    let told =
+        disks.iter().map(|disk| told(&view, disk)).chain(managed.iter().map(|disk| told_managed(disk)));
     let forgotten = Forgotten { node: name.into(), disks: told.collect() };
     // A live one is refused below; it keeps its disks.
     if !is_live && !forgotten.disks.is_empty() {
@@ -62,10 +60,9 @@ fn told(view: &View, disk: &Disk) -> ForgottenDisk {
     ForgottenDisk { id: disk.id.clone(), bytes: disk.bytes, volumes }
 }
 
-fn told_managed(view: &View, disk: &ManagedDisk) -> ForgottenDisk {
-    let has = |group: &&GroupVolume| group.columns.iter().any(|column| column.disk == disk.uuid);
-    let volumes = view.groups.values().filter(has).map(|group| group.name.clone()).collect();
-    ForgottenDisk { id: disk.place(), bytes: disk.bytes, volumes }
+/// The volumes that have a copy on it have others, or are being removed: none is dropped with it.
+fn told_managed(disk: &ManagedDisk) -> ForgottenDisk {
+    ForgottenDisk { id: disk.place(), bytes: disk.bytes, volumes: Vec::new() }
 }
 
 fn has_disks(forgotten: &Forgotten) -> String {
