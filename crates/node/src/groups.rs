@@ -89,7 +89,7 @@ impl Local {
             let now = local.node.now();
             local.hosted(of, |hosted| {
                 // Another term may have begun meanwhile.
-                if hosted.group.map().is_some_and(|map| map.since == term) {
+                if hosted.group.map().is_some_and(|map| map.since << news::APART == term) {
                     hosted.group.cards_void(now);
                 }
             });

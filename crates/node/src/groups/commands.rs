@@ -223,7 +223,7 @@ impl Local {
 const fn origin_of(origin: CommandOrigin) -> Origin {
     let CommandOrigin { node, life, shard, number, oldest, first_epoch } = origin;
     let client = Client { member: Member { node, incarnation: life }, shard };
-    Origin { client, request: number, oldest, first_epoch }
+    Origin { client, request: number, oldest, first_epoch: first_epoch >> news::APART }
 }
 
 /// Gives a group a command of the core.
